@@ -28,6 +28,7 @@ LAYERS = [
 LAYER = {part: number for number, parts in enumerate(LAYERS) for part in parts}
 # One command imports another only where that is a part of it.
 COMMANDS = {
+    ("train", "requirements"),
     ("train", "validate"),
     ("average", "validate"),
     ("translate", "file_job"),

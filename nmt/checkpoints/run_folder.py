@@ -1,8 +1,10 @@
 """Prepares a run's folder for training: locks it, moves an earlier run aside, writes the settings."""
 
 import logging
+import os
+import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -18,6 +20,45 @@ CONFIG = "config.yaml"
 _HEADER = "# The settings of this run, in full. nmt train writes this file, and rewrites it when they change.\n"
 # The settings last: if a folder has them, everything has been moved there.
 _OF_A_RUN = ("checkpoints", "tensorboard", "profile", *outputs.OF_A_RUN)
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The settings of a run to train or to prepare, as `schema.load` reads them.
+
+    Raises NmtError as it does; and for the config.yaml of a run that was copied or moved, whose run_dir is still the
+    folder of before, or another one as seen from here: only the user knows which of the two is meant. An override of
+    run_dir tells.
+    """
+    config = schema.load(path, overrides)
+    place, given = Path(os.path.realpath(path)), Path(config.run_dir)
+    told = any(override.startswith("run_dir=") for override in overrides)
+    if told or place.name != CONFIG or not _is_of_a_run(place) or _is_same(place.parent, given):
+        return config
+    own = path.parent if path.parent != Path() and _is_same(path.parent, place.parent) else place.parent
+    other = given if given.is_absolute() else Path.cwd() / given
+    there = f"give {other / CONFIG}" if (other / CONFIG).is_file() else f"add {shlex.quote(f'run_dir={given}')}"
+    raise NmtError(
+        f"{path}: belongs to the run in {own}, but run_dir in it is another folder, {other}: to go on in {own}, add "
+        f"{shlex.quote(f'run_dir={own}')}; to train in {other}, {there}"
+    )
+
+
+def _is_of_a_run(config: Path) -> bool:
+    """Whether settings lie beside something else that training has written: a copy of them alone is no run."""
+    others = {"state", *_OF_A_RUN} - {CONFIG}
+    return _is_ours(config) and any((config.parent / name).exists() for name in others)
+
+
+def _is_ours(config: Path) -> bool:
+    """Whether nmt has written these settings: its header says so, or the folder holds a saved state."""
+    return any((config.parent / "state").glob("step-*")) or _HEADER.encode() in config.read_bytes()
+
+
+def _is_same(folder: Path, other: Path) -> bool:
+    """Whether both are one folder, by whatever name; not if one is missing."""
+    with suppress(OSError):
+        return folder.samefile(other)
+    return False
 
 
 @contextmanager
@@ -117,17 +158,13 @@ def _newest_before(run: Path) -> int:
 
 
 def check_config(run: Path, now: Config) -> bool:
-    """Whether RUN/config.yaml holds these settings. Raises NmtError where it holds others and the user wrote it.
-
-    It was written by nmt if its header says so, or if the folder holds a saved state.
-    """
+    """Whether RUN/config.yaml holds these settings. Raises NmtError where it holds others and the user wrote it."""
     path = run / CONFIG
     with suppress(NmtError):
         if path.is_file() and schema.load(path) == now:
             return True
     with atomic.reporting(path, "run_dir"):
-        ours = any((run / "state").glob("step-*")) or (path.exists() and _HEADER.encode() in path.read_bytes())
-        if path.exists() and not ours:
+        if path.exists() and not _is_ours(path):
             raise NmtError(
                 f"{path}: was not written by nmt and would be overwritten: move it elsewhere, or set another run_dir"
             )

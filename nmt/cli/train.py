@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli import options, terminal
-from nmt.distributed.environment import is_launched, mark_saved, rank, terminate_with_launcher
+from nmt.distributed.environment import check_launch, is_launched, mark_saved, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
 from nmt.files.outputs import check_output
@@ -52,10 +52,11 @@ def prepare(
 
     Example: nmt prepare configs/demo.yaml --report data.html
     """
-    from nmt.config import schema
+    from nmt.checkpoints import run_folder
+    from nmt.commands import requirements
     from nmt.data import prepare as preparation
 
-    settings, vocabulary = schema.load(config, overrides or ()), None
+    settings, vocabulary = run_folder.load_config(config, overrides or ()), None
     if settings.training.start_from is not None:
         from nmt.commands.train import begun
 
@@ -65,6 +66,7 @@ def prepare(
         from nmt.training.freezing import check_names
 
         check_names(settings.model, settings.training.freeze)
+    requirements.check_data(settings)
     if report is None:
         text.result(preparation.prepare(settings, vocabulary).report)
         return
@@ -95,17 +97,18 @@ def train(
 ) -> None:
     """Build the vocabulary and the encoded data where they are missing, then train. Run it again to resume.
 
-    Example: nmt train configs/demo.yaml training.max_steps=200
+    Example: nmt train configs/demo.yaml training.max_steps=800
     """
-    from nmt.config import schema
+    from nmt.checkpoints import run_folder
 
     terminate_with_launcher()
+    check_launch()
     if is_launched() and nproc_per_node is not None:
         raise NmtError(
             f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE say that a launcher has started this process as "
             f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset them"
         )
-    settings = schema.load(config, overrides or ())
+    settings = run_folder.load_config(config, overrides or ())
     run = Path(settings.run_dir)
     if not rank():
         terminal.keep_log(run / "train.log")

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from nmt.config import schema
 from nmt.config.declaration import all_settings
-from nmt.config.schema import Config
+from nmt.config.schema import Config, TrainingConfig
 from nmt.config.writer import in_one_line
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_folder
+from nmt.files.text import read_lines
+from nmt.training.schedule import fitting_warmup
 
 log = logging.getLogger("nmt")
 
@@ -21,6 +23,13 @@ _COMMON = {  # the settings that are changed most often
     "precision validate_every checkpoint_every patience",
     "decoding": "beam_size length_penalty",
 }
+# A run that fits a corpus: this many passes over it, as in configs/multi30k.yaml, and not fewer steps than a small
+# model needs to learn anything.
+_PASSES, _FEWEST_STEPS = 40, 2000
+_SMALL_BATCH = 4096  # padded tokens; so that a small corpus has enough steps in a pass
+_SMALL_CORPUS = 3_000_000  # subwords
+_PEAK = 0.0005  # of the learning rate: below the paper's 0.0007, as the warmup is shorter
+_BYTES = 4  # of text for a subword, about
 _HEAD = """\
 # The defaults are the paper's base model, for GPUs. For small data, configs/demo.yaml or configs/multi30k.yaml are
 # better starts.
@@ -54,7 +63,8 @@ def init(
     }
     if not str(config).isprintable():
         raise NmtError(f"{str(config)!r}: choose a name of printable characters")
-    text = _text(str(config), given)
+    fitting = _fitting(train) if train else {}
+    text = _text(str(config), given, fitting)
     schema.parse(text, "init")  # a language or a name of a file that a config cannot have
     if not config.exists():
         check_folder(config, config.parent, "CONFIG")
@@ -63,21 +73,57 @@ def init(
             atomic.write_new_text(config, text)
         except FileExistsError:
             raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
+    if fitting:
+        log.info("training: %s steps, chosen for the size of this corpus", f"{fitting['training.max_steps']:,}")
     log.info("next: check the settings at the top of %s, then run: nmt train %s", config, shlex.quote(str(config)))
 
 
-def _text(name: str, given: dict[str, object]) -> str:
-    """The file `name`: the settings `given`, by dotted path, then common ones in comments with their defaults."""
+def _fitting(train: tuple[Path, Path]) -> dict[str, object]:
+    """Settings of training for the size of a corpus, where the defaults, for millions of pairs, do not fit; nothing if
+    its files cannot be read yet."""
+    default = TrainingConfig()
+    most = default.max_steps * default.batch_tokens // _PASSES  # subwords: as many fit the defaults
+    if not all(path.is_file() for path in train):
+        return {}
+    try:
+        subwords = max(_subwords(path, most) for path in train)
+    except (NmtError, OSError):
+        return {}
+    batch = _SMALL_BATCH if subwords < _SMALL_CORPUS else default.batch_tokens
+    steps = max(_FEWEST_STEPS, 100 * round(_PASSES * subwords / batch / 100))
+    if steps >= default.max_steps:
+        return {}
+    found: dict[str, object] = {"max_steps": steps}
+    if batch != default.batch_tokens:
+        found["batch_tokens"] = batch
+    if (warmup := fitting_warmup(steps)) < default.warmup_steps:
+        found |= {"schedule": "cosine", "learning_rate": _PEAK, "warmup_steps": warmup}
+    return {f"training.{key}": value for key, value in found.items()}
+
+
+def _subwords(path: Path, most: int) -> int:
+    """About how many a text has, at most `most`: the rest is not read."""
+    size = 0
+    for line in read_lines(path):
+        size += len(line.encode())
+        if size >= most * _BYTES:
+            break
+    return size // _BYTES
+
+
+def _text(name: str, given: dict[str, object], fitting: dict[str, object]) -> str:
+    """The file `name`: the settings `given`, by dotted path, then common ones: those that are `fitting`, and others in
+    comments with their defaults."""
     known = all_settings(Config)
     common = [f"{section}.{key}" for section, keys in _COMMON.items() for key in keys.split()]
     lines, begun = [_HEAD.format(name=shlex.quote(name))], ""
-    for path, value in (given | {path: known[path].default for path in common}).items():
+    for path, value in (given | {path: known[path].default for path in common} | fitting).items():
         if path == common[0]:
-            lines += ["", "# --- The rest has defaults, which are shown. Common settings:"]
+            lines += ["", "# --- The rest has defaults, which are shown in comments. Common settings:"]
         section, _, key = path.rpartition(".")
         if section != begun:
             lines += ["", f"{section}:"]
             begun = section
-        setting = f"{section and '  '}{'' if path in given else '# '}{key}: {in_one_line(value)}"
+        setting = f"{section and '  '}{'' if path in given | fitting else '# '}{key}: {in_one_line(value)}"
         lines.append(f"{setting:<34}  # {known[path].meaning}")
     return "\n".join(lines) + "\n"

@@ -11,6 +11,7 @@ import torch
 
 from nmt import __version__, device
 from nmt.checkpoints import run_folder
+from nmt.commands import requirements
 from nmt.commands.validate import score_all, validators_of
 from nmt.config import writer
 from nmt.config.schema import Config
@@ -19,7 +20,7 @@ from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import seconds_since_launch
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
-from nmt.training import memory, start_from, state
+from nmt.training import memory, schedule, start_from, state
 from nmt.training.data import TrainingData
 from nmt.training.start_from import Start
 from nmt.training.trainer import Trainer
@@ -45,6 +46,10 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         ranks.agree({**versions, **writer.flatten(config)})
         if ranks.first:
             run_folder.check_config(Path(config.run_dir), config)
+            with run_folder.locked(Path(config.run_dir)):  # nobody trains there
+                requirements.check_training(config, where)
+            if problem := schedule.problem(config.training, config.model.width, config.training.max_steps):
+                log.warning("%s", problem)
         # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
         config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
         memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)

@@ -15,9 +15,11 @@ from nmt.data.prepare import ValidationSet
 from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import model_loader
+from nmt.decoding.capitals import is_in_capitals
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
 from nmt.evaluation.metrics import bleu_metric
 from nmt.models.interface import TranslationModel
 from nmt.training.data import TranslationScores
@@ -39,12 +41,14 @@ class Validator:
     ):
         """pairs: source and reference as raw text; the first training.validation_sentences of them are used.
         languages: those of the text; trained: all that the model is trained on, None for a model of one pair;
-        source_text: as for a Translator."""
+        source_text: as for a Translator. Raises NmtError where decoding.long_input does not let one be translated."""
         pairs = pairs[: training.validation_sentences]
         self.languages, self.trained, self.source_text = languages, trained, source_text
         self.vocabulary, self.search, self.ranks = vocabulary, search, ranks
         self.precision, self.samples = training.precision, training.validation_samples
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
+        if search.long_input == "error":
+            _check_lengths(self.sources, vocabulary, search)
         # quiet: a warning about tokenized text at every validation would tell nothing new.
         self.metrics = {"bleu": bleu_metric(languages.target, quiet=True), "chrf": CHRF()}
 
@@ -75,6 +79,18 @@ class Validator:
         samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
         signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
         return TranslationScores(bleu.score, chrf.score, samples, signatures)
+
+
+def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: DecodingConfig) -> None:
+    """Raises NmtError for a source that is too long: otherwise the first validation would end the training. Capitals
+    are left out, as search reads them in small letters."""
+    lengths = map(len, vocabulary.source.encode([source for source in sources if not is_in_capitals(source)]))
+    if search.max_source_tokens is not None and (longest := max(lengths, default=0)) > search.max_source_tokens:
+        raise NmtError(
+            f"data.validation: a source has {longest} subwords, and decoding.long_input: error allows "
+            f"{search.max_source_tokens} (decoding.max_source_tokens or data.max_length): set long_input to split, cut "
+            "or skip"
+        )
 
 
 def validators_of(

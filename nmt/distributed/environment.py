@@ -20,12 +20,22 @@ STARTED = "NMT_STARTED"  # seconds since 1970, set by a launcher that restarts r
 SAVED = "saved"  # a file that `mark_saved` makes
 LAUNCHER = "NMT_LAUNCHER"  # the process number of a program that starts nmt and wants it to end when itself ends
 FILE_JOB = "NMT_FILE_JOB"  # set for ranks that translate a file together: the name of that job
-_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_VARIABLES = (*_NEEDED, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+# How many processes a program has started together. SLURM_NTASKS is not among them: it is also set in a batch script,
+# which runs once.
+_COUNTS = {
+    "SLURM_STEP_NUM_TASKS": "srun",
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+    "MV2_COMM_WORLD_SIZE": "mpirun",
+    "PMI_SIZE": "mpirun",
+}
+_FIRST_RESERVED_STEP = 0xFFFFFFF0  # of SLURM_STEP_ID (slurm.h): from here on, such as the shell that salloc opens
 
 
 def is_launched() -> bool:
     """Whether a launcher started this process."""
-    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+    return all(name in os.environ for name in _NEEDED)
 
 
 def rank() -> int:
@@ -56,8 +66,38 @@ def check_variables() -> None:
             )
 
 
+def check_launch() -> None:
+    """Raises NmtError where this process is one of several that were started together and cannot find each other, as
+    `srun -n 2` and `mpirun` start them: each would train a model of its own. For commands that train one model."""
+    if is_launched():
+        return
+    for name, alone in {"WORLD_SIZE": "1", "RANK": "0"}.items():
+        if (os.environ.get(name) or alone) != alone:
+            missing = " and ".join(needed for needed in _NEEDED if needed not in os.environ)
+            raise NmtError(
+                f"{name}={os.environ[name]} without {missing}: the ranks cannot find each other, and each would train "
+                f"a model of its own: set {missing} too, or start them with nmt train --nproc-per-node or torchrun; to "
+                "train in one process, unset RANK and WORLD_SIZE"
+            )
+    for name, program in _COUNTS.items():
+        count = int(os.environ[name]) if _is_number(name) else 1
+        shell = name.startswith("SLURM") and _step() >= _FIRST_RESERVED_STEP
+        if count > 1 and not shell:
+            raise NmtError(
+                f"{name}={count}: {program} has started {count} processes that do not know of each other, and each "
+                f"would train a model of its own: start one process with nmt train --nproc-per-node {count}, or one "
+                f"torchrun on each machine (docs/training-at-scale.md); to train separate models, unset {name}"
+            )
+
+
 def _is_number(name: str) -> bool:
     return re.fullmatch("[0-9]{1,9}", os.environ.get(name, "")) is not None
+
+
+def _step() -> int:
+    """The number of the SLURM step that this process belongs to; 0 where there is none."""
+    text = os.environ.get("SLURM_STEP_ID", "")
+    return int(text) if re.fullmatch("[0-9]{1,10}", text) else 0
 
 
 def logged_by_another_rank(message: str) -> bool:

@@ -87,6 +87,13 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         raise NmtError(f"{path}: damaged {kind} file ({error}): download or compress it again") from None
 
 
+def check_readable(path: Path) -> None:
+    """Raises NmtError, as `decompressed` does, for a file that is there and whose content cannot be read here."""
+    if path.is_file():  # a pipe can be read only once
+        with path.open("rb") as file, decompressed(file, path):
+            pass
+
+
 def _ending_by_content(start: bytes) -> str:
     for ending, kind in _KINDS.items():
         if start.startswith(kind.start) and (ending != ".bz2" or start[4:].startswith(_BZIP2_BLOCKS)):

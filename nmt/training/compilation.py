@@ -9,6 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 import torch
+from torch.utils._triton import has_triton
 
 from nmt.data.packing import PackedBatch
 from nmt.data.padding import Batch
@@ -59,6 +60,21 @@ def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharde
             torch._dynamo.config.suppress_errors = True
             return True
     return False
+
+
+def missing_compiler(device: torch.device) -> str:
+    """Why torch.compile cannot work for this device, as far as that is known before it is tried; empty: nothing is
+    missing."""
+    if device.type == "cuda":
+        return "" if has_triton() else "Triton does not work with this GPU"
+    if device.type == "cpu":
+        from torch._inductor.cpp_builder import get_cpp_compiler  # takes a second
+
+        try:
+            get_cpp_compiler()
+        except Exception as error:  # InvalidCxxCompiler, and what else starting a compiler may raise
+            return f"no C++ compiler: {first_line(error)}: install one, such as g++"
+    return ""
 
 
 def graphs() -> "list[CompilationMetrics]":

@@ -30,6 +30,14 @@ class Curriculum:
         """About the optimizer steps in an epoch of the present mix."""
         return self._batches.steps_in_epoch(progress.epoch, self.mix(progress))
 
+    def last_step(self, progress: Progress, steps_in_epoch: int) -> int:
+        """About the step at which training ends, in epochs of this many steps."""
+        training = self._config.training
+        if training.max_epochs is None:
+            return training.max_steps
+        left = steps_in_epoch * (training.max_epochs - progress.epoch) - progress.step_in_epoch
+        return min(training.max_steps, progress.step + left)
+
     def steps(self, progress: Progress, *, pinned: bool = False) -> Generator[Step, None, None]:
         """The steps from the position on; `progress` holds the position after the step that was yielded. pinned: in
         page-locked memory.

@@ -44,12 +44,7 @@ class RunLog:
             self._sessions = opened.enter_context(JsonLines(run and run / "sessions.jsonl"))
             self._board: Any = None
             if run and tensorboard is not None:
-                try:
-                    from torch.utils.tensorboard import SummaryWriter
-                except ImportError:
-                    remedy = "pip install tensorboard, or set it to false"
-                    raise NmtError(f"training.tensorboard: true needs TensorBoard: {remedy}") from None
-                self._board = SummaryWriter(str(run / "tensorboard"), purge_step=tensorboard + 1)
+                self._board = summary_writer()(str(run / "tensorboard"), purge_step=tensorboard + 1)
                 opened.callback(self._board.close)
             self._open_files = opened.pop_all()
 
@@ -82,6 +77,16 @@ class RunLog:
 
     def __exit__(self, *_: object) -> None:
         self._open_files.close()
+
+
+def summary_writer() -> Any:
+    """TensorBoard's class for writing. Raises NmtError if the package is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        remedy = "pip install tensorboard, or set it to false"
+        raise NmtError(f"training.tensorboard: true needs TensorBoard: {remedy}") from None
+    return SummaryWriter
 
 
 def _scalars(row: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -5,6 +5,9 @@ import math
 from nmt.config.schema import TrainingConfig
 
 _STABLE = 0.8  # the part of the steps before `warmup_stable_decay` falls
+_FALLING = ("cosine", "linear", "warmup_stable_decay")  # to final_learning_rate, at max_steps
+_FALLEN = 0.1  # of the way from the peak to final_learning_rate: less than this may be left at the end
+_WARMUP_SHARE, _LONGEST_WARMUP = 5, 4000  # a fifth of the steps, at most the paper's
 
 
 def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
@@ -34,3 +37,43 @@ def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
         "warmup_stable_decay": 1 - math.sqrt(done),
     }
     return final + (peak - final) * left[training.schedule]
+
+
+def fitting_warmup(steps: int) -> int:
+    """The warmup_steps for a run of this many steps that otherwise are too many."""
+    return max(1, min(_LONGEST_WARMUP, steps // _WARMUP_SHARE))
+
+
+def problem(training: TrainingConfig, d_model: int, last_step: int) -> str | None:
+    """Why the learning rate cannot do its work in a run that ends with this step, and the settings that fit; None if it
+    can. The rate must have reached its peak, and a schedule that falls to a given rate must nearly be there."""
+    warmup, schedule = training.warmup_steps, training.schedule
+    if last_step < 2:
+        return None
+    end = f"but training ends at step {last_step:,}"
+    if last_step < training.max_steps:
+        end = f"but training ends at about step {last_step:,} ({training.max_epochs=})"
+    fitting: dict[str, object] = {}
+    if warmup >= last_step:
+        reason = f"{training.warmup_steps=}, {end}: the learning rate only rises, and never falls"
+        if schedule == "paper":  # its peak would be higher with a shorter warmup
+            peak = learning_rate(warmup, training, d_model)
+            fitting = {"training.schedule": "inverse_sqrt", "training.learning_rate": f"{peak:.2g}"}
+        fitting["training.warmup_steps"] = fitting_warmup(last_step)
+    elif schedule in _FALLING and (left := _left(training, d_model, last_step)) > _FALLEN:
+        reason = (
+            f"{training.schedule=!s} falls until {training.max_steps=}, {end}: the learning rate has then fallen "
+            f"{1 - left:.0%} of the way"
+        )
+    else:
+        return None
+    if schedule in _FALLING:
+        fitting["training.max_steps"] = last_step
+    return f"{reason}: set {' '.join(f'{key}={value}' for key, value in fitting.items())}"
+
+
+def _left(training: TrainingConfig, d_model: int, step: int) -> float:
+    """The part of the way down from the peak that a falling schedule has before it after this step."""
+    peak, final = training.learning_rate, training.final_learning_rate
+    assert peak is not None  # Config.conflicts
+    return (learning_rate(step, training, d_model) - final) / (peak - final) if final < peak else 0.0

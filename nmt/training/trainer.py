@@ -23,7 +23,7 @@ from nmt.device import explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
-from nmt.training import compilation, consistency, freezing, start_from, state
+from nmt.training import compilation, consistency, freezing, schedule, start_from, state
 from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
 from nmt.training.memory import micro_batch_tokens
@@ -31,7 +31,6 @@ from nmt.training.precision import faster_precision
 from nmt.training.profiling import Profile
 from nmt.training.run_log import ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
-from nmt.training.schedule import learning_rate
 from nmt.training.state import Identity, Progress
 from nmt.training.train_step import TrainStep
 from nmt.training.validation import validate
@@ -182,10 +181,10 @@ class Trainer:
         how = ", ".join(filter(None, (where, training.precision, consistency.described(training))))
         log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
         self.curriculum.announce(progress)
-        if training.max_epochs is None:
-            return training.max_steps
-        left = steps * (training.max_epochs - progress.epoch) - progress.step_in_epoch
-        return min(training.max_steps, progress.step + left)
+        last = self.curriculum.last_step(progress, steps)
+        if last < training.max_steps and (problem := schedule.problem(training, self.config.model.width, last)):
+            log.warning("%s", problem)
+        return last
 
     def _suggest_precision(self) -> None:
         """Log one line if a new run would be faster in another precision."""
@@ -231,7 +230,7 @@ class Trainer:
             stop.agreed = 0  # a request in the last step: there is nothing to resume
 
     def _learning_rate(self) -> float:
-        return learning_rate(self.progress.step, self.config.training, self.config.model.width)
+        return schedule.learning_rate(self.progress.step, self.config.training, self.config.model.width)
 
     def _reason_to_end(self) -> str | None:
         """Why there is nothing more to train; None if there is."""

@@ -1,6 +1,8 @@
 """A run's folder: one process trains in it, its settings are whole, and nobody's files are lost."""
 
 import errno
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +40,44 @@ def test_a_file_of_the_users_is_not_overwritten(make_config: MakeConfig, run: Pa
         with pytest.raises(NmtError, match=r"config\.yaml: was not written by nmt and would be overwritten: move it"):
             check(run, make_config())
     assert (run / "config.yaml").read_text() == text
+
+
+def test_a_copied_run_is_not_trained_in_the_folder_of_the_first(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the user knows which is meant: both ways are said, and each of them then works."""
+    monkeypatch.chdir(tmp_path)
+    run, copy = Path("run"), Path("copy")
+    (run / "state").mkdir(parents=True)
+    run_folder.write_config(run, make_config("run_dir=run"))
+    assert run_folder.load_config(run / "config.yaml").run_dir == "run"
+    shutil.copytree(run, copy)
+    Path("link").symlink_to(run)
+    assert run_folder.load_config(Path("link/config.yaml")).run_dir == "run", "the same folder by another name"
+    here = re.escape(str(tmp_path))
+    ways = rf"to go on in copy, add run_dir=copy; to train in {here}/run, "
+    with pytest.raises(NmtError, match=rf"copy/config\.yaml: belongs .*{ways}give {here}/run/config\.yaml$"):
+        run_folder.load_config(copy / "config.yaml")
+    for chosen in ("copy", "run", "a new one"):
+        assert run_folder.load_config(copy / "config.yaml", [f"run_dir={chosen}"]).run_dir == chosen
+    run.rename("moved")
+    with pytest.raises(NmtError, match=rf"{ways}add run_dir=run$"):
+        run_folder.load_config(copy / "config.yaml")
+    monkeypatch.chdir("copy")
+    with pytest.raises(NmtError, match=rf"run in {here}/copy, .*{here}/copy/run: to go on in {here}/copy, add run_dir"):
+        run_folder.load_config(Path("config.yaml"))
+
+
+def test_other_settings_train_where_they_say(make_config: MakeConfig, tmp_path: Path) -> None:
+    """Settings that were taken from a run without its files, and the user's own in a folder that looks like one."""
+    run_folder.write_config(tmp_path, make_config("run_dir=elsewhere"))
+    assert run_folder.load_config(tmp_path / "config.yaml").run_dir == "elsewhere"
+    for name in ("state", "checkpoints"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "config.yaml").rename(tmp_path / "mine.yaml")
+    assert run_folder.load_config(tmp_path / "mine.yaml").run_dir == "elsewhere"
+    (tmp_path / "config.yaml").write_text("# my own\n" + writer.to_yaml(make_config("run_dir=elsewhere")))
+    assert run_folder.load_config(tmp_path / "config.yaml").run_dir == "elsewhere"
 
 
 def test_a_file_of_the_users_with_the_same_settings_stays_as_it_is(make_config: MakeConfig, run: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,11 +181,15 @@ def test_a_report_is_one_file(trained: Path, tmp_path: Path) -> None:
 def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.de"
     short.write_text("eins\n")
-    config = trained / "config.yaml"
+    config, copy = trained / "config.yaml", tmp_path / "copy"
+    (copy / "state").mkdir(parents=True)
+    shutil.copy(config, copy)
     for arguments, words in [
         (["train", tmp_path / "none.yaml"], "none.yaml: no such file"),
         (["train", config, "model.dropuot=1"], "model.dropout"),
         (["train", config, "--device", "cuda:99"], "--device cuda:99"),
+        (["train", copy / "config.yaml"], f"to go on in {copy}, add run_dir={copy}; to train in {trained}, give"),
+        (["prepare", copy / "config.yaml"], f"to go on in {copy}, add run_dir={copy}; to train in {trained}, give"),
         (["train", config, "model.layers=2"], "model.layers: 1 in the saved run, 2 now"),
         (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en, nowhere.de"),
         (["prepare", config, "--report", tmp_path / "no" / "x.html"], "make it first, or choose another --report"),
@@ -385,6 +390,9 @@ def test_only_training_heeds_what_schedulers_tell_every_process(trained: Path, c
         ((name, value),) = wrong.items()
         assert done.returncode == 1 and done.stderr.count(b"\n") == 1
         assert done.stderr.startswith(b"error: ") and f"{name}={value}" in done.stderr.decode()
+    done = run("train", config, SLURM_STEP_NUM_TASKS="2", SLURM_STEP_ID="0")
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert done.stderr.startswith(b"error: SLURM_STEP_NUM_TASKS=2: srun has started 2 processes")
     done = run("train", config, NMT_STARTED="abc")
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert done.stderr.decode().startswith("error: NMT_STARTED=abc: not a time in seconds")

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from nmt.cli import app
 from nmt.config import schema
+from nmt.training.schedule import problem
 
 
 def init(*arguments: str) -> "tuple[int, str, str]":
@@ -46,6 +47,23 @@ def test_the_settings_in_comments_are_the_defaults() -> None:
     assert opened != text
     assert schema.parse(opened, "opened") == config
     assert all(line.partition("  # ")[2] for line in opened.split("\n") if line.startswith("  "))
+
+
+@pytest.mark.parametrize("pairs", [10, 20_000, 400_000])
+def test_a_schedule_that_fits_the_corpus_is_written(pairs: int) -> None:
+    """The larger the corpus, the longer the run, up to the defaults; a file that cannot be read changes nothing."""
+    for side in "ab":
+        Path(side).write_text("one sentence of about forty-four letters ...\n" * pairs)
+    status, _, log = init("my.yaml", "--train", "a", "b")
+    assert status == 0
+    training = schema.load(Path("my.yaml")).training
+    assert problem(training, 512, training.max_steps) is None
+    assert (training.warmup_steps, training.schedule) == {
+        10: (400, "cosine"), 20_000: (420, "cosine"), 400_000: (1400, "cosine")
+    }[pairs]  # fmt: skip
+    subwords = pairs * 11
+    assert training.max_steps == pytest.approx(max(2000, 40 * subwords / training.batch_tokens), rel=0.05)
+    assert f"training: {training.max_steps:,} steps, chosen for the size of this corpus" in log
 
 
 def test_languages_name_the_files_that_are_not_given() -> None:

@@ -14,6 +14,7 @@ from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import PAD, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 
 EN_DE = LanguagePair("en", "de")
@@ -65,6 +66,18 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
         "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}",
         "chrf": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{sacrebleu.__version__}",
     }
+
+
+def test_a_source_that_validation_cannot_translate_is_refused_at_the_start(
+    model: Transformer, vocabulary: Vocabulary
+) -> None:
+    pairs = pairs_of(model, vocabulary)
+    longest = max(map(len, vocabulary.source.encode([source for source, _ in pairs])))
+    fits, does_not = (replace(CONFIG.search, long_input="error", max_source_tokens=longest - n) for n in (0, 1))
+    Validator(pairs, vocabulary, fits, CONFIG.training, EN_DE)(model)
+    Validator(pairs, vocabulary, replace(does_not, long_input="cut"), CONFIG.training, EN_DE)
+    with pytest.raises(NmtError, match=f"has {longest} subwords, and decoding.long_input: error allows {longest - 1}"):
+        Validator(pairs, vocabulary, does_not, CONFIG.training, EN_DE)
 
 
 def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) -> None:

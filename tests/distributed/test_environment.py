@@ -1,6 +1,7 @@
 """What a launcher says by environment variables: heeded by ranks, checked, and forgotten by everybody else."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from nmt.distributed.environment import (
     FILE_JOB,
     LAUNCHER,
     STARTED,
+    check_launch,
     check_variables,
     ignore_launcher,
     is_launched,
@@ -60,6 +62,44 @@ def test_what_cannot_be_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name
     with pytest.raises(NmtError, match=rf"{name}={value}.*unset RANK, WORLD_SIZE"):
         check_variables()
     assert rank() in (0, 3, 4)  # the error itself is said with it
+
+
+SLURM_JOB = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "2", "SLURM_NPROCS": "2", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+ONE_TASK, TWO_TASKS = ({"SLURM_STEP_NUM_TASKS": count, "SLURM_STEP_ID": "0"} for count in "12")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "2"}, "WORLD_SIZE=2 without MASTER_ADDR and MASTER_PORT: "),
+        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a"}, "WORLD_SIZE=2 without MASTER_PORT: "),
+        ({"RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}, "RANK=1 without WORLD_SIZE: "),
+        (SLURM_JOB | TWO_TASKS, "SLURM_STEP_NUM_TASKS=2: srun has started 2 processes"),
+        ({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE=4: mpirun has started 4 processes"),
+        ({"PMI_SIZE": "2", "PMI_RANK": "1"}, "PMI_SIZE=2: mpirun has started 2 processes"),
+        (SLURM_JOB | TWO_TASKS | RANK_3, None),  # torchrun, started by srun
+        (SLURM_JOB | ONE_TASK, None),  # srun -n 1
+        (SLURM_JOB, None),  # a batch script with --ntasks=2, or the shell of salloc on the machine where it was called
+        (SLURM_JOB | TWO_TASKS | {"SLURM_STEP_ID": "4294967290"}, None),  # the shell of salloc on a node of the job
+        ({"RANK": "0", "WORLD_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "1"}, None),
+        ({"RANK": "", "WORLD_SIZE": "", "PMI_SIZE": ""}, None),
+    ],
+)
+def test_processes_that_do_not_know_of_each_other_train_nothing(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str | None
+) -> None:
+    for name in ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if words is None:
+        check_launch()
+        return
+    with pytest.raises(NmtError, match=f"^{words}.*--nproc-per-node.*torchrun.*unset") as refused:
+        check_launch()
+    for name in re.findall("[A-Z_]+", str(refused.value).rpartition("unset ")[2]):
+        monkeypatch.delenv(name, raising=False)
+    check_launch()
 
 
 def test_who_takes_no_part_forgets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

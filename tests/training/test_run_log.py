@@ -144,12 +144,6 @@ def test_tensorboard_hides_what_is_trained_again(tmp_path: Path, monkeypatch: py
     assert made == [(str(tmp_path / "tensorboard"), 21)]
 
 
-def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(NmtError, match=r"training\.tensorboard: true needs TensorBoard: pip install"):
-        RunLog(tmp_path, 0, 0, tensorboard=0)
-
-
 def test_the_environment_names_models_and_versions_and_no_host() -> None:
     facts = environment(torch.device("cpu"), Ranks())
     assert (facts["nmt"], facts["torch"]) == (nmt.__version__, torch.__version__)

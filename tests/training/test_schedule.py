@@ -1,6 +1,7 @@
 """Learning rates against their equations, step by step, and what every schedule has in common."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import TrainingConfig
-from nmt.training.schedule import learning_rate
+from nmt.training.schedule import learning_rate, problem
 
 FALLING = ["cosine", "linear", "warmup_stable_decay"]  # to final_learning_rate
 DECAYING = ["inverse_sqrt", "constant", *FALLING]
@@ -122,3 +123,42 @@ def test_positive_rising_in_the_warmup_and_never_rising_after_it(
         elif earlier >= warmup:
             assert after <= before * (1 + 1e-12)
     assert rates[::-1] == [learning_rate(step, settings, 512) for step in reversed(steps)]  # the order is nothing to it
+
+
+@given(
+    schedule=st.sampled_from(["paper", *DECAYING]),
+    warmup=st.integers(1, 5000),
+    decay=st.integers(1, 5000),
+    final=st.sampled_from([0.0, 0.002, 0.01]),
+    last=st.integers(10, 12_000),
+)
+def test_a_schedule_that_does_not_suit_the_run_is_said_with_one_that_does(
+    schedule: str, warmup: int, decay: int, final: float, last: int
+) -> None:
+    settings = training(schedule, warmup, warmup + decay, final=final if schedule in FALLING else 0.0)
+    settings = replace(settings, max_epochs=7)
+    last = min(last, settings.max_steps)
+    peak, at_end = (learning_rate(step, settings, 512) for step in (warmup, last))
+    lowest = settings.final_learning_rate if schedule in FALLING else peak
+    said = problem(settings, 512, last)
+    assert (said is not None) == (last <= warmup or at_end > lowest + 0.1 * (peak - lowest) + 1e-12)
+    if said is None:
+        return
+    given = dict(one.removeprefix("training.").split("=") for one in said.partition(": set ")[2].split())
+    numbers = {key: float(value) if "." in value else int(value) for key, value in given.items() if key != "schedule"}
+    fitting = replace(settings, **numbers, schedule=given.get("schedule", schedule))  # type: ignore[arg-type]
+    assert problem(fitting, 512, min(last, fitting.max_steps)) is None
+    assert learning_rate(fitting.warmup_steps, fitting, 512) == pytest.approx(peak, rel=0.05), "the peak stays"
+
+
+def test_the_message_about_a_schedule() -> None:
+    base = training("paper", 4000, 1600)
+    assert problem(base, 512, 1600) == (
+        "training.warmup_steps=4000, but training ends at step 1,600: the learning rate only rises, and never falls: "
+        "set training.schedule=inverse_sqrt training.learning_rate=0.0007 training.warmup_steps=320"
+    )
+    assert problem(replace(training("cosine", 100, 100_000), max_epochs=10), 512, 1600) == (
+        "training.schedule=cosine falls until training.max_steps=100000, but training ends at about step 1,600 "
+        "(training.max_epochs=10): the learning rate has then fallen 0% of the way: set training.max_steps=1600"
+    )
+    assert problem(base, 512, 1) is None, "a run of one step tries whether anything works"

@@ -5,6 +5,7 @@ from importlib import resources
 
 from helpers.html_elements import Elements
 
+from nmt.commands.serve import app
 from nmt.config.language_codes import english_name
 
 PAGE = resources.files("nmt.commands.serve").joinpath("page.html").read_text(encoding="utf-8")
@@ -33,4 +34,9 @@ def test_the_policy_lets_its_own_script_and_style_run() -> None:
 
 
 def test_names_of_languages() -> None:
-    assert [english_name(code) for code in ("de", "pt-BR", "zh_Hant", "xx")] == ["German", "Portuguese", "Chinese", "xx"]
+    assert [english_name(code) for code in ("de", "pt-BR", "zh_Hant", "xx")] == [
+        "German",
+        "Portuguese",
+        "Chinese",
+        "xx",
+    ]

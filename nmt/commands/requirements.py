@@ -1,0 +1,44 @@
+"""What settings need that may be missing here: optional packages, and what compilers need. Checked before any work.
+
+What only training needs, `nmt prepare` does not ask for. Files, folders, devices and memory are checked where they are
+used first, which is before the data is prepared too: `run_folder`, `ranks.process_group`, `start_from.read`,
+`memory.check_model` and the beginning of `prepare.prepare`.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from nmt.config.schema import Config
+from nmt.data.corpus import files_of
+from nmt.errors import NmtError
+from nmt.files import compression
+
+if TYPE_CHECKING:
+    import torch  # loading it takes a second, and `nmt prepare` does not need it
+
+log = logging.getLogger("nmt")
+
+
+def check_data(config: Config) -> None:
+    """What reading the corpora needs. Raises NmtError for a file that no installed library reads, or that is no text."""
+    for path in files_of(config.data):
+        compression.check_readable(path)
+
+
+def check_training(config: Config, device: "torch.device") -> None:
+    """What training needs, its data included. Raises NmtError for what it cannot do without. Warns of what it replaces:
+    BLEU of words by BLEU of characters, and compiled layers by layers that are not."""
+    from nmt.evaluation.metrics import bleu_metric
+    from nmt.training import compilation, run_log
+
+    check_data(config)
+    training = config.training
+    if training.tensorboard:
+        run_log.summary_writer()
+    if training.packed and device.type == "cuda" and (reason := compilation.missing_compiler(device)):
+        raise NmtError(f"training.packed: true: packed batches do not work here ({reason}): set it to null")
+    if training.compile and (reason := compilation.missing_compiler(device)):
+        log.warning("training.compile: torch.compile does not work here, training will go on without it (%s)", reason)
+    if training.validation_bleu:
+        for one in config.data.held_out:
+            bleu_metric(config.data.pair_of(one).target)

@@ -1,0 +1,106 @@
+"""What settings need and is missing here is said before any work; nmt prepare does not ask for what training needs."""
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.checkpoints import run_folder
+from nmt.commands import requirements
+from nmt.commands.train import train
+from nmt.config.schema import Config
+from nmt.data import prepare
+from nmt.errors import NmtError
+from nmt.evaluation import metrics
+from nmt.training import compilation
+
+MakeConfig = Callable[..., Config]
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+def test_what_only_training_needs_stops_training_and_not_preparation(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    config = make_config("training.tensorboard=true", f"data.store_dir={tmp_path}/store")
+    with pytest.raises(NmtError, match=r"training\.tensorboard: true needs TensorBoard: pip install"):
+        train(config, "cpu")
+    with run_folder.locked(Path(config.run_dir)), pytest.raises(NmtError, match="another process is training there"):
+        train(config, "cpu")
+    assert not (tmp_path / "store").exists()
+    requirements.check_data(config)
+    prepare.prepare(config)
+
+
+@pytest.mark.parametrize(("ending", "module"), [(".zst", "backports.zstd"), (".zst", "compression"), (".xz", "lzma")])
+def test_a_corpus_that_no_library_reads_is_named_before_another_is_read(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, module: str
+) -> None:
+    if (module == "backports.zstd") == (sys.version_info >= (3, 14)) and ending == ".zst":
+        pytest.skip("of another Python")
+    monkeypatch.setitem(sys.modules, module, None)
+    plain = f"{{source: {corpus}/train.en, target: {corpus}/train.de}}"
+    config = make_config(f"data.train=[{plain}, {{file: more.tsv{ending}}}]", f"data.store_dir={tmp_path}/store")
+    for check in (lambda: requirements.check_data(config), lambda: train(config, "cpu")):
+        with pytest.raises(NmtError, match=rf"more\.tsv{ending}: reading {ending} files needs"):
+            check()
+    assert not (tmp_path / "store").exists()
+
+
+def test_what_is_replaced_is_said(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A compiler that is missing, and the package with which BLEU finds words."""
+
+    class OnlyCharacters(metrics.BLEU):
+        def __init__(self, trg_lang: str = "", tokenize: str | None = None, **others: bool) -> None:
+            if trg_lang == "de":
+                raise RuntimeError("not installed")
+            super().__init__(trg_lang=trg_lang, tokenize=tokenize, **others)
+
+    monkeypatch.setattr(metrics, "BLEU", OnlyCharacters)
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no such compiler",))
+    metrics._warn_of_characters.cache_clear()
+    from torch._inductor import cpp_builder
+
+    cpp_builder.cpp_compiler_search.cache_clear()
+    with caplog.at_level(logging.WARNING, "nmt"):
+        requirements.check_training(make_config("training.compile=true"), CPU)
+    cpp_builder.cpp_compiler_search.cache_clear()
+    compiled, scored = caplog.messages
+    assert "training.compile: torch.compile does not work here" in compiled and "no such compiler" in compiled
+    assert scored.startswith("BLEU counts characters")
+
+
+def test_packed_batches_need_triton(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    for works in (False, True):
+        monkeypatch.setattr(compilation, "has_triton", lambda works=works: works)
+        requirements.check_training(make_config(), GPU)  # null: padded batches, where packed ones do not work
+        if works:
+            requirements.check_training(make_config("training.packed=true"), GPU)
+        else:
+            with pytest.raises(NmtError, match=r"training\.packed: true.*Triton does not work.*: set it to null"):
+                requirements.check_training(make_config("training.packed=true"), GPU)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words", "before"),
+    [
+        (["training.max_steps=2", "training.warmup_steps=2"], "training.warmup_steps=2, but training ends at", True),
+        (["training.schedule=linear", "training.max_steps=10_000", "training.max_epochs=1"], "max_epochs=1)", False),
+    ],
+)
+def test_a_schedule_that_does_not_suit_the_run_is_said(
+    make_config: MakeConfig, caplog: pytest.LogCaptureFixture, overrides: list[str], words: str, before: bool
+) -> None:
+    """Before the data is prepared, unless the number of steps follows from the data."""
+    few = ["training.validation_bleu=false", "training.batch_tokens=4096", "training.warmup_steps=1"]
+    with caplog.at_level(logging.INFO, "nmt"):
+        train(make_config(*few, *overrides), "cpu")
+    [place] = [i for i, record in enumerate(caplog.records) if words in record.getMessage()]
+    assert caplog.records[place].levelno == logging.WARNING
+    assert before == any(message.startswith("validation: ") for message in caplog.messages[place:])
+    assert any(message.startswith("step ") for message in caplog.messages[place:]), "before the first step"
