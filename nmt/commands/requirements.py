@@ -20,7 +20,7 @@ log = logging.getLogger("nmt")
 
 
 def check_data(config: Config) -> None:
-    """What reading the corpora needs. Raises NmtError for a file that no installed library reads, or that is no text."""
+    """What reading the corpora needs. Raises NmtError for a file that cannot be read here."""
     for path in files_of(config.data):
         compression.check_readable(path)
 
