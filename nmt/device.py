@@ -2,13 +2,15 @@
 
 import contextlib
 import ctypes
+import logging
 import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import NmtError
 
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     import torch  # loading it takes a second, so functions import it when they need it
     from torch import Tensor
 
+log = logging.getLogger("nmt")
+
+# For `SharedCores`: seconds between two looks; the part of a core that others may take before a thread is given up; and
+# seconds for which cores must be free before they are used again.
+_WATCHED, _TAKEN_LITTLE, _FREE_FOR = 1.0, 0.3, 10.0
 # In the errors of PyTorch on CPUs and GPUs, of CTranslate2 and of C++.
 _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|bad_alloc", re.IGNORECASE)
 # In those of CUDA, whether PyTorch or Triton reports them.
@@ -166,3 +173,58 @@ def cpu_threads() -> int:
     """The number of threads to compute with on the CPU: OMP_NUM_THREADS, which also PyTorch reads, or every core."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if re.fullmatch("[1-9][0-9]{0,3}", given) else usable_cores()
+
+
+class SharedCores:
+    """Keeps PyTorch from computing with more threads than other programs leave cores for.
+
+    Threads that compute together wait for one another many times in a step. If one of them has no core, all wait, and
+    by default they take the others' time while they wait: training can become many times slower. So other programs get
+    their cores, and the others are used. Only on Linux, which says how long each core was idle.
+    """
+
+    def __init__(self, device: "torch.device", processes: int) -> None:
+        """processes: that compute together. For several, and where OMP_NUM_THREADS is set, nothing is changed."""
+        import torch
+
+        self._most, self._more_since = torch.get_num_threads(), 0.0
+        alone = device.type == "cpu" and processes == 1 and "OMP_NUM_THREADS" not in os.environ
+        self._last = _core_times() if alone else None
+
+    def adapt(self) -> None:
+        """Set the number of threads by what happened since the last call; to be called between two computations.
+
+        Fewer threads at once; more only when the cores were free for a while, as a wrong try costs a slow step.
+        """
+        import torch
+
+        if self._last is None or time.monotonic() - self._last.now < _WATCHED or (new := _core_times()) is None:
+            return
+        old, self._last = self._last, new
+        seconds = new.now - old.now
+        free = (new.idle - old.idle + new.own - old.own) / seconds
+        threads, before = max(1, min(self._most, int(free + _TAKEN_LITTLE))), torch.get_num_threads()
+        if threads <= before:
+            self._more_since = new.now
+        if threads < before or new.now - self._more_since > _FREE_FOR:
+            torch.set_num_threads(threads)
+            of = f"{threads} of {self._most} thread{'s' * (self._most > 1)}"
+            log.info("other programs leave %.1f cores: computing with %s", free, of)
+
+
+class _CoreTimes(NamedTuple):
+    """In seconds: the clock, what all cores together were idle, and what this process computed."""
+
+    now: float
+    idle: float
+    own: float
+
+
+def _core_times() -> _CoreTimes | None:
+    """None if unknown."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        rows = [line.split() for line in Path("/proc/stat").read_text().split("\n") if re.match("cpu[0-9]", line)]
+        usable = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        idle = sum(int(row[4]) + int(row[5]) for row in rows if row[0] in usable)  # proc(5): idle and iowait
+        return _CoreTimes(time.monotonic(), idle / os.sysconf("SC_CLK_TCK"), time.process_time())
+    return None

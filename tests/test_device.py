@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -131,3 +133,60 @@ def test_other_errors_are_left_as_they_are(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, explaining_out_of_memory(lambda: "lower the batch"):
         raise error
     assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("looks", "threads"),
+    [
+        ([(0.1, 3.9)] * 3, [4, 4, 4]),
+        ([(0.0, 2.6), (0.5, 2.0), (0.0, 1.7), (0.0, 0.9)], [2, 2, 2, 1]),  # others take what is neither idle nor ours
+        ([(0.0, 1.0), *[(3.0, 1.0)] * 12], [1] * 11 + [4, 4]),  # free again, which must last
+        ([(0.0, 1.0), *[(3.0, 1.0)] * 6, (0.0, 1.0), *[(3.0, 1.0)] * 6], [1] * 14),
+        ([(0.0, 2.9), *[(0.8, 2.0)] * 12], [3] * 13),
+        ([(9.0, 9.0), (-1.0, 0.0)], [4, 1]),
+    ],
+)
+def test_threads_are_as_many_as_the_cores_that_others_leave(
+    looks: list[tuple[float, float]], threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """looks: cores that were idle since the look before, and that this process used, each second."""
+    times = [device._CoreTimes(0, 0, 0)]
+    for idle, own in looks:
+        times.append(device._CoreTimes(times[-1].now + 1, times[-1].idle + idle, times[-1].own + own))
+    clock, current = iter(times), [4]
+    monkeypatch.setattr(device, "_core_times", lambda: next(clock))
+    monkeypatch.setattr(device, "_WATCHED", -float("inf"))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: current[-1])
+    monkeypatch.setattr(torch, "set_num_threads", current.append)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores, found = device.SharedCores(torch.device("cpu"), 1), []
+    for _ in looks:
+        cores.adapt()
+        found.append(current[-1])
+    assert found == threads
+
+
+@pytest.mark.parametrize(
+    ("name", "processes", "variables"), [("cpu", 2, {}), ("cpu", 1, {"OMP_NUM_THREADS": "3"}), ("cuda", 1, {})]
+)
+def test_threads_stay_that_were_set_or_are_shared_among_processes(
+    name: str, processes: int, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = (device._CoreTimes(float(second), 0, 0) for second in range(9))  # all by others
+    monkeypatch.setattr(device, "_core_times", lambda: next(busy))
+    monkeypatch.setattr(device, "_WATCHED", -float("inf"))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: pytest.fail("changed"))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    device.SharedCores(torch.device(name), processes).adapt()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say how long cores were idle")
+def test_the_times_of_cores_are_those_that_may_be_used() -> None:
+    """In the time since the system started, a core was idle at most that long."""
+    times = device._core_times()
+    assert times is not None
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    assert 0 <= times.idle <= device.usable_cores() * (uptime + 1) and 0 < times.own <= time.process_time()

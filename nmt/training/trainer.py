@@ -19,7 +19,7 @@ from nmt.data.prepare import ValidationSet
 from nmt.data.stages import stages_of
 from nmt.data.token_cutoff import Cutoff
 from nmt.data.token_store import TokenStore
-from nmt.device import explaining_out_of_memory
+from nmt.device import SharedCores, explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
@@ -56,7 +56,7 @@ class Trainer:
         Raises NmtError if ranks have different data, and if memory or positions do not suffice for it.
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
-        self.run_dir, self.deadline = Path(config.run_dir), deadline
+        self.run_dir, self.deadline, self.cores = Path(config.run_dir), deadline, SharedCores(device, ranks.size)
         prepared = data.prepared
         ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": prepared.data_key})
         torch.manual_seed(config.seed)
@@ -206,6 +206,7 @@ class Trainer:
                 start = time.perf_counter()
                 with phase("data"):
                     step = next(steps)
+                self.cores.adapt()
                 waited = time.perf_counter() - start
                 stopping = self.ranks.all_reduce_max_async(lambda: stop.requested)  # during the step's computation
                 progress.step += 1
