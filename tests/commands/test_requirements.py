@@ -43,7 +43,9 @@ def test_a_corpus_that_no_library_reads_is_named_before_another_is_read(
         pytest.skip("of another Python")
     monkeypatch.setitem(sys.modules, module, None)
     plain = f"{{source: {corpus}/train.en, target: {corpus}/train.de}}"
-    config = make_config(f"data.train=[{plain}, {{file: more.tsv{ending}}}]", f"data.store_dir={tmp_path}/store")
+    more = tmp_path / f"more.tsv{ending}"
+    more.write_bytes(b"packed")
+    config = make_config(f"data.train=[{plain}, {{file: {more}}}]", f"data.store_dir={tmp_path}/store")
     for check in (lambda: requirements.check_data(config), lambda: train(config, "cpu")):
         with pytest.raises(NmtError, match=rf"more\.tsv{ending}: reading {ending} files needs"):
             check()

@@ -182,7 +182,7 @@ def test_a_record_of_the_data_that_is_damaged(run: Path) -> None:
     (run / "sessions.jsonl").write_text('{"event": "started", "step": 0, "time": "", "data": {"labels": 1}}\n')
     found = report(run)
     assert found.data is None
-    assert found.notes == [f"{run}: the data report cannot be read ('languages'): not shown"]
+    assert found.notes == [f"{run}: the data report cannot be read ('counts'): not shown"]
 
 
 @pytest.mark.parametrize(
