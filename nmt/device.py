@@ -180,7 +180,7 @@ class SharedCores:
 
     Threads that compute together wait for one another many times in a step. If one of them has no core, all wait, and
     by default they take the others' time while they wait: training can become many times slower. So other programs get
-    their cores, and the others are used. Only on Linux, which says how long each core was idle.
+    their cores, and the others are used. Only on Linux, which says how long each core was busy.
     """
 
     def __init__(self, device: "torch.device", processes: int) -> None:
@@ -202,21 +202,22 @@ class SharedCores:
             return
         old, self._last = self._last, new
         seconds = new.now - old.now
-        free = (new.idle - old.idle + new.own - old.own) / seconds
+        by_others = (new.busy - old.busy - new.own + old.own) / seconds
+        free = usable_cores() - by_others
         threads, before = max(1, min(self._most, int(free + _TAKEN_LITTLE))), torch.get_num_threads()
         if threads <= before:
             self._more_since = new.now
         if threads < before or new.now - self._more_since > _FREE_FOR:
             torch.set_num_threads(threads)
             of = f"{threads} of {self._most} thread{'s' * (self._most > 1)}"
-            log.info("other programs leave %.1f cores: computing with %s", free, of)
+            log.info("other programs use %.1f cores: computing with %s", max(0.0, by_others), of)
 
 
 class _CoreTimes(NamedTuple):
-    """In seconds: the clock, what all cores together were idle, and what this process computed."""
+    """In seconds: the clock, how long all cores together were busy, and this process of it."""
 
     now: float
-    idle: float
+    busy: float
     own: float
 
 
@@ -225,6 +226,7 @@ def _core_times() -> _CoreTimes | None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         rows = [line.split() for line in Path("/proc/stat").read_text().split("\n") if re.match("cpu[0-9]", line)]
         usable = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-        idle = sum(int(row[4]) + int(row[5]) for row in rows if row[0] in usable)  # proc(5): idle and iowait
-        return _CoreTimes(time.monotonic(), idle / os.sysconf("SC_CLK_TCK"), time.process_time())
+        # proc(5): all but idle and iowait, up to the time that a virtual machine's host gave to others
+        busy = sum(sum(map(int, [*row[1:4], *row[6:9]])) for row in rows if row[0] in usable)
+        return _CoreTimes(time.monotonic(), busy / os.sysconf("SC_CLK_TCK"), time.process_time())
     return None

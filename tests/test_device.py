@@ -138,21 +138,22 @@ def test_other_errors_are_left_as_they_are(error: Exception) -> None:
 @pytest.mark.parametrize(
     ("looks", "threads"),
     [
-        ([(0.1, 3.9)] * 3, [4, 4, 4]),
-        ([(0.0, 2.6), (0.5, 2.0), (0.0, 1.7), (0.0, 0.9)], [2, 2, 2, 1]),  # others take what is neither idle nor ours
-        ([(0.0, 1.0), *[(3.0, 1.0)] * 12], [1] * 11 + [4, 4]),  # free again, which must last
-        ([(0.0, 1.0), *[(3.0, 1.0)] * 6, (0.0, 1.0), *[(3.0, 1.0)] * 6], [1] * 14),
-        ([(0.0, 2.9), *[(0.8, 2.0)] * 12], [3] * 13),
-        ([(9.0, 9.0), (-1.0, 0.0)], [4, 1]),
+        ([(3.9, 3.9), (4.1, 3.9)] * 3, [4] * 6),
+        ([(4.0, 2.6), (3.5, 2.0), (4.0, 1.7), (4.0, 0.9)], [2, 2, 2, 1]),
+        ([(4.0, 1.0), *[(1.0, 1.0)] * 12], [1] * 11 + [4, 4]),  # free again, which must last
+        ([(4.0, 1.0), *[(1.0, 1.0)] * 6, (4.0, 1.0), *[(1.0, 1.0)] * 6], [1] * 14),
+        ([(4.0, 2.9), *[(3.2, 2.0)] * 12], [3] * 13),
+        ([(0.0, 2.0)] * 3, [4] * 3),  # a system that counts nothing
     ],
 )
 def test_threads_are_as_many_as_the_cores_that_others_leave(
     looks: list[tuple[float, float]], threads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """looks: cores that were idle since the look before, and that this process used, each second."""
+    """looks: cores that were busy since the look before, and those of this process among them, each second."""
     times = [device._CoreTimes(0, 0, 0)]
-    for idle, own in looks:
-        times.append(device._CoreTimes(times[-1].now + 1, times[-1].idle + idle, times[-1].own + own))
+    for busy, own in looks:
+        times.append(device._CoreTimes(times[-1].now + 1, times[-1].busy + busy, times[-1].own + own))
+    monkeypatch.setattr(device, "usable_cores", lambda: 4)
     clock, current = iter(times), [4]
     monkeypatch.setattr(device, "_core_times", lambda: next(clock))
     monkeypatch.setattr(device, "_WATCHED", -float("inf"))
@@ -172,7 +173,7 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
 def test_threads_stay_that_were_set_or_are_shared_among_processes(
     name: str, processes: int, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy = (device._CoreTimes(float(second), 0, 0) for second in range(9))  # all by others
+    busy = (device._CoreTimes(float(second), 99.0 * second, 0) for second in range(9))  # all by others
     monkeypatch.setattr(device, "_core_times", lambda: next(busy))
     monkeypatch.setattr(device, "_WATCHED", -float("inf"))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
@@ -183,10 +184,10 @@ def test_threads_stay_that_were_set_or_are_shared_among_processes(
     device.SharedCores(torch.device(name), processes).adapt()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say how long cores were idle")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say how long cores were busy")
 def test_the_times_of_cores_are_those_that_may_be_used() -> None:
-    """In the time since the system started, a core was idle at most that long."""
+    """In the time since the system started, a core was busy at most that long; and this process is a part of it."""
     times = device._core_times()
     assert times is not None
     uptime = float(Path("/proc/uptime").read_text().split()[0])
-    assert 0 <= times.idle <= device.usable_cores() * (uptime + 1) and 0 < times.own <= time.process_time()
+    assert times.busy <= (os.cpu_count() or 1) * (uptime + 1) and 0 < times.own <= time.process_time()

@@ -5,9 +5,8 @@ them, so padding counts. An epoch is planned from the lengths alone:
 
     draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
 
-A corpus so small that it is used several times in a pool has batches of its own, in the order of its passes: then no
-pair comes again before all of its corpus have come. Such a step has two batches, one of them of the large corpora; both
-together are within its size.
+A corpus so small that it is used several times in a pool has small batches of its own, one pass after the other: so no
+pair comes again before all of its corpus have come. A step then has one batch of the other corpora, and some of these.
 
 The plan is a pure function of (seed, epoch, mix): every rank computes the same plan without communication, and resuming
 needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
@@ -43,6 +42,8 @@ JITTER = 0.04
 BATCH_COST = 0.2
 # A pool ends where a corpus ends a pass of at least this many batches of the mix: fewer cannot be cut well.
 LONG_PASS = 100
+# Padded tokens of a batch of repeated pairs. Fewer have less padding and take longer.
+REPEATED_TOKENS = 512
 # Places in a full batch where it may be cut. More places fill the batches better and take longer to plan.
 CUTS_PER_BATCH = 64
 _LENGTHS_AT_ONCE = 1 << 20  # that are looked at together: this bounds the memory
@@ -110,13 +111,13 @@ class Batches:
         self._store, self._versions = store, versions
         self._batch_tokens = batch_tokens
         self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
-        self._seed, self._pool_pairs = seed, pool_pairs
+        self._seed = seed
         self._rank, self._ranks, self._cutoff = rank, world_size, cutoff
         self._mix = mix or Mix.of([len(store) // versions or 1])
         self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
         fitting = self._fitting(over_budget)
         self.skipped, self._longest = fitting.skipped, fitting.longest
-        self._long_pass = int(LONG_PASS * batch_tokens / fitting.mean)
+        self._pool_limits = pool_pairs, int(LONG_PASS * batch_tokens / fitting.mean)
         self._packed_length: int | None = None
         self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
         if packed:
@@ -127,7 +128,7 @@ class Batches:
         """Optimizer steps in one epoch; in a long one, or in one of which another mix has a part, about. Planning takes
         a second per million pairs; no tokens are read. mix: as in `epoch`."""
         mix = replace(mix or self._mix, end=None)
-        pools = list(self._pools(mix, *mix.part_of(epoch)))
+        pools = list(mix.pools(*mix.part_of(epoch), *self._pool_limits))
         (first, _), (_, end) = pools[0], pools[-1]
         planned = pools if end - first <= _EXACT_PAIRS else pools[:1]
         steps = sum(len(self._plan_pool(mix, pool)) for pool in planned)
@@ -199,22 +200,18 @@ class Batches:
         """The batches of each step of a pool, and when the pool ends; the last pools have only as many as are left."""
         time, end = mix.part_of(epoch)
         left = float("inf") if most_steps is None else most_steps
-        pools = self._pools(mix, time, end)
+        pools = mix.pools(time, end, *self._pool_limits)
         while left > 0 and (pool := next(pools, None)):
             steps = self._plan_pool(mix, pool)
             while len(steps) > left and pool[1] - pool[0] > 1:  # a smaller pool, and after it others for what is left
                 pool = pool[0], pool[0] + max(1, int((pool[1] - pool[0]) * left / len(steps)))
-                pools = self._pools(mix, pool[1], end)
+                pools = mix.pools(pool[1], end, *self._pool_limits)
                 steps = self._plan_pool(mix, pool)
             if len(steps) > left:  # a pair of each corpus at most: in one batch, unless that is too small for them
                 every = np.concatenate([pairs for batches in steps for pairs in batches])
-                if len(every) * self._longer(every).max() <= self._batch_tokens:
-                    steps = [[every]]
+                steps = [[every]] if self._tokens(every) <= self._batch_tokens else steps
             yield steps, pool[1]
             left -= len(steps)
-
-    def _pools(self, mix: Mix, start: int, end: int) -> Iterator[tuple[int, int]]:
-        return mix.pools(start, end, self._pool_pairs, self._long_pass)
 
     def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[_Planned]:
         """The batches of each step of a pool."""
@@ -223,21 +220,37 @@ class Batches:
         repeated, pass_times = mix.passes(*times)
         if not repeated:
             return [[batch] for batch in self._shuffled_batches(pairs, self._batch_tokens, random)]
-        passes = [random.permutation(self._drawn(mix, *each)) for each in pairwise(pass_times)]
-        is_repeated = np.isin(self._corpora(pairs), repeated)
-        once, again = pairs[~is_repeated], pairs[is_repeated]
-        of_again = [each[np.isin(self._corpora(each), repeated)] for each in passes]
-        longest_once, longest_again = (int(self._longer(each).max(initial=1)) for each in (once, again))
-        tokens = self._longer(again).sum() * self._batch_tokens // max(1, self._longer(pairs).sum())
-        budget = max(longest_again, int(tokens))
-        while len(once) and budget + longest_once <= self._batch_tokens:
-            batches = self._shuffled_batches(once, self._batch_tokens - budget, random)
-            ordered = self._ordered_batches(of_again, budget, random)
-            if len(ordered) <= len(batches):  # evenly among them
-                places = np.arange(len(batches) + 1) * len(ordered) // len(batches)
-                return [[batch, *ordered[i:j]] for batch, (i, j) in zip(batches, pairwise(places), strict=True)]
-            budget += -(-budget // 8)
-        return [[batch] for batch in self._ordered_batches(passes, self._batch_tokens, random)]
+        is_repeated, tokens = np.isin(self._corpora(pairs), repeated), self._longer(pairs)
+        once, longest = pairs[~is_repeated], int(tokens[~is_repeated].max(initial=0))
+        room = 1 + self._batch_tokens * int(tokens[is_repeated].sum()) // max(1, int(tokens.sum()))  # for repeated ones
+        while len(once) and room + longest <= self._batch_tokens:
+            batches = self._shuffled_batches(once, self._batch_tokens - room, random)
+            groups = self._in_order(mix, pass_times, repeated, room, random)
+            if len(groups) <= len(batches):  # evenly among them
+                places = [i * len(groups) // len(batches) for i in range(len(batches) + 1)]
+                spread = (chain.from_iterable(groups[i:j]) for i, j in pairwise(places))
+                return [[batch, *group] for batch, group in zip(batches, spread, strict=True)]
+            room = max(room + 1, room * len(groups) // len(batches))
+        return self._in_order(mix, pass_times, range(len(self._firsts)), self._batch_tokens, random)
+
+    def _in_order(
+        self, mix: Mix, times: list[int], corpora: Sequence[int], room: int, random: np.random.Generator
+    ) -> list[list[Integers]]:
+        """The pairs of some corpora, one pass after the other: small batches, in groups for which a step has room."""
+        groups, left = list[list[Integers]](), 0
+        for start, end in pairwise(times):
+            pairs = random.permutation(self._drawn(mix, start, end))
+            pairs = pairs[np.isin(self._corpora(pairs), corpora)]
+            limit = max(min(room, REPEATED_TOKENS), int(self._longer(pairs).max(initial=0)))
+            for batch in self._shuffled_batches(pairs, limit, random):
+                if groups and self._tokens(joined := np.concatenate([groups[-1][-1], batch])) <= limit:
+                    left, batch = left + self._tokens(groups[-1].pop()), joined  # together they fit into one
+                if not groups or self._tokens(batch) > left:
+                    groups.append([])
+                    left = room
+                groups[-1].append(batch)
+                left -= self._tokens(batch)
+        return [group for group in groups if group]
 
     def _shuffled_batches(self, pairs: Integers, budget: int, random: np.random.Generator) -> list[Integers]:
         """The pairs in batches of at most `budget` padded tokens."""
@@ -245,18 +258,6 @@ class Batches:
             return []
         batches = plan_batches(*self._lengths(pairs), budget, random)
         return [pairs[batches[i]] for i in random.permutation(len(batches))]
-
-    def _ordered_batches(self, passes: list[Integers], budget: int, random: np.random.Generator) -> list[Integers]:
-        """The pairs of one pass after the other, of each in batches as above; neighbours that fit into one are one."""
-        joined: list[list[Integers]] = []
-        count = longest = 0
-        for batch in chain.from_iterable(self._shuffled_batches(each, budget, random) for each in passes):
-            count, longest = count + len(batch), max(longest, int(self._longer(batch).max()))
-            if not joined or count * longest > budget:
-                joined.append([])
-                count, longest = len(batch), int(self._longer(batch).max())
-            joined[-1].append(batch)
-        return list(map(np.concatenate, joined))
 
     def _drawn(self, mix: Mix, start: int, end: int) -> Integers:
         """The pairs of the mix from one time to another that fit into a batch."""
@@ -277,8 +278,7 @@ class Batches:
         source, target = self._lengths(pairs)
         # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
         shares = self._shares(batches)
-        corpora = self._corpora(pairs)
-        several = len(self._firsts) > 1
+        corpora, several = self._corpora(pairs), len(self._firsts) > 1
         own = shares[self._rank :: self._ranks]
         cuts = draw_cuts(source, target, corpora, self._cutoff, names) if self._cutoff else None
         return Step(
@@ -301,11 +301,9 @@ class Batches:
 
     def _shares(self, batches: _Planned) -> list[slice]:
         """The micro-batches of all ranks, as slices of the pairs of all batches."""
-        shares, first = list[slice](), 0
+        shares, first, packed = list[slice](), 0, self._packed_length is not None
         for batch in batches:
-            split = split_evenly(
-                self._longer(batch), self._micro_batch_tokens, self._ranks, packed=self._packed_length is not None
-            )
+            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks, packed=packed)
             shares += [slice(first + share.start, first + share.stop) for share in split]
             first += len(batch)
         return shares
@@ -315,6 +313,10 @@ class Batches:
         if self._packed_length is not None:
             return 2 * self._packed_length
         return len(source) * int(source.max(initial=0) + target.max(initial=0))
+
+    def _tokens(self, pairs: Integers) -> int:
+        """The padded tokens of a batch: its sentences × its longest side."""
+        return len(pairs) * int(self._longer(pairs).max())
 
     def _longer(self, pairs: Integers) -> Integers:
         """The longer side of each pair."""

@@ -130,18 +130,20 @@ def stages_of_mixes(draw: st.DrawFn) -> str:
     st.sampled_from([30, 60, 300]),
     st.sampled_from([7, 50, 1000]),
     st.sampled_from([0, 1, 5, 100]),
+    st.sampled_from([12, 512]),
 )
 @settings(max_examples=40)
 def test_no_pair_comes_again_before_its_corpus_came_once(
-    stages: str, sizes: list[int], batch_tokens: int, pool_pairs: int, long_pass: int
+    stages: str, sizes: list[int], batch_tokens: int, pool_pairs: int, long_pass: int, small: int
 ) -> None:
     """Wherever passes, epochs and stages end: after any step, each pair of a corpus came as often as any other, or once
     more."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batching, "LONG_PASS", long_pass)
+        patch.setattr(batching, "REPEATED_TOKENS", small)
         course = curriculum(stages, sizes=tuple(sizes), batch_tokens=batch_tokens, pool_pairs=pool_pairs)
+        trained = whole_run(course, 60)
     times, ends = np.zeros(sum(sizes), int), np.cumsum(sizes)
-    trained = whole_run(course, 60)
     assert max(trained.tokens) <= batch_tokens
     for step in trained.steps:
         np.add.at(times, step, 1)
