@@ -1,7 +1,5 @@
 """What the README and the pages under docs/ show is what happens, and every link leads somewhere."""
 
-import contextlib
-import io
 import re
 import shlex
 from collections.abc import Iterator
@@ -88,15 +86,6 @@ def test_links_and_anchors_lead_somewhere(page: Path) -> None:
 def test_settings_that_are_named_exist(page: Path) -> None:
     named = re.findall(r"`((?:training|data|model|vocabulary|decoding)\.[a-z_]+)[`:= ]", prose(page))
     assert not {one for one in named if one not in SETTINGS and not locate(f"nmt.{one}")}
-
-
-def test_the_scaling_table_is_what_its_formula_gives() -> None:
-    page = ROOT / "docs" / "training-at-scale.md"
-    (code,) = blocks(page, "python")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(code, {})
-    assert printed.getvalue() in blocks(page, "text")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
