@@ -66,6 +66,11 @@ def test_every_command_is_shown() -> None:
     assert shown == set(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
 
 
+def test_the_pages_are_short() -> None:
+    lines = {name(page): page.read_text(encoding="utf-8").count("\n") for page in PAGES}
+    assert max(lines.values()) <= 250 and sum(lines.values()) - lines["README.md"] <= 2_400, lines
+
+
 @cache
 def anchors(page: Path) -> set[str]:
     """What GitHub calls the page's headings in links."""
