@@ -241,7 +241,7 @@ class Batches:
         for start, end in pairwise(times):
             pairs = random.permutation(self._drawn(mix, start, end))
             pairs = pairs[np.isin(self._corpora(pairs), corpora)]
-            limit = max(min(room, REPEATED_TOKENS), int(self._longer(pairs).max(initial=0)))
+            limit = max(-(-room // -(-room // REPEATED_TOKENS)), int(self._longer(pairs).max(initial=0)))
             for batch in self._shuffled_batches(pairs, limit, random):
                 if groups and self._tokens(joined := np.concatenate([groups[-1][-1], batch])) <= limit:
                     left, batch = left + self._tokens(groups[-1].pop()), joined  # together they fit into one
