@@ -33,6 +33,7 @@ import yaml
 from nmt.cli import options, terminal
 from nmt.config import schema, writer
 from nmt.config.schema import Config
+from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
 from nmt.files import atomic, json_lines, text
 from nmt.files.outputs import check_new_folder
@@ -59,12 +60,9 @@ class Run:
     """A row with a seed."""
 
     row: Row
+    folder: Path
     overrides: tuple[str, ...]
     config: Config
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.config.run_dir)
 
 
 def read_grid(path: Path) -> tuple[list[str], list[Row]]:
@@ -107,30 +105,32 @@ def plan(grid: Path, file: Path, given: Sequence[str], output: Path, names: str 
             if key in made:
                 log.info("%s: same settings as %s: not trained again", row.row, made[key].row.row)
                 continue
-            settings += (f"run_dir={output / f'{row.row}-seed{number}'}",)
-            made[key] = Run(row, settings, schema.load(file, settings))
+            folder = output / f"{row.row}-seed{number}"
+            settings += (f"run_dir={folder}",)
+            made[key] = Run(row, folder, settings, schema.load(file, settings))
     return list(made.values())
 
 
 def nmt(*arguments: str | Path) -> str:
     """Run a command of nmt, and return what it prints. Raises NmtError if it fails.
 
-    SIGTERM is passed on to it, and Ctrl-C reaches it from the terminal: it ends in its own time, and this ends with it.
+    Signals are passed on, except Ctrl-C, which reaches it from the terminal: it ends in its own time, and so does this.
     """
     words, heard, running = list(map(str, arguments)), list[int](), list[subprocess.Popen[str]]()
     log.info("nmt %s", shlex.join(words))
 
     def hear(number: int, _: FrameType | None) -> None:
         heard.append(number)
-        for process in running if number == signal.SIGTERM else ():
-            process.terminate()
+        for process in running if number != signal.SIGINT else ():
+            process.send_signal(number)
 
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    caught = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # ignored under nohup
+    before = {number: signal.signal(number, hear) for number in caught}
     running.append(
         process := subprocess.Popen([sys.executable, "-m", "nmt", *words], stdout=subprocess.PIPE, text=True)
     )
-    if signal.SIGTERM in heard:  # while it was started
-        process.terminate()
+    if heard:  # while it was started
+        process.send_signal(heard[0])
     printed, _ = process.communicate()
     for number, handler in before.items():
         signal.signal(number, handler)
