@@ -116,8 +116,9 @@ def nmt(*arguments: str | Path) -> str:
 
     Signals are passed on, except Ctrl-C, which reaches it from the terminal: it ends in its own time, and so does this.
     """
-    words, heard, running = list(map(str, arguments)), list[int](), list[subprocess.Popen[str]]()
-    log.info("nmt %s", shlex.join(words))
+    words = [sys.executable, "-m", "nmt", *map(str, arguments)]
+    heard, running = list[int](), list[subprocess.Popen[str]]()
+    log.info("%s", shlex.join(words[2:]))
 
     def hear(number: int, _: FrameType | None) -> None:
         heard.append(number)
@@ -126,9 +127,7 @@ def nmt(*arguments: str | Path) -> str:
 
     caught = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # ignored under nohup
     before = {number: signal.signal(number, hear) for number in caught}
-    running.append(
-        process := subprocess.Popen([sys.executable, "-m", "nmt", *words], stdout=subprocess.PIPE, text=True)
-    )
+    running.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
     if heard:  # while it was started
         process.send_signal(heard[0])
     printed, _ = process.communicate()
@@ -137,7 +136,7 @@ def nmt(*arguments: str | Path) -> str:
     if heard or process.returncode == 130:
         raise typer.Exit(128 + heard[0] if heard else 130)
     if process.returncode:
-        raise NmtError(f"nmt {words[0]} failed with status {process.returncode}, see above")
+        raise NmtError(f"nmt {arguments[0]} failed with status {process.returncode}, see above")
     return printed
 
 
@@ -153,27 +152,33 @@ def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path
     rows, _ = json_lines.read(run.folder / "metrics.jsonl")
     validated = [row for row in rows if "validation_loss" in row and row["step"] > 0]
     trained = [row for row in rows if "learning_rate" in row]
+    if not (trained and validated):
+        raise NmtError("no step was logged, or none validated: lower training.log_every and training.validate_every")
     newest = max((run.folder / "checkpoints").glob("step-*.safetensors"))
     model = run.folder / f"averaged-{average}.safetensors"
     if older(model, newest):
         nmt("average-checkpoints", run.folder, "--last", str(average), "--output", model)
-    weights = model_file.load(model).weights.values()
+    mean = model_file.load(model)
+    if mean.config.decoding != run.config.decoding:
+        raise NmtError(f"{run.folder} was trained with other decoding settings: choose another --output, or delete it")
     found: Result = {
         "row": run.row.row,
         "seed": run.config.seed,
         "average": average,
         "settings": writer.to_dict(run.config, defaults=False),
-        "parameters": sum(weight.numel() for weight in weights),
+        "parameters": sum(weight.numel() for weight in mean.weights.values()),
         "step": max(row["step"] for row in rows),
         **{key: trained[-1][key] for key in ("target_tokens", "seconds")},
         "curve": validated,
     }
-    for name, (source, reference) in texts.items():
-        path, files = run.folder / f"averaged-{average}-{name}.json", ("--source", source, "--reference", reference)
-        if older(path, model, source, reference):
-            atomic.write_text(path, nmt("evaluate", model, *files, "--json", "--device", device))
-        scores = json.loads(path.read_text(encoding="utf-8"))
-        found[name] = {one["name"]: {key: one[key] for key in ("value", "signature")} for one in scores}
+    for name, pair in texts.items():
+        path, paths = run.folder / f"averaged-{average}-{name}.json", list(map(str, pair))
+        done = {} if older(path, model, *pair) else json.loads(path.read_text(encoding="utf-8"))
+        if done.get("texts") != paths:
+            files = ("--source", paths[0], "--reference", paths[1], "--device", device)
+            done = {"texts": paths, "scores": json.loads(nmt("evaluate", model, *files, "--json"))}
+            atomic.write_text(path, json.dumps(done))
+        found[name] = {one["name"]: {key: one[key] for key in ("value", "signature")} for one in done["scores"]}
     return found
 
 
@@ -266,9 +271,8 @@ def main(
         text.result(count(runs))
         return
     check_new_folder(output)
-    for run in runs:
-        if average > run.config.training.keep_last:
-            raise NmtError(f"--average {average}: row {run.row.row} keeps fewer checkpoints: raise training.keep_last")
+    if few := [run.row.row for run in runs if average > run.config.training.keep_last]:
+        raise NmtError(f"--average {average}: row {few[0]} keeps fewer checkpoints: raise training.keep_last")
     for path in test or ():
         next(text.read_lines(path), None)  # raises where it cannot be read
     atomic.make_folder(output)
