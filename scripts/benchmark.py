@@ -26,6 +26,7 @@ import os
 import re
 import resource
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -35,9 +36,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from training_runs import Launch, ending_on_sigterm
 
 from nmt.config import schema
 from nmt.decoding.model_loader import load_settings
@@ -59,6 +60,13 @@ def settings_of(size: str) -> list[str]:
     """The overrides for a model of this size."""
     names = ("d_model", "feed_forward", "layers", "heads", "dropout")
     return [f"model.{name}={value}" for name, value in zip(names, SIZES[size], strict=True)]
+
+
+class Launch(NamedTuple):
+    """How runs are trained: on which device, by how many ranks (None: in one process)."""
+
+    device: str
+    ranks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -331,7 +339,7 @@ def measured(command: Sequence[str]) -> tuple[float, float, str]:
     """
     start = time.perf_counter()
     shown = textwrap.shorten(shlex.join(command), 120)
-    with tempfile.TemporaryFile("w+") as errors, ending_on_sigterm():
+    with tempfile.TemporaryFile("w+") as errors:
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_USUAL)
         except OSError as error:
@@ -450,6 +458,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.run is train and arguments.steps % arguments.warmup:
         parser.error(f"--steps {arguments.steps} must be a multiple of --warmup {arguments.warmup}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended too
     try:
         arguments.run(arguments)
     except NmtError as error:

@@ -1,423 +1,302 @@
-"""Train and score variations of one config: the part shared by scripts/reproduce_table3.py and scripts/ablations.py.
+#!/usr/bin/env python3
+"""Train, score and compare variations of one config, with `nmt train`, `nmt average-checkpoints` and `nmt evaluate`.
 
-    OUTPUT/ROW-seedN/       the run of a row
+    scripts/grid.py configs/grids/ablations.yaml configs/multi30k.yaml --average 3 --seeds 1,2,3
+
+A grid is a YAML file of `rows`, and of `base` settings for all of them (section.key=value). A row has a name (`row`),
+and perhaps `settings`, `steps` (a factor for training.max_steps) and `paper` (published results to compare with).
+
+    OUTPUT/ROW-seedN/       the run of a row, with its averaged model and its scores
     OUTPUT/results.jsonl    one line for each row and seed that is finished
+    OUTPUT/report.html      the curves of all runs
 
-The same command again skips rows that are finished and continues one that was interrupted.
+The same command again continues a run that was interrupted. A score that is newer than its model and texts is kept.
 """
 
-import functools
 import json
 import logging
 import math
-import os
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cached_property
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
-import scoring
-import training_runs
 import typer
-from training_runs import Launch
+import yaml
 
-from nmt.config import reader, schema, writer
-from nmt.config.declaration import required, setting
+from nmt.cli import options, terminal
+from nmt.config import schema, writer
 from nmt.config.schema import Config
+from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
-from nmt.files import atomic
+from nmt.files import atomic, json_lines, text
+from nmt.files.outputs import check_new_folder
+from nmt.files.table import table
 from nmt.files.text import to_path
 
 log = logging.getLogger("nmt")
 
-GRIDS = Path(__file__).parents[1] / "configs" / "grids"
-RESULTS = "results.jsonl"
-# Settings of `model` that a scale divides.
-WIDTHS = ("d_model", "feed_forward", "key_size", "value_size", "embedding_size", "hidden_size", "encoder_size")
-# Settings that do not change the results of a run, and may differ when it is resumed.
-_FREE = ("run_dir", "data.store_dir", "data.workers", "data.prefetch", "training.max_seconds", "training.tensorboard")
-Scores = dict[str, Any]
-
-# Options of both scripts.
-Seeds = Annotated[
-    str | None, typer.Option(metavar="1,2,…", help="Train each row with each seed; default: the seed of the config.")
-]
-Output = Annotated[Path, typer.Option(parser=to_path, help="Folder for the runs and results.jsonl.")]
-Average = Annotated[int, typer.Option(min=1, help="Score the average of the last N checkpoints.")]
-Test = Annotated[
-    tuple[Path, Path] | None, typer.Option(parser=to_path, metavar="SOURCE REFERENCE", help="Score on this text too.")
-]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best device of this machine.")]
-Ranks = Annotated[int | None, typer.Option(min=1, help="Train with this number of ranks.")]
-Jobs = Annotated[
-    int, typer.Option(min=1, help="Rows that are trained at the same time, each with its share of the cores.")
-]
-
-
-@dataclass(frozen=True)
-class Paper:
-    """The results of a row in Table 3 of the paper."""
-
-    perplexity: float = required("per subword, on newstest2013")
-    bleu: float = required("on newstest2013")
-    parameters: float | None = setting(None, "in millions; null: the table does not give it")
+Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One variation."""
+    """A variation."""
 
-    row: str = required("its name, with which the name of its run folder begins")
-    settings: tuple[str, ...] = setting((), "section.key=value; they override the grid's base")
-    steps: float = setting(1.0, "factor for the config's training.max_steps", above=0)
-    paper: Paper | None = setting(None, "the paper's results, if it has any")
+    row: str
+    settings: Sequence[str] = ()
+    steps: float = 1
+    paper: dict[str, float] = field(default_factory=dict)  # perplexity, bleu, parameters in millions
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The rows of a table. The others are compared with the first."""
-
-    rows: tuple[Row, ...] = required("the variations")
-    base: tuple[str, ...] = setting((), "section.key=value; for all rows, they override the config")
-
-    def chosen(self, names: str | None) -> list[Row]:
-        """The rows with these names, separated by commas, in the grid's order; None: all. NmtError for others."""
-        wanted = [row.row for row in self.rows] if names is None else [name.strip() for name in names.split(",")]
-        known = {row.row for row in self.rows}
-        if unknown := [name for name in wanted if name not in known]:
-            shown, rows = unknown[0] or "''", ", ".join(row.row for row in self.rows)
-            raise NmtError(f"--rows: {shown}: no such row; there are {rows}")
-        return [row for row in self.rows if row.row in wanted]
-
-
-def load(path: Path) -> Grid:
-    """The grid in a YAML file. Raises NmtError as reader.load does, for a grid without rows, and for rows of one name:
-    they would share a run folder."""
-    grid = reader.load(Grid, path)
-    if not grid.rows:
-        raise NmtError(f"{path}: rows: there are none: give at least one, such as rows: [{{row: recipe}}]")
-    for name, count in Counter(row.row for row in grid.rows).items():
-        if count > 1:
-            raise NmtError(f"{path}: {count} rows have the name {name}: give each row its own")
-    return grid
-
-
-@dataclass(frozen=True, eq=False)
 class Run:
-    """A row with a seed, trained with `nmt train CONFIG OVERRIDES`."""
+    """A row with a seed."""
 
     row: Row
-    seed: int
-    file: Path
+    folder: Path
     overrides: tuple[str, ...]
-
-    @cached_property
-    def config(self) -> Config:
-        """All settings of the run."""
-        return schema.load(self.file, self.overrides)
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.config.run_dir)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings that change its results, without those that have their default."""
-        kept: dict[str, Any] = writer.to_dict(self.config, defaults=False)
-        for path in _FREE:
-            section, _, name = path.rpartition(".")
-            (kept.get(section, {}) if section else kept).pop(name, None)
-        return kept
+    config: Config
 
 
-def runs(
-    grid: Grid, rows: Sequence[Row], file: Path, overrides: Sequence[str], output: Path, seeds: str | None, scale: int
-) -> list[Run]:
-    """The runs for these rows and seeds. A row with the same settings as an earlier row is left out with a message.
+def read_grid(path: Path) -> tuple[list[str], list[Row]]:
+    """The base settings and the rows. Raises NmtError for a file that is not a grid."""
+    try:
+        grid = yaml.safe_load(path.read_text(encoding="utf-8"))
+        base, rows = grid.get("base", []), [Row(**row) for row in grid["rows"]]
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise NmtError(f"{path}: not a grid: give rows: [{{row: NAME, settings: [KEY=VALUE]}}] ({error})") from None
+    names = [row.row for row in rows]
+    if not names:
+        raise NmtError(f"{path}: there are no rows: give at least one, such as rows: [{{row: recipe}}]")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise NmtError(f"{path}: several rows have the name {twice[0]}: give each row its own")
+    return base, rows
 
-    The config is overridden by the grid's base, then the row, then the scale, which divides all widths of the model,
-    then the overrides, then the row's factor for the steps. Raises NmtError for wrong settings.
-    """
+
+def plan(grid: Path, file: Path, given: Sequence[str], output: Path, names: str | None, seeds: str | None) -> list[Run]:
+    """The runs of the rows. The base settings override the config, then the row's, then those given. A row with the
+    settings of an earlier one is left out with a message. Raises NmtError for wrong settings, rows and seeds."""
+    base, rows = read_grid(grid)
+    wanted = [row.row for row in rows] if names is None else names.split(",")
+    if unknown := set(wanted) - {row.row for row in rows}:
+        raise NmtError(f"--rows: no row {min(unknown)!r}: there are {', '.join(row.row for row in rows)}")
     made: dict[str, Run] = {}
-    last = {override.partition("=")[0]: override for override in overrides}
-    for row in rows:
-        for own in row.settings:
-            if (stronger := last.get(own.partition("=")[0], own)) != own:
-                log.warning(
-                    "row %s: its %s is overridden by %s, so its name does not describe it", row.row, own, stronger
-                )
-        over = [*grid.base, *row.settings]
+    for row in (row for row in rows if row.row in wanted):
         try:
-            # A row need not be complete without the command line, such as one that needs a model to start from.
-            over += [*_narrower(schema.load(file, [*over, *overrides]), scale), *overrides]
-            plain = schema.load(file, over)
+            over = {one.partition("=")[0]: one for one in (*base, *row.settings, *given)}
+            plain = schema.load(file, list(over.values()))
+            numbers = [plain.seed] if seeds is None else [int(seed) for seed in seeds.split(",")]
         except NmtError as error:
             raise NmtError(f"row {row.row}: {error}") from None
-        if row.steps != 1:
-            over.append(f"training.max_steps={round(row.steps * plain.training.max_steps)}")
-        if plain.data.store_dir is None:  # rows of one vocabulary share what is prepared
-            over.append(f"data.store_dir={output / 'data'}")
-        for number, seed in enumerate(_seeds(seeds, plain.seed)):
-            given = [*over, f"seed={seed}", f"run_dir={output / f'{row.row}-seed{seed}'}"]
-            run = Run(row, seed, file, _last_of_each(given))
-            twin = made.setdefault(json.dumps(run.settings), run)
-            if twin is not run and not number:  # log it once
-                log.info("%s: same settings as %s: not trained again", row.row, twin.row.row)
+        except ValueError:
+            raise NmtError(f"--seeds {seeds}: give whole numbers separated by commas, such as 1,2,3") from None
+        steps, store = round(row.steps * plain.training.max_steps), plain.data.store_dir or output / "data"
+        over |= {"training.max_steps": f"training.max_steps={steps}", "data.store_dir": f"data.store_dir={store}"}
+        for number in numbers:
+            settings = tuple({**over, "seed": f"seed={number}"}.values())
+            key = json.dumps(writer.to_dict(schema.load(file, settings)))
+            if key in made:
+                log.info("%s: same settings as %s: not trained again", row.row, made[key].row.row)
+                continue
+            folder = output / f"{row.row}-seed{number}"
+            settings += (f"run_dir={folder}",)
+            made[key] = Run(row, folder, settings, schema.load(file, settings))
     return list(made.values())
 
 
-def _last_of_each(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Keep only the last override of each setting."""
-    kept: dict[str, str] = {}
-    for override in overrides:
-        key = override.partition("=")[0]
-        kept.pop(key, None)  # so that it moves to the end
-        kept[key] = override
-    return tuple(kept.values())
+def nmt(*arguments: str | Path) -> str:
+    """Run a command of nmt, and return what it prints. Raises NmtError if it fails.
 
-
-def _narrower(whole: Config, scale: int) -> Iterator[str]:
-    """Overrides that divide the model's widths by `scale`. Raises NmtError where one cannot be divided."""
-    for name in WIDTHS:
-        width = getattr(whole.model, name, None)  # of another architecture
-        if width is None or scale == 1:
-            continue
-        if width % scale:
-            raise NmtError(f"model.{name}: {width} is not a multiple of --scale {scale}: choose another")
-        yield f"model.{name}={width // scale}"
-
-
-def _seeds(given: str | None, default: int) -> list[int]:
-    try:
-        return [default] if given is None else [int(part) for part in given.split(",")]
-    except ValueError:
-        shown = given or "''"
-        raise NmtError(f"--seeds: {shown}: give whole numbers separated by commas, such as 1,2,3") from None
-
-
-def check_unchanged(run: Run) -> None:
-    """Raises NmtError if the run folder has a run with other settings, or one that started from another model: its
-    results would be wrong for this row. Also if the model that the row starts from is missing."""
-    start_digest(run)
-    path = run.folder / "config.yaml"
-    if not path.exists():
-        return
-    changed = writer.differences(schema.load(path), run.config)
-    rows = [f"{path}: {before} there, {now} here" for path, (before, now) in changed.items() if path not in _FREE]
-    if rows:
-        raise NmtError(
-            f"{run.folder} has a run with other settings ({'; '.join(rows)}): choose another --output, or "
-            "delete the folder"
-        )
-
-
-def start_digest(run: Run) -> str | None:
-    """The SHA-256 of the model that a run starts from; of one that has begun, that it started from: the file is needed
-    no more. None without training.start_from. Raises NmtError if the file is missing, or has changed since."""
-    from nmt.checkpoints import model_file
-    from nmt.files import json_lines
-    from nmt.files.text import file_digest
-
-    start, sessions = run.config.training.start_from, run.folder / "sessions.jsonl"
-    if start is None:
-        return None
-    rows, _ = json_lines.read(sessions)
-    before: str | None = next((row["start_from"]["sha256"] for row in rows if "start_from" in row), None)
-    try:
-        now = file_digest(model_file.locate(Path(start)))
-    except NmtError as error:
-        if before is None:
-            raise NmtError(f"row {run.row.row}: training.start_from: {error}") from None
-        return before
-    if before not in (None, now):
-        raise NmtError(
-            f"{run.folder} has a run that started from another model (training.start_from: {start}: its content has "
-            "changed): choose another --output, or delete the folder"
-        )
-    return now
-
-
-# ------------------------------------------------------------------------ score
-
-
-def score(run: Run, average: int, device: str, test: scoring.Pairs | None) -> Scores:
-    """The scores of a finished run: of the average of its last checkpoints on the validation set and the test set, and
-    `curve`, the validations during training."""
-    from nmt.checkpoints import averaging, model_file
-
-    model = run.folder / "averaged.safetensors"
-    mean = averaging.average(averaging.of_run(run.folder, last=average, best=None))
-    model_file.save(model, mean)
-    trained = [row for row in training_runs.metrics(run) if "learning_rate" in row]
-    pairs = scoring.validation_pairs(run.config)
-    return {
-        "parameters": sum(weight.numel() for weight in mean.weights.values()),
-        "step": mean.provenance["step"],
-        **({key: trained[-1][key] for key in ("target_tokens", "seconds")} if trained else {}),
-        "validation": {"perplexity": scoring.perplexity(model, pairs, device), **scoring.scores(model, pairs, device)},
-        **({"test": scoring.scores(model, test, device)} if test else {}),
-        "curve": training_runs.validations(run),
-    }
-
-
-# ------------------------------------------------------------------------ results
-
-
-class Results:
-    """OUTPUT/results.jsonl: one line for each result, found by its key. With equal keys the last line counts."""
-
-    def __init__(self, path: Path):
-        """Raises NmtError if a line is not JSON."""
-        self.path = path
-        self.lines: list[dict[str, Any]] = []
-        if not path.exists():
-            return
-        with self._lock():
-            text = path.read_text(encoding="utf-8")
-            whole, _, torn = text.rpartition("\n")
-            if torn:  # an incomplete last line, written when the machine stopped
-                atomic.write_text(path, whole + "\n" if whole else "")
-        for number, line in enumerate(whole.split("\n") if whole else [], start=1):
-            try:
-                self.lines.append(json.loads(line))
-            except ValueError:
-                raise NmtError(
-                    f"{path}: line {number}: not JSON: delete the line, and its row is measured again"
-                ) from None
-
-    def find(self, key: dict[str, Any]) -> dict[str, Any] | None:
-        """The result with this key, or None."""
-        return next((line for line in reversed(self.lines) if key.items() <= line.items()), None)
-
-    def add(self, line: dict[str, Any]) -> None:
-        """Append a result and sync it to the disk."""
-        atomic.make_folder(self.path.parent)
-        with self._lock(), self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self.lines.append(line)
-
-    def _lock(self) -> AbstractContextManager[None]:
-        """Wait while another command writes results of other rows."""
-        return atomic.locked(self.path.parent, waiting=lambda: None)
-
-
-def check(planned: Sequence[Run], average: int, test_files: tuple[Path, Path] | None) -> None:
-    """Raises NmtError where training would be in vain: it would end in an error of `train_and_score`."""
-    for run in planned:
-        _check_average(run, average)
-        check_unchanged(run)
-        scoring.validation_pairs(run.config)
-    scoring.test_pairs(test_files)
-
-
-def train_and_score(
-    planned: Sequence[Run], output: Path, launch: Launch, average: int, test_files: tuple[Path, Path] | None
-) -> dict[str, list[Scores]]:
-    """Train and score what is not finished; returns the results of each row, one for each seed. A row of which a run
-    fails is left out.
-
-    Finished results are found by their settings and by the content of their texts and of the model that they start
-    from. Raises as `training_runs.train` does, and NmtError as `check_unchanged`.
+    Signals are passed on, except Ctrl-C, which reaches it from the terminal: it ends in its own time, and so does this.
     """
+    words = [sys.executable, "-m", "nmt", *map(str, arguments)]
+    heard, running = list[int](), list[subprocess.Popen[str]]()
+    log.info("%s", shlex.join(words[2:]))
+
+    def hear(number: int, _: FrameType | None) -> None:
+        heard.append(number)
+        for process in running if number != signal.SIGINT else ():
+            process.send_signal(number)
+
+    caught = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # ignored under nohup
+    before = {number: signal.signal(number, hear) for number in caught}
+    running.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    if heard:  # while it was started
+        process.send_signal(heard[0])
+    printed, _ = process.communicate()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    if heard or process.returncode == 130:
+        raise typer.Exit(128 + heard[0] if heard else 130)
+    if process.returncode:
+        raise NmtError(f"nmt {arguments[0]} failed with status {process.returncode}, see above")
+    return printed
+
+
+def older(made: Path, *sources: Path) -> bool:
+    """Whether a file is missing, or older than one of those it was made from."""
+    return not made.exists() or made.stat().st_mtime < max(source.stat().st_mtime for source in sources)
+
+
+def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path]]) -> Result:
+    """The result of a trained run: the scores of the mean of its last checkpoints on each text, and its validations."""
+    from nmt.checkpoints import model_file
+
+    rows, _ = json_lines.read(run.folder / "metrics.jsonl")
+    validated = [row for row in rows if "validation_loss" in row and row["step"] > 0]
+    trained = [row for row in rows if "learning_rate" in row]
+    if not (trained and validated):
+        raise NmtError("no step was logged, or none validated: lower training.log_every and training.validate_every")
+    newest = max((run.folder / "checkpoints").glob("step-*.safetensors"))
+    model = run.folder / f"averaged-{average}.safetensors"
+    if older(model, newest):
+        nmt("average-checkpoints", run.folder, "--last", str(average), "--output", model)
+    mean = model_file.load(model)
+    if mean.config.decoding != run.config.decoding:
+        raise NmtError(f"{run.folder} was trained with other decoding settings: choose another --output, or delete it")
+    found: Result = {
+        "row": run.row.row,
+        "seed": run.config.seed,
+        "average": average,
+        "settings": writer.to_dict(run.config, defaults=False),
+        "parameters": sum(weight.numel() for weight in mean.weights.values()),
+        "step": max(row["step"] for row in rows),
+        **{key: trained[-1][key] for key in ("target_tokens", "seconds")},
+        "curve": validated,
+    }
+    for name, pair in texts.items():
+        path, paths = run.folder / f"averaged-{average}-{name}.json", list(map(str, pair))
+        done = {} if older(path, model, *pair) else json.loads(path.read_text(encoding="utf-8"))
+        if done.get("texts") != paths:
+            files = ("--source", paths[0], "--reference", paths[1], "--device", device)
+            done = {"texts": paths, "scores": json.loads(nmt("evaluate", model, *files, "--json"))}
+            atomic.write_text(path, json.dumps(done))
+        found[name] = {one["name"]: {key: one[key] for key in ("value", "signature")} for one in done["scores"]}
+    return found
+
+
+def write_validation(run: Run, output: Path) -> tuple[Path, Path]:
+    """The run's validation set as two files, without pairs that have an empty side. Raises NmtError if it has none, or
+    several."""
     from nmt.data import corpus
-    from nmt.files.text import content_key
+    from nmt.data.cleaning import without_empty
 
-    for run in planned:  # before hours of work
-        _check_average(run, average)
-    results, test = Results(output / RESULTS), scoring.test_pairs(test_files)
-    fingerprint = functools.cache(corpus.fingerprint)  # rows share their data
-    keys, found, missing = dict[Run, dict[str, Any]](), dict[Run, Scores](), list[Run]()
-    for run in planned:
-        named = {
-            "row": run.row.row,
-            "seed": run.seed,
-            "average": average,
-            "test_files": [str(path) for path in test_files or ()],
-            "settings": run.settings,
-        }
-        texts = {
-            "data.train": [fingerprint(one, run.config.data, "train") for one in run.config.data.train],
-            "data.validation": content_key(scoring.validation_pairs(run.config)),
-            "--test": content_key(test),
-        }
-        if digest := start_digest(run):
-            texts["training.start_from"] = digest
-        keys[run] = named | {"texts": texts}
-        if done := results.find(keys[run]):
-            found[run] = done
-            continue
-        if before := results.find(named):
-            _log_change(run, before.get("texts", {}), texts)
-        check_unchanged(run)
-        missing.append(run)
-    for run in training_runs.train(missing, launch):
-        try:
-            found[run] = keys[run] | score(run, average, launch.device, test)
-        except NmtError as error:
-            log.warning("%s seed %d: cannot be scored: %s", run.row.row, run.seed, error)
-            continue
-        results.add(found[run])
-        bleu = found[run]["validation"]["bleu"]
-        log.info(
-            "%s seed %d: BLEU %.2f; %d of %d runs are finished", run.row.row, run.seed, bleu, len(found), len(planned)
-        )
-    failed = {run.row.row for run in planned if run not in found}
-    by_row: dict[str, list[Scores]] = {}
-    for run in planned:
-        if run.row.row not in failed:
-            by_row.setdefault(run.row.row, []).append(found[run])
-    return by_row
+    data = run.config.data
+    if len(data.held_out) != 1 or data.language_pairs.several:
+        raise NmtError("data.validation: rows are compared on one validation set, of one pair of languages: give one")
+    pairs = without_empty(list(corpus.read_pairs(data.held_out[0], data, "validation")))
+    files = output / "validation.source", output / "validation.reference"
+    for path, side in zip(files, zip(*pairs, strict=True), strict=True):
+        content = "".join(f"{line}\n" for line in side)
+        if not path.exists() or path.read_text(encoding="utf-8") != content:
+            atomic.write_text(path, content)
+    return files
 
 
-def check_complete(planned: Sequence[Run], done: Collection[str]) -> None:
-    """Raises NmtError if a row is not among those that are done."""
-    rows = list(dict.fromkeys(run.row.row for run in planned))
-    if failed := [row for row in rows if row not in done]:
-        raise NmtError(
-            f"{len(failed)} of {len(rows)} rows have no result, because a run failed (see above): {', '.join(failed)}: "
-            "the same command tries these again; --rows leaves rows out"
-        )
+def compare(runs: Sequence[Run], results: Sequence[Result]) -> str:
+    """A table of the rows that are finished: means over their seeds, ranges, and the differences to the first row."""
+    tests = [name for name in ("validation", "test") if name in results[0]]
+    papers = {run.row.row: run.row.paper for run in runs if run.row.paper}
+    head = ["row", "millions", "tokens/s", "PPL", *(cell for name in tests for cell in (f"{name} BLEU", "", "chrF"))]
+    lines, first = [[*head, *(["paper: PPL", "BLEU"] if papers else [])]], results[0]["row"]
 
+    def values(row: str, name: str, metric: str) -> list[float]:
+        return [one[name][metric]["value"] for one in results if one["row"] == row]
 
-def _log_change(run: Run, before: dict[str, Any], texts: dict[str, Any]) -> None:
-    """Log why a finished row is done again. Raises NmtError if its run was trained on other text."""
-    changed = [name for name in texts if name in before and texts[name] != before[name]]
-    if "data.train" in changed and run.folder.exists():
-        raise NmtError(
-            f"{run.folder} has a run on other training data (data.train: its content has changed): choose another "
-            "--output, or delete the folder"
-        )
-    reason = f"new content of {', '.join(changed)}" if changed else "what it was made from is not recorded"
-    log.info("%s seed %d: %s: done again", run.row.row, run.seed, reason)
-
-
-def _check_average(run: Run, average: int) -> None:
-    """Raises NmtError if the run will have fewer checkpoints than are averaged."""
-    training = run.config.training
-    if average > training.keep_last:
-        raise NmtError(
-            f"--average {average}: row {run.row.row} keeps only its last {training.keep_last} checkpoints: raise "
-            "training.keep_last"
-        )
-    intervals = training.checkpoint_every, training.validate_every  # and at the end one is written
-    written = {training.max_steps}.union(*(range(every, training.max_steps, every) for every in intervals))
-    if average > len(written):
-        raise NmtError(
-            f"--average {average}: row {run.row.row} writes only {len(written)} checkpoints in training.max_steps: "
-            f"{training.max_steps}: lower training.checkpoint_every: {training.checkpoint_every}, or --average"
-        )
+    for row in dict.fromkeys(one["row"] for one in results):
+        own = [one for one in results if one["row"] == row]
+        speed = statistics.mean(one["target_tokens"] / one["seconds"] for one in own)
+        perplexities = [math.exp(one["curve"][-1]["validation_loss"]) for one in own]
+        cells = [row, f"{own[0]['parameters'] / 1e6:.2f}", f"{speed:,.0f}", mean_and_range(perplexities)]
+        for name in tests:
+            bleu = values(row, name, "BLEU")
+            difference = statistics.mean(bleu) - statistics.mean(values(first, name, "BLEU"))
+            cells += [mean_and_range(bleu), "" if row == first else f"{difference:+.2f}"]
+            cells.append(mean_and_range(values(row, name, "chrF2")))
+        if papers:
+            cells += [str(papers.get(row, {}).get(key, "")) for key in ("perplexity", "bleu")]
+        lines.append(cells)
+    notes = [
+        "tokens/s: target tokens per second of training. PPL: per subword, of the last validation: do not compare it",
+        "between rows with different vocabularies. Differences are to the first row.",
+        f"BLEU: {results[0][tests[0]]['BLEU']['signature']}",
+    ]
+    return "\n".join([table(lines, rule=True), "", *notes])
 
 
 def mean_and_range(values: Sequence[float]) -> str:
-    """The mean and the range: `25.31`, or for several values `25.31 (25.10-25.60)`."""
-    mean = math.fsum(values) / len(values)
-    return f"{mean:.2f}" + (f" ({min(values):.2f}-{max(values):.2f})" if len(values) > 1 else "")
+    """`25.31`, or for several values `25.31 (25.10-25.60)`."""
+    mean = f"{statistics.mean(values):.2f}"
+    return mean if len(values) == 1 else f"{mean} ({min(values):.2f}-{max(values):.2f})"
+
+
+def count(runs: Sequence[Run]) -> str:
+    """A table of the parameters of each row, computed without memory for them, beside those that the paper gives."""
+    from nmt.models.build import build_on_meta
+
+    lines = [["row", "settings", "millions", "paper", "differ"]]
+    for run in runs:
+        size, paper = run.config.vocabulary.size, run.row.paper.get("parameters")
+        millions = build_on_meta(run.config.model, size, size, padding=0).parameter_counts()["total"] / 1e6
+        beside = [f"{paper:g}", f"{millions / paper - 1:+.1%}"] if paper else ["", ""]
+        lines.append([run.row.row, " ".join(run.row.settings), f"{millions:.2f}", *beside])
+    return f"{table(lines, (0, 1), rule=True)}\n\nCounted with {runs[0].config.vocabulary.size:,} shared subwords."
+
+
+@terminal.reporting()
+def main(
+    grid: Annotated[Path, typer.Argument(parser=to_path, metavar="GRID", help="YAML file with the rows.")],
+    config: options.ConfigFile,
+    overrides: options.Overrides = None,
+    count_only: Annotated[bool, typer.Option("--count", help="Only count parameters; takes seconds.")] = False,
+    rows: Annotated[str | None, typer.Option(metavar="NAME,…", help="Only these rows.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="1,2,…", help="Each row with each seed.")] = None,
+    output: Annotated[Path | None, options.file("Folder of the runs; default: runs/GRID.", metavar="DIR")] = None,
+    average: Annotated[int, typer.Option(min=1, help="Score the average of the last N checkpoints.")] = 1,
+    test: Annotated[tuple[Path, Path] | None, options.file("Score this too.", metavar="SOURCE REFERENCE")] = None,
+    device: options.Device = "auto",
+    nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Processes of a training, a device each.")] = None,
+) -> None:
+    """Train the rows of a grid, score them and compare them with the first. Run it again to resume."""
+    output = output or Path("runs") / grid.stem
+    runs = plan(grid, config, overrides or (), output, rows, seeds)
+    if count_only:
+        text.result(count(runs))
+        return
+    check_new_folder(output)
+    if few := [run.row.row for run in runs if average > run.config.training.keep_last]:
+        raise NmtError(f"--average {average}: row {few[0]} keeps fewer checkpoints: raise training.keep_last")
+    for path in test or ():
+        next(text.read_lines(path), None)  # raises where it cannot be read
+    atomic.make_folder(output)
+    texts = {"validation": write_validation(runs[0], output), **({"test": test} if test else {})}
+    results, failed, ranks = [], [], ["--nproc-per-node", str(nproc_per_node)] if nproc_per_node else []
+    for run in runs:
+        try:
+            if not nmt("train", config, *run.overrides, "--device", device, *ranks).strip():
+                raise NmtError("stopped before its end: the same command continues it")
+            results.append(score(run, average, device, texts))
+        except NmtError as error:
+            log.warning("%s seed %d: %s", run.row.row, run.config.seed, error)
+            failed.append(run.folder.name)
+            continue
+        atomic.write_text(output / "results.jsonl", "".join(json.dumps(one) + "\n" for one in results))
+    if results:
+        scored = [run.folder for run in runs if run.folder.name not in failed]
+        nmt("report", *scored, "--output", output / "report.html")
+        text.result(compare(runs, results))
+    if failed:
+        raise NmtError(f"no result of {', '.join(failed)} (see above): the same command tries again")
 
 
 if __name__ == "__main__":
-    raise SystemExit("grid.py is a part of scripts/ablations.py and scripts/reproduce_table3.py: run one of these")
+    app = terminal.application()
+    app.command()(main)
+    sys.exit(app())

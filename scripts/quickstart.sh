@@ -8,7 +8,7 @@ scripts/setup.sh
 corpus=data/demo run=runs/demo
 say() { printf '\n\033[1m%s\033[0m\n' "$*" >&2; }
 
-say "1. A corpus: numbers, times, dates, prices and short sentences, English and German"
+say "1. A corpus: numbers, times, prices and short sentences, English and German"
 .venv/bin/python scripts/make_demo_corpus.py "$corpus"
 
 say "2. Vocabulary, encoded data, training (Ctrl-C saves; run the command again to resume)"

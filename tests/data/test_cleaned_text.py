@@ -28,7 +28,7 @@ from nmt.data.prepare import PreparedData, prepare
 from nmt.data.rules import judge, verdicts
 from nmt.errors import NmtError
 
-ROWS = (Path(__file__).parents[2] / "scripts" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
+ROWS = (Path(__file__).parents[1] / "helpers" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
 GOOD = [(row.split("\t")[0], row.split("\t")[1]) for row in ROWS[1:] if row]  # English and German
 FAULTS: dict[str, list[Pair]] = {
     "encoding": [(GOOD[1][0], GOOD[1][1].replace("ß", "ÃŸ").replace("ö", "Ã¶"))],

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from helpers.scripts import SCRIPTS, load
+from helpers.scripts import load
 
 
 def test_kept(tmp_path: Path) -> None:
     """Translations are kept; of text in another language nearly nothing is, unless its language is not judged."""
-    rows = (SCRIPTS / "cleaning_sentences.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    sentences = Path(__file__).parents[1] / "helpers" / "cleaning_sentences.tsv"
+    rows = sentences.read_text(encoding="utf-8").rstrip("\n").split("\n")
     english, german, french = zip(*(row.split("\t")[:3] for row in rows[1:]), strict=True)
     for name, lines in {"eng": english, "deu": german, "fra": french, "nld": german, "nds": german}.items():
         (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -12,7 +12,7 @@ from py3langid.langid import LanguageIdentifier as Library
 from nmt.data.rules.languages import LONGEST, LanguageIdentifier, identifier, language, same_code, scripts
 from nmt.errors import NmtError
 
-ROWS = (Path(__file__).parents[3] / "scripts" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
+ROWS = (Path(__file__).parents[2] / "helpers" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
 NAMES, *SENTENCES = [row.split("\t") for row in ROWS if row]
 LINES = [text for row in SENTENCES for text in row]
 ODD = ["", " ", "12 34", "!", "GUTEN MORGEN, LIEBE LEUTE", "e\u0301te\u0301", "\ud800", "x" * 1000]

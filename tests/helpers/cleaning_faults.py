@@ -1,7 +1,7 @@
 """Plant faults of each kind in parallel text and count which rules of cleaning find them.
 
-    python scripts/cleaning_faults.py [--source FILE --target FILE --languages en de] [--pairs 20000] [--seed 1]
-                                      [--write FOLDER] [--scores FILE]
+    PYTHONPATH=tests python -m helpers.cleaning_faults [--source FILE --target FILE --languages en de] [--pairs 20000]
+                                                       [--seed 1] [--write FOLDER] [--scores FILE]
 
 The text is the demo corpus, or two files. One pair of three gets a fault, of all kinds equally many; the others are
 left as they are, and those that a rule drops are its false alarms. Prints two tables.
@@ -20,8 +20,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import make_demo_corpus
 import numpy as np
+from helpers.scripts import load
 
 from nmt.config.schema import CleaningConfig
 from nmt.data.cleaning import SeenPairs
@@ -191,7 +191,7 @@ def main() -> int:
     if given.source and given.target:
         text = read_pairs(given.source, given.target)
     else:
-        text = list(islice(make_demo_corpus.pairs(given.seed), 2 * given.pairs))
+        text = list(islice(load("make_demo_corpus").pairs(given.seed), 2 * given.pairs))
     languages = (given.languages[0], given.languages[1])
     planted = list(plant(without_near_duplicates(text)[: given.pairs], languages, given.seed))
     if given.write:
