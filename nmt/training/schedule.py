@@ -55,7 +55,7 @@ def problem(training: TrainingConfig, d_model: int, last_step: int) -> str | Non
         end = f"but training ends at about step {last_step:,} ({training.max_epochs=})"
     fitting: dict[str, object] = {}
     if warmup >= last_step:
-        reason = f"{training.warmup_steps=}, {end}: the learning rate still rises when training ends"
+        reason = f"{training.warmup_steps=}, {end}: the learning rate is still rising then"
         if schedule == "paper":  # its peak would be higher with a shorter warmup
             peak = learning_rate(warmup, training, d_model)
             fitting = {"training.schedule": "inverse_sqrt", "training.learning_rate": f"{peak:.2g}"}

@@ -154,8 +154,7 @@ def test_a_schedule_that_does_not_suit_the_run_is_said_with_one_that_does(
 def test_the_message_about_a_schedule() -> None:
     base = training("paper", 4000, 1600)
     assert problem(base, 512, 1600) == (
-        "training.warmup_steps=4000, but training ends at step 1,600: the learning rate still rises when training ends"
-        ": "
+        "training.warmup_steps=4000, but training ends at step 1,600: the learning rate is still rising then: "
         "set training.schedule=inverse_sqrt training.learning_rate=0.0007 training.warmup_steps=320"
     )
     assert problem(replace(training("cosine", 100, 100_000), max_epochs=10), 512, 1600) == (
