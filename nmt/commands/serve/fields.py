@@ -87,7 +87,7 @@ def _body(content_type: str, body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise RequestError(400, f"the body is not valid {kind or 'JSON'} in UTF-8") from None
     if not isinstance(fields, dict):
-        raise RequestError(400, "the body is not a JSON object: send {…}, with several texts as a list in it")
+        raise RequestError(400, 'the body is not a JSON object, such as {"text": ["a", "b"]}')
     return fields
 
 

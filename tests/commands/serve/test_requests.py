@@ -90,7 +90,7 @@ def test_libretranslates_lists_alternatives_and_detection() -> None:
     [
         ({"q": "a\n1\nb"}, "A\n1\nB"),
         ({"q": "a<br>1<br>b", "format": "html"}, "A<br>1<br>B"),
-        ({"q": "<b>a</b> 1 <i>b</i>", "format": "html"}, "<i><b>X</b></i>"),  # of which all but one were not used
+        ({"q": "<b>a</b> 1 <i>b</i>", "format": "html"}, "<b><i>X</i></b>"),  # those of a and b are not used
     ],
 )
 def test_alternatives_are_different_texts(fields: dict[str, Any], best: str) -> None:
@@ -140,7 +140,7 @@ def test_forms(content_type: str, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ([], "the body is not a JSON object"),
+        ([], 'the body is not a JSON object, such as {"text": ["a", "b"]}'),
         ({}, "text is missing: give a text or a list of texts"),
         (
             {"text": "a", "beam": 2},
