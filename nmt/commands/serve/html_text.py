@@ -82,16 +82,12 @@ class _Tokens(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._add_text(self._place())
 
-    def handle_comment(self, data: str) -> None:
+    def _add_other(self, data: str) -> None:
         self._add("other")
+
+    handle_comment = handle_pi = unknown_decl = _add_other
 
     def handle_decl(self, decl: str) -> None:
-        self._add("other")
-
-    def handle_pi(self, data: str) -> None:
-        self._add("other")
-
-    def unknown_decl(self, data: str) -> None:
         self._add("other")
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
@@ -116,14 +112,13 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Element:
-    """The characters from start to stop of a sentence, and the tags around them; or (untranslated) what stands there,
-    with its tags."""
+    """The characters from start to stop of a sentence, and the tags around them. after: empty if the element is not
+    translated; before has its text too then."""
 
     start: int
     stop: int
     before: str
-    after: str = ""
-    untranslated: bool = False
+    after: str
 
 
 @dataclass(frozen=True)
@@ -150,7 +145,7 @@ class _Sentence:
         if not any(part.kind == "text" and _has_letter(part.text) for part in parts):
             return
         self._read(parts)
-        texts = [self.text, *(self._own(one) for one in self.elements if not one.untranslated)]
+        texts = [self.text, *(self._own(one) for one in self.elements if one.after)]
         new = dict.fromkeys(filter(_has_letter, texts))
         self.numbers = {text: number for number, text in enumerate(new, len(lines))}
         lines += new
@@ -166,17 +161,15 @@ class _Sentence:
         for number, part in enumerate(parts):
             start, added = len(text), part.text
             text += added.lstrip(" ") if text[-1:] in ("", " ") else added
-            own = text[start:].strip(" ")
-            if part.kind == "untranslated" and own:
-                stop = len(text.rstrip(" "))
-                found[number] = _Element(stop - len(own), stop, loose.pop(number), untranslated=True)
-            elif part.kind == "start":
+            first = number
+            if part.kind == "start":
                 open_.append((number, start))
             elif part.kind == "end" and open_ and parts[open_[-1][0]].tag == part.tag:
                 first, start = open_.pop()
-                if own := text[start:].strip(" "):
-                    stop = len(text.rstrip(" "))
-                    found[first] = _Element(stop - len(own), stop, loose.pop(first), loose.pop(number))
+            if (first < number or part.kind == "untranslated") and (own := text[start:].strip(" ")):
+                stop = len(text.rstrip(" "))
+                after = loose.pop(number) if first < number else ""
+                found[first] = _Element(stop - len(own), stop, loose.pop(first), after)
         self.text, self.elements = text.rstrip(" "), [found[number] for number in sorted(found)]
         html = "".join(part.html for part in parts if part.text)
         begin = next(number for number, part in enumerate(parts) if part.text.strip(" "))
@@ -191,10 +184,10 @@ class _Sentence:
         for element in self.elements:
             if (place := self._place(element, whole, translations)) and all(place.fits(other) for other in certain):
                 certain.append(place)
-            elif element.untranslated:
-                behind += f" {element.before}"
-            else:
+            elif element.after:
                 around.append(_Place(0, len(whole), element))
+            else:
+                behind += f" {element.before}"
         places = sorted([*around, *certain], key=lambda one: (one.start, -one.stop))  # the outer ones first
         html, end, open_ = "", 0, list[_Place]()
         for place in [*places, None]:
@@ -204,7 +197,7 @@ class _Sentence:
                 end = closed.stop
             if place:
                 html += escape(whole[end : place.start], quote=False) + place.element.before
-                end = place.stop if place.element.untranslated else place.start
+                end = place.start if place.element.after else place.stop
                 open_.append(place)
         return self.before + html + escape(whole[end:], quote=False) + behind + self.after
 
@@ -215,7 +208,7 @@ class _Sentence:
         own = self._own(element)
         before = f"(?<!{_LETTER})" * (not re.match(_LETTER, self.text[element.start - 1 : element.start]))
         after = f"(?!{_LETTER})" * (not re.match(_LETTER, self.text[element.stop : element.stop + 1]))
-        alone = [] if element.untranslated or own not in self.numbers else [translations[self.numbers[own]]]
+        alone = [translations[self.numbers[own]]] if element.after and own in self.numbers else []
         for text in [*alone, own]:
             words = (text if own.endswith(".") else text.rstrip(".")).strip()
             found = re.finditer(f"{before}{re.escape(words)}{after}", whole, re.IGNORECASE) if words else ()
