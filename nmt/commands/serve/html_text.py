@@ -3,8 +3,8 @@
 Tags, attributes and comments stay as they are, character by character. A text that ends at block elements (`<p>`,
 `<li>`, `<br>`, …) is a line. If elements such as `<b>` and `<a>` stand inside of it, each of its sentences is a line,
 without them, and so is the text of each element. An element goes where the translation of its text, or its text as it
-is, is found once in the translation of the sentence; if it is not, around the whole sentence. One that is not
-translated (`<code>`) goes behind the sentence then.
+is, is found once in the translation of the sentence. If it is not, it goes around as large a part of that in the same
+place: right less often, but the sentence is. One that is not translated (`<code>`) goes behind the sentence then.
 """
 
 import re
@@ -35,6 +35,7 @@ _SPACE = re.compile(f"[{_WHITE}]+")
 _LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _TAG, _REFERENCE = re.compile("<[^>]*>"), re.compile(r"&[^;\s]*;")
 _LETTER = rf"[^\W{UNSPACED}]"  # or a digit, of a script with spaces between words
+_WORD = re.compile(f"{_LETTER}+|[{UNSPACED}]")
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,14 @@ class _Place:
     element: _Element
 
     def fits(self, other: "_Place") -> bool:
-        """Whether it stands beside the other, or in it as in the source."""
-        inside = other.start <= self.start and self.stop <= other.stop
-        was_inside = other.element.start <= self.element.start and self.element.stop <= other.element.stop
-        return self.stop <= other.start or other.stop <= self.start or (inside and was_inside)
+        """Whether it stands beside the other, or one in the other as in the source."""
+        beside = self.stop <= other.start or other.stop <= self.start
+        return beside or self._is_inside(other) or other._is_inside(self)
+
+    def _is_inside(self, other: "_Place") -> bool:
+        inner, outer = self.element, other.element
+        was_inside = outer.start <= inner.start and inner.stop <= outer.stop
+        return was_inside and other.start <= self.start and self.stop <= other.stop
 
 
 class _Sentence:
@@ -180,17 +185,18 @@ class _Sentence:
     def translated(self, translations: Sequence[str]) -> str:
         if not self.numbers or (whole := translations[self.numbers[self.text]]) == self.text:
             return self.html
-        certain, around, behind = list[_Place](), list[_Place](), ""
-        for element in self.elements:
-            if (place := self._place(element, whole, translations)) and all(place.fits(other) for other in certain):
-                certain.append(place)
-            elif element.after:
-                around.append(_Place(0, len(whole), element))
-            else:
-                behind += f" {element.before}"
-        places = sorted([*around, *certain], key=lambda one: (one.start, -one.stop))  # the outer ones first
+        places = dict[int, _Place]()
+        for find in (self._certain_place, self._likely_place):
+            for number, element in enumerate(self.elements):
+                place = None if number in places else find(element, whole, translations)
+                if place and all(map(place.fits, places.values())):
+                    places[number] = place
+        left = [(number, element) for number, element in enumerate(self.elements) if number not in places]
+        places |= {number: _Place(0, len(whole), element) for number, element in left if element.after}
+        behind = "".join(f" {element.before}" for _, element in left if not element.after)
+        in_order = sorted(places.items(), key=lambda one: (one[1].start, -one[1].stop, one[0]))  # the outer ones first
         html, end, open_ = "", 0, list[_Place]()
-        for place in [*places, None]:
+        for place in [*(place for _, place in in_order), None]:
             while open_ and (place is None or open_[-1].stop <= place.start):
                 closed = open_.pop()
                 html += escape(whole[end : closed.stop], quote=False) + closed.element.after
@@ -201,7 +207,7 @@ class _Sentence:
                 open_.append(place)
         return self.before + html + escape(whole[end:], quote=False) + behind + self.after
 
-    def _place(self, element: _Element, whole: str, translations: Sequence[str]) -> _Place | None:
+    def _certain_place(self, element: _Element, whole: str, translations: Sequence[str]) -> _Place | None:
         """Where its text stands in the translation of the sentence: by its own translation, or as it is, as names do.
         None if that is not certain: it must stand there once, as whole words where it does so in the source, and where
         the script has spaces between them. Alone, it may begin with a capital letter and end with a full stop."""
@@ -215,6 +221,18 @@ class _Sentence:
             if len(places := [match.span() for match in found]) == 1:
                 return _Place(*places[0], element)
         return None
+
+    def _likely_place(self, element: _Element, whole: str, _: Sequence[str]) -> _Place | None:
+        """As large a part of the translation, in the same place and in whole words."""
+        scale = len(whole) / len(self.text)
+        start, stop = element.start * scale, element.stop * scale
+        middles = {sum(found.span()) / 2: found.span() for found in _WORD.finditer(whole)}
+        if not middles or not element.after:
+            return None
+        inside = [span for middle, span in middles.items() if start <= middle < stop]
+        nearest = middles[min(middles, key=lambda middle: abs(middle - (start + stop) / 2))]
+        first, last = (inside[0], inside[-1]) if inside else (nearest, nearest)
+        return _Place(first[0], last[1], element)
 
 
 class HtmlText:

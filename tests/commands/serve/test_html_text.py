@@ -58,10 +58,10 @@ def translated(html: str) -> str:
             "Eine <u>Katze</u> und ein <b>Hund</b>, der <i>rot</i> ist.",
         ),
         ("Run <code>nmt train</code> now.", "Starte jetzt <code>nmt train</code>."),
-        ("A <b>cat</b> sits.", "<b>Hier sitzt eine.</b>"),  # the whole does not contain the translation of its part
+        ("A <b>cat</b> sits.", "Hier <b>sitzt</b> eine."),  # the whole does not contain the translation of its part
         (
             "A dog runs. A <b>cat</b> sits. A <b>dog</b> runs.",
-            "Ein Hund läuft. <b>Hier sitzt eine.</b> Ein <b>Hund</b> läuft.",
+            "Ein Hund läuft. Hier <b>sitzt</b> eine. Ein <b>Hund</b> läuft.",
         ),
         ("<b>A dog runs. A dog</b> runs. A cat sits.", "<b>Ein Hund läuft. Ein Hund läuft.</b> Hier sitzt eine."),
         ("Run <code>x</code> now.", "LAUF JETZT. <code>x</code>"),  # what is not translated is not lost
@@ -72,16 +72,16 @@ def translated(html: str) -> str:
         ("y &amp; <b>red</b> z", "&lt;y&gt; <b>rot</b> &amp; z"),
         ("Run <code>NMT  train</code> now.", "Starte jetzt <code>NMT  train</code>."),
         ("A <b>very big</b> or <i>big</i> dog.", "<i>Ein <b>sehr groß</b> Hund.</i>"),  # one is in the other
-        ("A <b>dog</b> or dog.", "<b>Ein Hund oder Hund.</b>"),  # which one?
+        ("A <b>dog</b> or dog.", "Ein <b>Hund</b> oder Hund."),  # which one?
         ("A <b>dog <i>runs.</i></b>", "<b>Ein Hund <i>läuft.</i></b>"),  # more in an element than one text
-        ("A <b><i>dog</i> runs.</b>", "<b>Ein <i>Hund</i> läuft.</b>"),
+        ("A <b><i>dog</i> runs.</b>", "Ein <b><i>Hund</i> läuft</b>."),
         ("A dog <b>runs.", "Ein Hund läuft.<b>"),  # where does it end?
-        ("A <i>big</i> hog.", "<i>Ein riesengroß Schwein.</i>"),
-        ("A <i>big</i> bog.", "<i>Ein großes Moor.</i>"),  # not a whole word
+        ("A <i>big</i> hog.", "Ein <i>riesengroß</i> Schwein."),
+        ("A <i>big</i> bog.", "Ein <i>großes</i> Moor."),  # not a whole word
         ("<i>The thing</i> hangs.", "Da hängt <i>das Ding</i>."),
         ("Run <b>Anna</b>!", "Lauf, <b>Anna</b>!"),  # a name, whatever it becomes alone
         ("A <b></b>dog", "A DOG<b></b>"),
-        ("A <b>dog <i>runs</i></b>.", "<b><i>Ein Hund läuft.</i></b>"),
+        ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
         ("A dog<br>runs", "A DOG<br>RUNS"),
         ("x &amp; y", "&lt;x&gt; &amp; y"),
         ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund.</P >"),
