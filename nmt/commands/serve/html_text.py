@@ -8,6 +8,7 @@ place: right less often, but the sentence is. One that is not translated (`<code
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -185,12 +186,14 @@ class _Sentence:
     def translated(self, translations: Sequence[str]) -> str:
         if not self.numbers or (whole := translations[self.numbers[self.text]]) == self.text:
             return self.html
-        places = dict[int, _Place]()
-        for find in (self._certain_place, self._likely_place):
+        places, words = dict[int, _Place](), [found.span() for found in _WORD.finditer(whole)]
+        for certain in (True, False):
             for number, element in enumerate(self.elements):
-                place = None if number in places else find(element, whole, translations)
-                if place and all(map(place.fits, places.values())):
-                    places[number] = place
+                if number in places or not (certain or element.after):
+                    continue
+                found = self._found(element, whole, translations) if certain else self._likely(element, whole, words)
+                if found and all(map(_Place(*found, element).fits, places.values())):
+                    places[number] = _Place(*found, element)
         left = [(number, element) for number, element in enumerate(self.elements) if number not in places]
         places |= {number: _Place(0, len(whole), element) for number, element in left if element.after}
         behind = "".join(f" {element.before}" for _, element in left if not element.after)
@@ -207,7 +210,7 @@ class _Sentence:
                 open_.append(place)
         return self.before + html + escape(whole[end:], quote=False) + behind + self.after
 
-    def _certain_place(self, element: _Element, whole: str, translations: Sequence[str]) -> _Place | None:
+    def _found(self, element: _Element, whole: str, translations: Sequence[str]) -> tuple[int, int] | None:
         """Where its text stands in the translation of the sentence: by its own translation, or as it is, as names do.
         None if that is not certain: it must stand there once, as whole words where it does so in the source, and where
         the script has spaces between them. Alone, it may begin with a capital letter and end with a full stop."""
@@ -217,22 +220,21 @@ class _Sentence:
         alone = [translations[self.numbers[own]]] if element.after and own in self.numbers else []
         for text in [*alone, own]:
             words = (text if own.endswith(".") else text.rstrip(".")).strip()
-            found = re.finditer(f"{before}{re.escape(words)}{after}", whole, re.IGNORECASE) if words else ()
-            if len(places := [match.span() for match in found]) == 1:
-                return _Place(*places[0], element)
+            if not words or words.lower() not in whole.lower():  # much faster than to search
+                continue
+            found = re.finditer(f"{before}{re.escape(words)}{after}", whole, re.IGNORECASE)
+            if (first := next(found, None)) and not next(found, None):
+                return first.span()
         return None
 
-    def _likely_place(self, element: _Element, whole: str, _: Sequence[str]) -> _Place | None:
-        """As large a part of the translation, in the same place and in whole words."""
-        scale = len(whole) / len(self.text)
-        start, stop = element.start * scale, element.stop * scale
-        middles = {sum(found.span()) / 2: found.span() for found in _WORD.finditer(whole)}
-        if not middles or not element.after:
+    def _likely(self, element: _Element, whole: str, words: list[tuple[int, int]]) -> tuple[int, int] | None:
+        """As large a part of the translation, in the same place and in whole words; None if it has none."""
+        if not words:
             return None
-        inside = [span for middle, span in middles.items() if start <= middle < stop]
-        nearest = middles[min(middles, key=lambda middle: abs(middle - (start + stop) / 2))]
-        first, last = (inside[0], inside[-1]) if inside else (nearest, nearest)
-        return _Place(first[0], last[1], element)
+        scale = 2 * len(whole) / len(self.text)
+        first, last = (bisect_left(words, place * scale, key=sum) for place in (element.start, element.stop))
+        first = min(first, len(words) - 1)
+        return words[first][0], words[max(first, last - 1)][1]
 
 
 class HtmlText:

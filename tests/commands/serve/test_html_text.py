@@ -36,6 +36,7 @@ GERMAN = {
     "cat": "Katze",
     "A red dog and a cat.": "Eine Katze und ein Hund, der rot ist.",
     "x & y": "<x> & y",
+    "Red bog.": "Rotmoor.",
     "Run x now.": "LAUF JETZT.",
     "]]> dog": "]]> Hund.",
 }
@@ -71,11 +72,12 @@ def translated(html: str) -> str:
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
         ("y &amp; <b>red</b> z", "&lt;y&gt; <b>rot</b> &amp; z"),
         ("Run <code>NMT  train</code> now.", "Starte jetzt <code>NMT  train</code>."),
-        ("A <b>very big</b> or <i>big</i> dog.", "<i>Ein <b>sehr groß</b> Hund.</i>"),  # one is in the other
+        ("A <b>very big</b> or <i>big</i> dog.", "Ein <b>sehr groß</b> <i>Hund</i>."),  # one is in the other
         ("A <b>dog</b> or dog.", "Ein <b>Hund</b> oder Hund."),  # which one?
         ("A <b>dog <i>runs.</i></b>", "<b>Ein Hund <i>läuft.</i></b>"),  # more in an element than one text
         ("A <b><i>dog</i> runs.</b>", "Ein <b><i>Hund</i> läuft</b>."),
         ("A dog <b>runs.", "Ein Hund läuft.<b>"),  # where does it end?
+        ("<b>Red</b> <i>bog</i>.", "<i><b>Rotmoor</b>.</i>"),  # fewer words than elements
         ("A <i>big</i> hog.", "Ein <i>riesengroß</i> Schwein."),
         ("A <i>big</i> bog.", "Ein <i>großes</i> Moor."),  # not a whole word
         ("<i>The thing</i> hangs.", "Da hängt <i>das Ding</i>."),
