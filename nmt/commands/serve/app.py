@@ -5,7 +5,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -43,34 +43,32 @@ def build(
         log.info("listening on %s", url)
         yield
         await asyncio.to_thread(queue.close)
-        total, answered = metrics.statuses.total(), metrics.statuses[200]
+        total, answered = metrics.statuses.total(), metrics.statuses["/translate", 200]
         log.info("stopped: %d requests, %d translated, with %d lines", total, answered, queue.totals.lines)
 
     # Without FastAPI's pages of documentation, which load scripts from other servers.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
     app.add_middleware(HostCheck, hosts=hosts)
 
+    async def counted(request: Request, response: Awaitable[Response]) -> Response:
+        path, started = request.url.path, time.perf_counter()
+        status = (answer := await response).status_code
+        seconds = time.perf_counter() - started
+        metrics.add(path, status, seconds)
+        if log_requests:
+            client = request.client.host if request.client else "-"
+            log.info("%s %s %s %d %.3f s", client, request.method, path, status, seconds)
+        return answer
+
     @app.get("/translate")
     @app.post("/translate")
     async def translate(request: Request) -> Response:
-        started = time.perf_counter()
-        response = await _translate(request, queue, languages, limits)
-        seconds = time.perf_counter() - started
-        metrics.add(response.status_code, seconds)
-        if log_requests:
-            client = request.client.host if request.client else "-"
-            log.info("%s %s /translate %d %.3f s", client, request.method, response.status_code, seconds)
-        return response
+        return await counted(request, _translate(request, queue, languages, limits))
 
     @app.get("/detect")
     @app.post("/detect")
     async def detect(request: Request) -> Response:
-        try:
-            received = await _receive(request, limits.body)
-            found = await asyncio.to_thread(parse_detection, received, languages, limits)
-            return JSONResponse([one._asdict() for one in found])
-        except Exception as error:
-            return _refusal(error)
+        return await counted(request, _detect(request, languages, limits))
 
     _add_pages(app, languages, limits, queue)
     _add_libretranslate(app, languages, limits)
@@ -101,6 +99,16 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
             return Response(status_code=_CLIENT_GONE)
         content = await asyncio.to_thread(parsed.answer, answer.result())
         return Response(content, media_type="application/json")
+    except Exception as error:
+        return _refusal(error)
+
+
+async def _detect(request: Request, languages: LanguagePairs, limits: Limits) -> Response:
+    """The response to a request, also for any error."""
+    try:
+        received = await _receive(request, limits.body)
+        found = await asyncio.to_thread(parse_detection, received, languages, limits)
+        return JSONResponse([one._asdict() for one in found])
     except Exception as error:
         return _refusal(error)
 
@@ -242,19 +250,19 @@ def _policy(page: str) -> str:
 
 
 class RequestMetrics:
-    """Requests by status and by the time that they took. Used by one thread only, that of the event loop."""
+    """Requests by path, by status and by the time that they took. Used by one thread only, that of the event loop."""
 
     def __init__(self, queue: BatchingQueue):
         self.queue = queue
-        self.statuses: Counter[int] = Counter()
+        self.statuses: Counter[tuple[str, int]] = Counter()
         self._within: Counter[float] = Counter()
         self._seconds = 0.0
         self._answered = 0
 
-    def add(self, status: int, seconds: float) -> None:
-        """Count a request. Only those that were translated (status 200) go into the histogram."""
-        self.statuses[status] += 1
-        if status == 200:
+    def add(self, path: str, status: int, seconds: float) -> None:
+        """Count a request. Only those that were translated go into the histogram."""
+        self.statuses[path, status] += 1
+        if (path, status) == ("/translate", 200):
             self._answered += 1
             self._seconds += seconds
             self._within.update(bound for bound in _BUCKETS if seconds <= bound)
@@ -265,10 +273,13 @@ class RequestMetrics:
         requests = "nmt_requests_total"
         seconds = "nmt_request_seconds"
         lines = [
-            f"# HELP {requests} Requests to /translate, by HTTP status.",
+            f"# HELP {requests} Requests to /translate and /detect, by HTTP status.",
             f"# TYPE {requests} counter",
-            *(f'{requests}{{status="{status}"}} {count}' for status, count in sorted(self.statuses.items())),
-            f"# HELP {seconds} Duration of requests with status 200, including the time in the queue.",
+            *(
+                f'{requests}{{path="{path}",status="{status}"}} {count}'
+                for (path, status), count in sorted(self.statuses.items())
+            ),
+            f"# HELP {seconds} Duration of requests to /translate with status 200, including the time in the queue.",
             f"# TYPE {seconds} histogram",
             *(f'{seconds}_bucket{{le="{bound:g}"}} {self._within[bound]}' for bound in _BUCKETS),
             f'{seconds}_bucket{{le="+Inf"}} {self._answered}',

@@ -70,9 +70,9 @@ def _query(query: bytes) -> dict[str, Any]:
 
 
 def _body(content_type: str, body: bytes) -> dict[str, Any]:
-    """The fields of a body, which is JSON unless its content type is a form. `curl -d '{…}'` sends JSON as a form."""
+    """The fields of a body, which is JSON unless its content type is a form. `curl -d` calls JSON a form."""
     kind = content_type.partition(";")[0].strip().lower()
-    if kind == _FORM and body.lstrip().startswith(b"{"):
+    if kind == _FORM and body.lstrip().startswith((b"{", b"[")):
         kind = ""
     try:
         if kind == _FORM:
@@ -87,7 +87,7 @@ def _body(content_type: str, body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise RequestError(400, f"the body is not valid {kind or 'JSON'} in UTF-8") from None
     if not isinstance(fields, dict):
-        raise RequestError(400, "the body is not a JSON object")
+        raise RequestError(400, 'the body is not a JSON object, such as {"text": ["a", "b"]}')
     return fields
 
 

@@ -1,21 +1,23 @@
 """The text of an HTML document or fragment, line by line for the translator, and its translation in the same markup.
 
 Tags, attributes and comments stay as they are, character by character. A text that ends at block elements (`<p>`,
-`<li>`, `<br>`, …) is a line. If elements such as `<b>` and `<a>` stand inside of it, it is translated without them, and
-so is the text of each. An element goes where the translation of its text, or its text as it is, is found once in the
-translation of the whole; if one is not found, the texts between the tags are translated one by one.
+`<li>`, `<br>`, …) is a line. If elements such as `<b>` and `<a>` stand inside of it, each of its sentences is a line,
+without them, and so is the text of each element. An element goes where the translation of its text, or its text as it
+is, is found once in the translation of the sentence. If it is not, it goes around as large a part of that in the same
+place: right less often, but the sentence is. One that is not translated (`<code>`) goes behind the sentence then.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import escape, unescape
 from html.parser import HTMLParser
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import Literal
 
-from nmt.data.sentences import UNSPACED
+from nmt.data.sentences import UNSPACED, sentences
 
 # Elements inside of a sentence. All others are ends of lines.
 _INLINE = {
@@ -32,7 +34,9 @@ _WITH_LINE_BREAKS = {"pre", "textarea"}
 _WHITE = " \t\n\r\f"  # HTML's white space, to which a no-break space does not belong
 _SPACE = re.compile(f"[{_WHITE}]+")
 _LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+_TAG, _REFERENCE = re.compile("<[^>]*>"), re.compile(r"&[^;\s]*;")
 _LETTER = rf"[^\W{UNSPACED}]"  # or a digit, of a script with spaces between words
+_WORD = re.compile(f"{_LETTER}+|[{UNSPACED}]")
 
 
 @dataclass(frozen=True)
@@ -80,193 +84,237 @@ class _Tokens(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._add_text(self._place())
 
-    def handle_comment(self, data: str) -> None:
+    def _add_other(self, data: str) -> None:
         self._add("other")
+
+    handle_comment = handle_pi = unknown_decl = _add_other
 
     def handle_decl(self, decl: str) -> None:
         self._add("other")
 
-    def handle_pi(self, data: str) -> None:
-        self._add("other")
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("other")
-
-
-@dataclass
-class _Text:
-    """A text between tags. line: its number among the lines; None: it is not translated."""
-
-    html: str
-    line: int | None = None
-
-    def __post_init__(self) -> None:
-        core = self.html.strip(_WHITE)
-        self.before, _, self.after = self.html.partition(core) if core else (self.html, "", self.html)
-        self.text = _SPACE.sub(" ", unescape(core))
-
-    def place_in(self, whole: str, translations: Sequence[str]) -> tuple[int, int] | None:
-        """Where the text stands in the translation of its sentence: by its own translation, or as it is, as names do.
-        None if that is not certain."""
-        own = [] if self.line is None else [translations[self.line]]
-        places = (_only_place(text, self.text, whole) for text in [*own, self.text])
-        return next((place for place in places if place), None)
-
-    def translated(self, translations: Sequence[str]) -> str:
-        if self.line is None:
-            return self.html
-        return self.before + escape(translations[self.line], quote=False) + self.after
-
-
-@dataclass
-class _Element:
-    """One text with the tags around it; without any where it stands in no element of its sentence."""
-
-    before: str
-    text: _Text
-    after: str
-
-
-@dataclass
-class _Sentence:
-    """What stands between two ends of lines. line: the number of the line of all texts; None: the texts have their own
-    lines only."""
-
-    parts: list[str | _Text]
-    elements: list[_Element] = field(default_factory=list)
-    line: int | None = None
-
-    def translated(self, translations: Sequence[str]) -> str:
-        if self.line is not None and (placed := self._placed(translations[self.line], translations)) is not None:
-            return placed
-        return "".join(part if isinstance(part, str) else part.translated(translations) for part in self.parts)
-
-    def _placed(self, whole: str, translations: Sequence[str]) -> str | None:
-        """The translation of the whole with each element around its part; None if a part is not found."""
-        places = list[tuple[int, int, _Element]]()
-        for element in self.elements:
-            if element.before:
-                found = element.text.place_in(whole, translations)
-                if found is None:
-                    return None
-                places.append((*found, element))
-        places.sort(key=lambda place: place[:2])
-        html, end = self.elements[0].text.before, 0
-        for start, stop, element in places:
-            if start < end:
-                return None
-            html += escape(whole[end:start], quote=False)
-            text = element.text.html if element.text.line is None else escape(whole[start:stop], quote=False)
-            html += element.before + text + element.after
-            end = stop
-        return html + escape(whole[end:], quote=False) + self.elements[-1].text.after
-
-
-class HtmlText:
-    """A document. lines: what is to be translated; a text without a letter is not."""
-
-    def __init__(self, html: str):
-        self.characters = len(html)
-        self.lines: list[str] = []
-        self._sentences = [self._numbered(parts, breaks) for parts, breaks in _sentences(html)]
-
-    def join(self, translations: Sequence[str]) -> str:
-        """The document with these translations of the lines."""
-        return "".join(sentence.translated(translations) for sentence in self._sentences)
-
-    def _numbered(self, parts: list["_Part"], breaks: bool) -> _Sentence:
-        """A sentence whose texts have their lines. breaks: a line break in it is the end of a line."""
-        found = list[str | _Text]()
-        for part in parts:
-            if part.kind != "text":
-                found.append(part.html)
-                continue
-            for html in _LINE_END.split(part.html) if breaks else [part.html]:
-                text = _Text(html)
-                if part.translated and any(map(str.isalpha, text.text)):
-                    text.line = self._add(text.text)
-                found.append(text)
-        sentence = _Sentence(found)
-        elements = [] if breaks else _elements(parts, found)
-        if any(one.before for one in elements) and any(
-            one.text.line is not None and not one.before for one in elements
-        ):
-            sentence.elements = elements
-            spaced = "".join(one.text.before + one.text.text + one.text.after for one in elements)
-            sentence.line = self._add(_SPACE.sub(" ", spaced).strip(" "))
-        return sentence
-
-    def _add(self, line: str) -> int:
-        self.lines.append(line)
-        return len(self.lines) - 1
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """`<![` begins a comment in HTML, which ends at `>`. Python's own method raises AssertionError."""
+        return self.parse_bogus_comment(i, report)
 
 
 @dataclass(frozen=True)
 class _Part:
-    kind: Literal["text", "start", "end", "other"]
+    """A text, a tag, or (untranslated) an element in a sentence that is not translated, from its tag to its tag."""
+
+    kind: Literal["text", "start", "end", "other", "untranslated"]
     html: str
-    translated: bool
+    tag: str = ""
+
+    @property
+    def text(self) -> str:
+        if self.kind not in ("text", "untranslated"):
+            return ""
+        return _SPACE.sub(" ", unescape(self.html if self.kind == "text" else _TAG.sub("", self.html)))
 
 
-def _sentences(html: str) -> list[tuple[list[_Part], bool]]:
-    """The parts of each sentence, and whether line breaks end lines in it. All parts together are the document."""
-    keyed: list[tuple[int, bool, _Part]] = []  # with the number of the sentence
-    open_elements, open_tags = list[tuple[str, bool, bool]](), Counter[str]()  # tag, translated, with line breaks
-    tokens, number = _Tokens(html).found, 0
+@dataclass(frozen=True)
+class _Element:
+    """The characters from start to stop of a sentence, and the tags around them. after: empty if the element is not
+    translated; before has its text too then."""
+
+    start: int
+    stop: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an element stands in a translation."""
+
+    start: int
+    stop: int
+    element: _Element
+
+    def fits(self, other: "_Place") -> bool:
+        """Whether it stands beside the other, or one in the other as in the source."""
+        beside = self.stop <= other.start or other.stop <= self.start
+        return beside or self._is_inside(other) or other._is_inside(self)
+
+    def _is_inside(self, other: "_Place") -> bool:
+        inner, outer = self.element, other.element
+        was_inside = outer.start <= inner.start and inner.stop <= outer.stop
+        return was_inside and other.start <= self.start and self.stop <= other.stop
+
+
+class _Sentence:
+    """Parts of a document whose text is a line, unless there is nothing to translate in it."""
+
+    def __init__(self, parts: Sequence[_Part], lines: list[str]):
+        """Adds its lines to `lines`."""
+        self.html, self.numbers = "".join(part.html for part in parts), dict[str, int]()  # of its lines
+        if not any(part.kind == "text" and _has_letter(part.text) for part in parts):
+            return
+        self._read(parts)
+        texts = [self.text, *(self._own(one) for one in self.elements if one.after)]
+        new = dict.fromkeys(filter(_has_letter, texts))
+        self.numbers = {text: number for number, text in enumerate(new, len(lines))}
+        lines += new
+
+    def _own(self, element: _Element) -> str:
+        return self.text[element.start : element.stop]
+
+    def _read(self, parts: Sequence[_Part]) -> None:
+        """Its text, its elements, the outer ones first, and what goes before and behind the text: white space, and tags
+        without a text or without their other tag."""
+        text, found, open_ = "", dict[int, _Element](), list[tuple[int, int]]()
+        loose = {number: part.html for number, part in enumerate(parts) if part.kind != "text"}
+        for number, part in enumerate(parts):
+            start, added = len(text), part.text
+            text += added.lstrip(" ") if text[-1:] in ("", " ") else added
+            first = number
+            if part.kind == "start":
+                open_.append((number, start))
+            elif part.kind == "end" and open_ and parts[open_[-1][0]].tag == part.tag:
+                first, start = open_.pop()
+            if (first < number or part.kind == "untranslated") and (own := text[start:].strip(" ")):
+                stop = len(text.rstrip(" "))
+                after = loose.pop(number) if first < number else ""
+                found[first] = _Element(stop - len(own), stop, loose.pop(first), after)
+        self.text, self.elements = text.rstrip(" "), [found[number] for number in sorted(found)]
+        html = "".join(part.html for part in parts if part.text)
+        begin = next(number for number, part in enumerate(parts) if part.text.strip(" "))
+        self.before = html[: len(html) - len(html.lstrip(_WHITE))]
+        self.before += "".join(tag for number, tag in loose.items() if number < begin)
+        self.after = "".join(tag for number, tag in loose.items() if number > begin) + html[len(html.rstrip(_WHITE)) :]
+
+    def translated(self, translations: Sequence[str]) -> str:
+        if not self.numbers or (whole := translations[self.numbers[self.text]]) == self.text:
+            return self.html
+        places, words = dict[int, _Place](), [found.span() for found in _WORD.finditer(whole)]
+        for certain in (True, False):
+            for number, element in enumerate(self.elements):
+                if number in places or not (certain or element.after):
+                    continue
+                found = self._found(element, whole, translations) if certain else self._likely(element, whole, words)
+                if found and all(map(_Place(*found, element).fits, places.values())):
+                    places[number] = _Place(*found, element)
+        left = [(number, element) for number, element in enumerate(self.elements) if number not in places]
+        places |= {number: _Place(0, len(whole), element) for number, element in left if element.after}
+        behind = "".join(f" {element.before}" for _, element in left if not element.after)
+        in_order = sorted(places.items(), key=lambda one: (one[1].start, -one[1].stop, one[0]))  # the outer ones first
+        html, end, open_ = "", 0, list[_Place]()
+        for place in [*(place for _, place in in_order), None]:
+            while open_ and (place is None or open_[-1].stop <= place.start):
+                closed = open_.pop()
+                html += escape(whole[end : closed.stop], quote=False) + closed.element.after
+                end = closed.stop
+            if place:
+                html += escape(whole[end : place.start], quote=False) + place.element.before
+                end = place.start if place.element.after else place.stop
+                open_.append(place)
+        return self.before + html + escape(whole[end:], quote=False) + behind + self.after
+
+    def _found(self, element: _Element, whole: str, translations: Sequence[str]) -> tuple[int, int] | None:
+        """Where its text stands in the translation of the sentence: by its own translation, or as it is, as names do.
+        None if that is not certain: it must stand there once, as whole words where it does so in the source, and where
+        the script has spaces between them. Alone, it may begin with a capital letter and end with a full stop."""
+        own = self._own(element)
+        before = f"(?<!{_LETTER})" * (not re.match(_LETTER, self.text[element.start - 1 : element.start]))
+        after = f"(?!{_LETTER})" * (not re.match(_LETTER, self.text[element.stop : element.stop + 1]))
+        alone = [translations[self.numbers[own]]] if element.after and own in self.numbers else []
+        for text in [*alone, own]:
+            words = (text if own.endswith(".") else text.rstrip(".")).strip()
+            if not words or words.lower() not in whole.lower():  # much faster than to search
+                continue
+            found = re.finditer(f"{before}{re.escape(words)}{after}", whole, re.IGNORECASE)
+            if (first := next(found, None)) and not next(found, None):
+                return first.span()
+        return None
+
+    def _likely(self, element: _Element, whole: str, words: list[tuple[int, int]]) -> tuple[int, int] | None:
+        """As large a part of the translation, in the same place and in whole words; None if it has none."""
+        if not words:
+            return None
+        scale = 2 * len(whole) / len(self.text)
+        first, last = (bisect_left(words, place * scale, key=sum) for place in (element.start, element.stop))
+        first = min(first, len(words) - 1)
+        return words[first][0], words[max(first, last - 1)][1]
+
+
+class HtmlText:
+    """A document. lines: what is to be translated; a text without a letter is not. language: its code, if it is known,
+    for the ends of sentences."""
+
+    def __init__(self, html: str, language: str = ""):
+        self.characters = len(html)
+        self.lines: list[str] = []
+        parts = (sentence for block in _blocks(html) for sentence in _cut(block, language))
+        self._sentences = [_Sentence(sentence, self.lines) for sentence in parts]
+
+    def join(self, translations: Sequence[str]) -> str:
+        """The document with these translations of the lines. What is its own translation comes back as it was."""
+        return "".join(sentence.translated(translations) for sentence in self._sentences)
+
+
+def _blocks(html: str) -> Iterator[list[_Part]]:
+    """What stands between two ends of lines. All parts together are the document."""
+    open_elements = [("", True, True, False)]  # tag, translated, with elements in its sentences, with line breaks
+    open_tags, block, tokens = Counter[str](), list[_Part](), _Tokens(html).found
+    around = 0  # how many elements are open around one in a sentence that is not translated; 0: this is in none
     starts = [0, *(token.start for token in tokens[1:]), len(html)]
     for token, start, end in zip(tokens, starts, starts[1:], strict=False):
-        inline = token.kind == "text" or (token.kind != "other" and token.tag in _INLINE)
-        number += not inline
-        _, translated, breaks = open_elements[-1] if open_elements else ("", True, False)
-        keyed.append((number, breaks, _Part(token.kind, html[start:end], translated)))
-        number += not inline
+        _, translated, mixed, breaks = open_elements[-1]
+        inline = mixed and (token.kind == "text" or (token.kind != "other" and token.tag in _INLINE))
+        part = _Part(token.kind if translated or token.kind != "text" else "other", html[start:end], token.tag)
         if token.kind == "start" and token.tag not in _VOID:
             wanted = {"no": False, "yes": True, "": True}.get(token.translate, translated)
-            inside = wanted and token.tag not in _UNTRANSLATED
-            open_elements.append((token.tag, inside, breaks or token.tag in _WITH_LINE_BREAKS))
+            inside, breaks = wanted and token.tag not in _UNTRANSLATED, breaks or token.tag in _WITH_LINE_BREAKS
+            if inline and not inside and not around:
+                around, part = len(open_elements), _Part("untranslated", "")
+                block.append(part)
+            open_elements.append((token.tag, inside, mixed if inline else inside and not breaks, breaks))
             open_tags[token.tag] += 1
         elif token.kind == "end" and open_tags[token.tag]:
             closed = ""
             while closed != token.tag:
                 closed, *_ = open_elements.pop()
                 open_tags[closed] -= 1
-    groups = (list(group) for _, group in groupby(keyed, key=lambda one: one[0]))
-    return [([part for *_, part in group], group[0][1]) for group in groups]
-
-
-def _elements(parts: list[_Part], found: list[str | _Text]) -> list[_Element]:
-    """The texts of a sentence with the tags around each; none if an element has no text or more than one."""
-    elements, before, depth = list[_Element](), "", 0
-    for part, text in zip(parts, found, strict=True):
-        if part.kind == "start":
-            if depth and not before:  # a second text or element in this one
-                return []
-            before, depth = before + part.html, depth + 1
-        elif isinstance(text, _Text):
-            if depth and not before:
-                return []
-            elements.append(_Element(before, text, ""))
-            before = ""
-        elif part.kind == "end":
-            if before or not depth:  # no text, or no start
-                return []
-            elements[-1].after += part.html
-            depth -= 1
+        if around and len(open_elements) >= around:
+            block[-1] = replace(block[-1], html=block[-1].html + html[start:end])
+            around = around if len(open_elements) > around else 0
+            continue
+        around = 0
+        if not inline and block:
+            yield block
+            block = []
+        if inline:
+            block.append(part)
+        elif breaks and part.kind == "text":
+            yield from ([replace(part, html=line)] for line in _LINE_END.split(part.html))
         else:
-            return []
-    return [] if depth or any(one.before and not one.text.text for one in elements) else elements
+            yield [part]
+    yield block
 
 
-def _only_place(translation: str, source: str, whole: str) -> tuple[int, int] | None:
-    """Where a translation of a part of a sentence stands in that of the whole; None unless it stands there once, as
-    whole words where the script has spaces between them. The part may begin with a capital letter and end with a full
-    stop, as it was translated alone."""
-    if not source.endswith("."):
-        translation = translation.rstrip(".")
-    words = re.escape(translation.strip())
-    found = (
-        [match.span() for match in re.finditer(rf"(?<!{_LETTER}){words}(?!{_LETTER})", whole, re.IGNORECASE)]
-        if words
-        else []
+def _cut(block: list[_Part], language: str) -> Iterator[list[_Part]]:
+    """The sentences of a block; all of it if no tag is in it."""
+    if len(block) < 2:
+        yield block
+        return
+    text = "".join(  # a reference is letters here, as its semicolon could end a sentence
+        _REFERENCE.sub(lambda found: "x" * len(found[0]), part.html) if part.kind == "text" else "x" * len(part.html)
+        for part in block
+        if part.kind in ("text", "untranslated")
     )
-    return found[0] if len(found) == 1 else None
+    lengths = map(len, sentences(text, language))
+    sentence, left = list[_Part](), next(lengths, 0)
+    for part in block:
+        if not left and part.kind != "end":
+            yield sentence
+            sentence, left = [], next(lengths, 0)
+        while part.kind == "text" and len(part.html) > left:
+            yield [*sentence, replace(part, html=part.html[:left])]
+            sentence, part, left = [], replace(part, html=part.html[left:]), next(lengths)
+        sentence.append(part)
+        left -= len(part.html) * (part.kind in ("text", "untranslated"))
+    yield sentence
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))

@@ -125,7 +125,8 @@ class LibreTranslateRequest:
             lines, n_best = n_best[: len(text.lines)], n_best[len(text.lines) :]
             # A line without words has only one translation, the empty one, which every rank uses.
             ranks = range(max(map(len, lines), default=1))
-            texts.append([text.join([line[min(rank, len(line) - 1)].text for line in lines]) for rank in ranks])
+            joined = (text.join([line[min(rank, len(line) - 1)].text for line in lines]) for rank in ranks)
+            texts.append(list(dict.fromkeys(joined)))  # different lines can be the same text
         answer: dict[str, Any] = {"translatedText": self._one_or_all([best for best, *_ in texts])}
         if self.n_best > 1:
             answer["alternatives"] = self._one_or_all([others for _, *others in texts])
@@ -219,19 +220,16 @@ def _libretranslate(
     as_html = _is_html(fields)
     if as_html:
         _check(sum(map(len, asked)), "characters", limits.characters)  # before they are read
-    texts: list[Text] = [HtmlText(text) if as_html else PlainText.of(text) for text in asked]
     target = _language(fields, "target", languages.targets)
-    if fields["source"] == "auto":
-        detected: Detected | None = (found := _source(texts, languages, target))
-        source = found.language
-    else:
-        detected, source = None, _language(fields, "source", languages.sources)
+    source = "" if fields["source"] == "auto" else _language(fields, "source", languages.sources)
+    texts: list[Text] = [HtmlText(text, source) if as_html else PlainText.of(text) for text in asked]
+    detected = None if source else _source(texts, languages, target)
     return LibreTranslateRequest(
         texts=texts,
         is_list=is_list,
         n_best=min(1 + _integer(fields, "alternatives", least=0), beam_size),  # clients accept fewer
         detected=detected,
-        languages=_chosen(languages, target, source),
+        languages=_chosen(languages, target, detected.language if detected else source),
     )
 
 

@@ -147,6 +147,7 @@ def test_what_this_service_does_not_do_is_refused_as_json() -> None:
         ("GET", "/translate?source=en&target=de", "", b"", ""): (400, "missing q parameter"),
         ("GET", "/translate?q=%ff&source=en&target=de", "", b"", ""): (400, "the query is not valid UTF-8"),
         ("POST", "/translate?q=one", JSON, as_json(), ""): (400, "q is given twice"),
+        ("POST", "/translate", FORM, b'[{"q": "a"}]', ""): (400, "the body is not a JSON object"),
         ("GET", "/detect", "", b"", ""): (400, "missing q parameter"),
         ("POST", "/detect", JSON, b'{"q": 1}', ""): (400, "q: expected a text or a list of texts, not 1"),
         ("POST", "/detect", JSON, as_json(q="a" * 20_001), ""): (413, "20001 characters, more than 20000"),

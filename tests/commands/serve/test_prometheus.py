@@ -15,13 +15,15 @@ def test_counts_and_times() -> None:
     queue = BatchingQueue(Gated(), 10)
     metrics = RequestMetrics(queue)
     for status, seconds in ((200, 0.01), (200, 0.5), (429, 0.001), (200, 99.0)):
-        metrics.add(status, seconds)
+        metrics.add("/translate", status, seconds)
+    metrics.add("/detect", 200, 0.01)
     queue.submit(["one", "two"]).result(30)
     queue.close()
     text = metrics.text()
     values = dict(line.rsplit(" ", 1) for line in text.split("\n") if line and not line.startswith("#"))
-    assert values['nmt_requests_total{status="200"}'] == "3"
-    assert values['nmt_requests_total{status="429"}'] == "1"
+    assert values['nmt_requests_total{path="/translate",status="200"}'] == "3"
+    assert values['nmt_requests_total{path="/translate",status="429"}'] == "1"
+    assert values['nmt_requests_total{path="/detect",status="200"}'] == "1"
     buckets = {name: int(value) for name, value in values.items() if "bucket" in name}
     assert list(buckets.values()) == sorted(buckets.values())
     assert buckets['nmt_request_seconds_bucket{le="0.05"}'] == 1
@@ -40,7 +42,7 @@ def test_the_format() -> None:
     queue = BatchingQueue(Gated(), 10)
     queue.close()
     metrics = RequestMetrics(queue)
-    metrics.add(200, 0.1)
+    metrics.add("/translate", 200, 0.1)
     typed = set()
     for line in metrics.text().removesuffix("\n").split("\n"):
         if comment := re.fullmatch(r"# (HELP|TYPE) ([a-z_]+) .+", line):
@@ -48,5 +50,7 @@ def test_the_format() -> None:
                 assert comment[2] not in typed
                 typed.add(comment[2])
         else:
-            sample = re.fullmatch(r'([a-z_]+?)(_bucket|_sum|_count)?(\{[a-z]+="[^"]+"\})? [0-9.]+', line)
+            sample = re.fullmatch(
+                r'([a-z_]+?)(_bucket|_sum|_count)?(\{[a-z]+="[^"]+"(?:,[a-z]+="[^"]+")*\})? [0-9.]+', line
+            )
             assert sample and sample[1] in typed, line

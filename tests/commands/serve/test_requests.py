@@ -85,6 +85,23 @@ def test_libretranslates_lists_alternatives_and_detection() -> None:
     assert asked(LIBRE | {"q": "a", "alternatives": 99}).n_best == 3
 
 
+@pytest.mark.parametrize(
+    ("fields", "best"),
+    [
+        ({"q": "a\n1\nb"}, "A\n1\nB"),
+        ({"q": "a<br>1<br>b", "format": "html"}, "A<br>1<br>B"),
+        ({"q": "<b>a</b> 1 <i>b</i>", "format": "html"}, "<b><i>X</i></b>"),  # those of a and b are not used
+    ],
+)
+def test_alternatives_are_different_texts(fields: dict[str, Any], best: str) -> None:
+    """The translations of a line are; the texts that are joined from several lines need not be."""
+    request = asked(LIBRE | fields | {"alternatives": 2})
+    translations = {"a": [one("A"), one("A A")], "b": [one("B")], "1": [one("1")], "a 1 b": [one("X")]}
+    answer = json.loads(request.answer([translations[line] for line in request.lines]))
+    texts = [answer["translatedText"], *answer["alternatives"]]
+    assert texts[0] == best and len(set(texts)) == len(texts)
+
+
 def test_old_codes_of_libretranslate() -> None:
     many = LanguagePairs((LanguagePair("en", "pt-BR"), LanguagePair("en", "pt-PT"), LanguagePair("zh-Hant", "pt-PT")))
     body = json.dumps({"q": "a", "source": "zt", "target": "pb"}).encode()
@@ -123,7 +140,7 @@ def test_forms(content_type: str, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ([], "the body is not a JSON object"),
+        ([], 'the body is not a JSON object, such as {"text": ["a", "b"]}'),
         ({}, "text is missing: give a text or a list of texts"),
         (
             {"text": "a", "beam": 2},
