@@ -19,14 +19,18 @@ log = logging.getLogger("nmt")
 @terminal.reporting()
 def init(
     config: Annotated[Path, options.path_argument("CONFIG", "The YAML file to write.")],
-    source_language: Annotated[str, typer.Option(help="Language to translate from.")] = "en",
-    target_language: Annotated[str, typer.Option(help="Language to translate into.")] = "de",
+    source_language: Annotated[
+        str | None, typer.Option(help="Language to translate from; else by the ending of the training text, or en.")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option(help="Language to translate into; else by the ending of the training text, or de.")
+    ] = None,
     train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
     validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
 ) -> None:
     """Write a config file to start from, with comments. An existing file is not overwritten.
 
-    Example: nmt init my.yaml --source-language en --target-language de --train train.en train.de
+    Example: nmt init my.yaml --train train.en train.de
     """
     from nmt.commands import init as writing
 

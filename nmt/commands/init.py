@@ -6,10 +6,12 @@ from pathlib import Path
 
 from nmt.config import schema
 from nmt.config.declaration import all_settings
+from nmt.config.language_codes import is_known
 from nmt.config.schema import Config, TrainingConfig
 from nmt.config.writer import in_one_line
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.files.compression import plain_name
 from nmt.files.outputs import check_folder
 from nmt.files.text import read_lines
 from nmt.training.schedule import fitting_warmup
@@ -42,16 +44,22 @@ _HEAD = """\
 
 def init(
     config: Path,
-    source_language: str,
-    target_language: str,
+    source_language: str | None,
+    target_language: str | None,
     train: tuple[Path, Path] | None,
     validation: tuple[Path, Path] | None,
 ) -> None:
     """Write a config file, and log what to do next. train, validation: files of source and target text.
+    A language that is None is the one that the name of the training text ends in, such as `train.fr` or `train.fr.gz`;
+    without one, it is that of the example in the documentation.
 
     Raises NmtError where there is such a file already, or it cannot be written.
     """
-    languages = (source_language, target_language)
+    endings = map(_language, train) if train else (None, None)
+    languages = source_language, target_language = [
+        (ending or example) if given is None else given
+        for given, ending, example in zip((source_language, target_language), endings, ("en", "de"), strict=True)
+    ]
     source, target = train or (f"train.{language}" for language in languages)
     validation_source, validation_target = validation or (f"validation.{language}" for language in languages)
     given: dict[str, object] = {
@@ -75,7 +83,18 @@ def init(
             raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
     if fitting:
         log.info("training: %s steps, chosen for the size of this corpus", f"{fitting['training.max_steps']:,}")
-    log.info("next: check the settings at the top of %s, then run: nmt train %s", config, shlex.quote(str(config)))
+    log.info(
+        "next: check the settings at the top of %s (languages: %s to %s), then run: nmt train %s",
+        config,
+        *languages,
+        shlex.quote(str(config)),
+    )
+
+
+def _language(path: Path) -> str | None:
+    """The language that the name of a file ends in."""
+    code = Path(plain_name(path)).suffix.removeprefix(".")
+    return code if is_known(code) else None
 
 
 def _fitting(train: tuple[Path, Path]) -> dict[str, object]:

@@ -26,6 +26,11 @@ def base(code: str) -> str:
     return normal(code).partition("-")[0]
 
 
+def is_known(code: str) -> bool:
+    """Whether it begins with the code of a language that has a name here."""
+    return base(code) in _ENGLISH_NAMES
+
+
 def english_name(code: str) -> str:
     """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
     return _ENGLISH_NAMES.get(base(code), code)

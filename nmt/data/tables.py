@@ -11,6 +11,8 @@ from nmt.files.notes import Note, counted
 from nmt.files.text import Digests, read_lines
 
 _BREAKS = str.maketrans("\n\r\t", "   ")
+_OBJECT_REMEDY = "write one object per line, as `jq -c .` does"
+_ARRAY_REMEDY = "write one object per line, as `jq -c '.[]'` does"
 _MOST_WAITING = 1000  # rows that are read to find the columns: the first may lack a field
 
 
@@ -51,9 +53,9 @@ def _json_object(line: str, place: str) -> dict[str, object]:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         at = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-        raise NmtError(f"{place}: not JSON: {at}") from None
+        raise NmtError(f"{place}: not JSON: {at}: {_OBJECT_REMEDY}") from None
     if not isinstance(row, dict):
-        raise NmtError(f"{place}: must hold a JSON object, such as {{…}}, not {line[:40]}")
+        raise NmtError(f"{place}: must hold a JSON object, such as {{…}}, not {line[:40]}: {_ARRAY_REMEDY}")
     return row
 
 

@@ -12,7 +12,10 @@ from nmt.files.notes import Note, counted, shown
 _START = 256  # bytes that hold the declaration of the encoding
 _ENCODING = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)""")
 _CONTROLS = b"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"  # in UTF-8 and in the encodings of one byte per character
-_REFERENCE = b"&#(?:x[0-9A-Fa-f]{1,8}|[0-9]{1,8});"
+_REFERENCE = b"&#(x[0-9A-Fa-f]{1,8}|[0-9]{1,8});"
+# One with what can be the second half of its surrogate pair, which some programs write as two references.
+_REFERENCES = _REFERENCE + b"(?:&#(?:x0*[dD][c-fC-F][0-9A-Fa-f]{2}|0*5[67][0-9]{3});)?"
+_ALLOWED = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # U+FFFE, U+FFFF and halves of surrogate pairs, as a careless program writes them in UTF-8.
 _IN_UTF8 = [b"\xef\xbf[\xbe\xbf]", b"\xed[\xa0-\xbf][\x80-\xbf]"]
 _BREAKS = "\v\f"  # line and page breaks in a word processor: they become a space
@@ -30,9 +33,9 @@ class AllowedCharacters:
         """The content in parts of about `size` bytes."""
         rest = self._stream.read(max(size, _START))
         declared = _ENCODING.match(rest.removeprefix(b"\xef\xbb\xbf"))
-        is_utf8 = declared is None or declared[1].lower() in (b"utf-8", b"utf8", b"utf-16", b"us-ascii")
+        is_utf8 = declared is None or declared[1].lower().startswith((b"utf", b"us-ascii"))  # UTF-16 was converted
         # Each is searched for by itself: one that begins with a certain byte is found ten times as fast.
-        wrong = [*map(re.compile, [_CONTROLS, _REFERENCE, *_IN_UTF8 * is_utf8])]
+        wrong = [*map(re.compile, [_CONTROLS, _REFERENCES, *_IN_UTF8 * is_utf8])]
         while rest:
             block = self._stream.read(size)
             # What is searched for has no ">": it may be cut in two only where there is none.
@@ -46,11 +49,14 @@ class AllowedCharacters:
             rest = rest[end:] + block
 
     def _replacement(self, found: re.Match[bytes]) -> bytes:
-        character = _character(found[0])
-        if character is None:
-            return found[0]
-        self._left_out[character] += 1
-        return b" " if character in _BREAKS else b""
+        replacement = b""
+        for character in _characters(found[0]):
+            if _ALLOWED.match(character):  # then it was a reference
+                replacement += b"&#%d;" % ord(character)
+            else:
+                self._left_out[character] += 1
+                replacement += b" " * (character in _BREAKS)
+        return replacement
 
     def report(self, note: Note) -> None:
         """Note how many characters were left out."""
@@ -63,11 +69,10 @@ class AllowedCharacters:
             )
 
 
-def _character(found: bytes) -> str | None:
-    """The character that may not be in XML; None for a reference to one that may."""
+def _characters(found: bytes) -> str:
+    """The characters of bytes that may not be in XML, or of references: two halves of a pair are one character."""
     if not found.startswith(b"&"):
         return found.decode("utf-8", errors="surrogatepass")
-    code = int(found[3:-1], 16) if found[2:3] == b"x" else int(found[2:-1])
-    if code in (0x9, 0xA, 0xD) or 0x20 <= code < 0xD800 or 0xE000 <= code <= 0xFFFD or 0x10000 <= code < 0x110000:
-        return None
-    return chr(code) if code < 0x110000 else "\ufffd"
+    codes = [int(one[1:], 16) if one.startswith(b"x") else int(one) for one in re.findall(_REFERENCE, found)]
+    halves = "".join(chr(code) if code < 0x110000 else "\uffff" for code in codes)
+    return halves.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="surrogatepass")

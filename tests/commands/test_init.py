@@ -27,7 +27,7 @@ def test_the_file_names_what_is_given_and_leaves_the_rest_at_its_default() -> No
     given = ["--source-language", "cs", "--target-language", "no", "--train", "a: b", "#c", "--validation", "d", "e"]
     status, out, log = init("my.yaml", *given)
     assert (status, out) == (0, "my.yaml\n")
-    assert log == "next: check the settings at the top of my.yaml, then run: nmt train my.yaml\n"
+    assert log == "next: check the settings at the top of my.yaml (languages: cs to no), then run: nmt train my.yaml\n"
     config = schema.load(Path("my.yaml"))
     assert config.run_dir == "runs/my"
     assert (config.data.source_language, config.data.target_language) == ("cs", "no")
@@ -38,6 +38,23 @@ def test_the_file_names_what_is_given_and_leaves_the_rest_at_its_default() -> No
     )
     for section in ("vocabulary", "model", "training", "decoding"):
         assert getattr(config, section) == getattr(least, section)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "languages"),
+    [
+        (["--train", "tr.fr", "tr.pt_BR.gz"], ("fr", "pt_BR")),
+        (["--train", "tr.fr", "tr.pl", "--target-language", "cs"], ("fr", "cs")),
+        (["--train", "a.txt", "b"], ("en", "de")),
+        ([], ("en", "de")),
+    ],
+)
+def test_languages_are_those_of_the_endings(arguments: list[str], languages: tuple[str, str]) -> None:
+    status, _, log = init("my.yaml", *arguments)
+    assert status == 0
+    data = schema.load(Path("my.yaml")).data
+    assert (data.source_language, data.target_language) == languages
+    assert f"(languages: {languages[0]} to {languages[1]})" in log
 
 
 def test_the_settings_in_comments_are_the_defaults() -> None:

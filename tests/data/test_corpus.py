@@ -267,7 +267,9 @@ def test_a_corpus_without_pairs_is_named_with_its_files(tmp_path: Path) -> None:
         ("a.tsv", b"a\tb\n", {"source_column": "en"}, "no column 'en'"),
         ("a.tsv", b"a\tb\n\xe4\tb\n", {}, "a.tsv:2: byte 1 is not UTF-8"),
         ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": \n', {}, r"a.jsonl:2: not JSON: Expecting value at character 8"),
-        ("a.jsonl", b'["a", "b"]\n', {}, r"a.jsonl:1: must hold a JSON object"),
+        ("a.jsonl", b'{\n"en": "a",\n"de": "b"\n}\n', {},
+         r"a.jsonl:1: not JSON: .*: write one object per line, as `jq"),
+        ("a.jsonl", b'["a", "b"]\n', {}, r"a.jsonl:1: must hold a JSON object.*: write one object per line, as `jq -c"),
         ("a.jsonl", b'{"en": "a", "x": {"y": "b"}}\n', {}, "a.jsonl:1: no target column 'translation.de' or 'de' or "
          "'target'; there are 'en', 'x.y': give target_column"),
         ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', {}, "a.jsonl:2: no column 'de', as line 1 has: "

@@ -113,16 +113,18 @@ def test_characters_that_xml_does_not_allow(
     monkeypatch.setattr(tmx, "_BLOCK_BYTES", block)
     segment = (
         "o&#x1F;ne\x1f\x00&#0;\x0btwo\ufffe &#xD800;&#55357;&#xFFFF;thr&#x1FFFFF;ee "
-        "😀&#x1F600;&#xE4;&#10;\x7f\ufffd&amp;#x1F;"
+        "😀&#x1F600;&#55357;&#56832;&#xD83D;&#xDE00;&#xE4;&#10;\x7f\ufffd&amp;#x1F;"
     )
-    content = memory(*[unit(en=segment, de="b&#12;c")] * 20, head='<?xml version="1.0"?>').encode(encoding)
+    content = memory(
+        *[unit(en=segment, de="b&#12;c")] * 20, head=f'<?xml version="1.0" encoding="{encoding}"?>'
+    ).encode(encoding)
     said = list[str]()
     (tmp_path / "a.tmx").write_bytes(content)
     found = list(corpus.read_pairs(Corpus(file=str(tmp_path / "a.tmx")), settings(), "train", notes=said))
-    assert found == [("one two three 😀😀ä \x7f\ufffd&#x1F;", "b c")] * 20
+    assert found == [("one two three 😀😀😀😀ä \x7f\ufffd&#x1F;", "b c")] * 20
     assert said == [
         "220 characters that XML does not allow are left out (a line or page break of a word processor becomes a "
-        "space): U+0000 40, U+001F 40, U+000B 20, U+000C 20, U+D800 20, …"
+        "space): U+0000 40, U+001F 40, U+FFFF 40, U+000B 20, U+000C 20, …"
     ]
 
 
