@@ -8,7 +8,7 @@ doubled quotes or a line break. A wrong guess would join lines, so no quoted fie
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -124,7 +124,9 @@ def rows(
     except csv.Error as error:
         problem = str(error).replace("unexpected end of data", "a quote is not closed")
         problem = re.sub(
-            r"field larger than field limit \((\d+)\)", r"a field has more than \1 characters, as no sentence", problem
+            r"field larger than field limit \((\d+)\)",
+            r"a field has more than \1 characters (if so, leave it out)",
+            problem,
         )
         raise NmtError(
             f"{path}:{first}: the row that begins here is not CSV: {problem}: close the quotes around a field, and "
