@@ -1,6 +1,6 @@
 """Tables of columns with a delimiter between them: .tsv and .csv files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -38,7 +38,15 @@ def _plain(path: Path, lines: Iterator[str], layout: Layout) -> Iterator[tuple[s
 def _quoted(path: Path, lines: Iterator[str], layout: Layout) -> Iterator[tuple[str, str]]:
     most = layout.columns if table_layout.is_csv(path) else None
     for number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):
-        if most is not None and (columns := table_layout.width(fields)) > most:
-            raise NmtError(table_layout.too_wide(path, number, columns, most, layout.delimiter))
+        if most is not None and (columns := _width(fields)) > most:
+            raise NmtError(
+                f"{path}:{number}: {columns} columns, and the first line has {most}: put quotes around a field that "
+                f"holds {table_layout.shown(layout.delimiter)}"
+            )
         fields += [""] * (layout.needed - len(fields))
         yield one_line(fields[layout.source]), one_line(fields[layout.target])
+
+
+def _width(row: Sequence[str]) -> int:
+    """The number of columns of a row, without empty ones at its end."""
+    return next((number for number in range(len(row), 0, -1) if row[number - 1]), 0)

@@ -8,7 +8,7 @@ doubled quotes or a line break. A wrong guess would join lines, so no quoted fie
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -83,7 +83,7 @@ def _layout(
     if not start:
         return Layout(*headings.numbered_columns(named, path, []))
     if is_csv(path):
-        remarks.append(f"read as CSV with {_shown(delimiter)} between columns")
+        remarks.append(f"read as CSV with {shown(delimiter)} between columns")
     first, *others = [cells for _, cells in start]
     found = headings.named_columns(first, named, languages, path)
     source, target = found or headings.numbered_columns(named, path, first)
@@ -123,16 +123,15 @@ def rows(
             first = skipped + reader.line_num + 1
     except csv.Error as error:
         problem = str(error).replace("unexpected end of data", "a quote is not closed")
-        problem = re.sub(r"field larger than field limit \((\d+)\)", r"a field has more than \1 characters", problem)
+        problem = re.sub(
+            r"field larger than field limit \((\d+)\)",
+            r"a field has more than \1 characters (if so, leave it out)",
+            problem,
+        )
         raise NmtError(
             f"{path}:{first}: the row that begins here is not CSV: {problem}: close the quotes around a field, and "
             "double those inside"
         ) from None
-
-
-def width(row: Sequence[str]) -> int:
-    """The number of columns of a row, without empty ones at its end."""
-    return next((number for number in range(len(row), 0, -1) if row[number - 1]), 0)
 
 
 def _check_line_ends(path: Path) -> None:
@@ -165,21 +164,14 @@ def _delimiter(path: Path) -> tuple[str, int]:
         raise NmtError(problem or f"{path}:1: one column: separate columns by a comma, a semicolon or a tab")
     if others and fitting[others[0]] >= _CLOSE * fitting[best]:
         raise NmtError(
-            f"{path}: {_shown(best)} or {_shown(others[0])} can be what separates columns: say which in a first line "
+            f"{path}: {shown(best)} or {shown(others[0])} can be what separates columns: say which in a first line "
             "of its own, such as sep=;"
         )
     return best, 0
 
 
-def too_wide(path: Path, line: int, columns: int, expected: int, delimiter: str) -> str:
-    """The message for a row that has more columns than the first one."""
-    return (
-        f"{path}:{line}: {columns} columns, and the first line has {expected}: put quotes around a field that holds "
-        f"{_shown(delimiter)}"
-    )
-
-
-def _shown(delimiter: str) -> str:
+def shown(delimiter: str) -> str:
+    """A delimiter as messages name it."""
     return "a tab" if delimiter == "\t" else f"'{delimiter}'"
 
 
@@ -197,10 +189,10 @@ def _quotes(path: Path) -> tuple[bool, list[str]]:
 
     try:
         for line, row in rows(recorded(), "\t", True, 0, path):
-            columns, end = columns or len(row), line
-            if len(row) != columns or '"' in _QUOTED_FIELD.sub("", "\n".join(raw).lstrip("\n")):
-                break
+            columns, end, text = columns or len(row), line, "\n".join(raw).lstrip("\n")
             raw.clear()
+            if len(row) != columns or ('"' in text and '"' in _QUOTED_FIELD.sub("", text)):
+                break
             of_a_table += any('"' in cell or "\n" in cell for cell in row)
         else:
             said = "fields are quoted, as a spreadsheet writes them: the quotes around them are left out"
