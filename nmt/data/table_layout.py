@@ -3,7 +3,8 @@ holds headings. Nothing in such a file says so.
 
 In a `.csv` file quotes always quote. A `.tsv` file is plain text, in which a quote is a character like any other,
 unless the whole of it is CSV with tabs in rows of one width, and a quoted field has what plain text does not have:
-doubled quotes or a line break. A wrong guess would join lines, so no quoted field may hold a tab either.
+doubled quotes or a line break; or every field is quoted. A wrong guess would join lines, so no quoted field may hold a
+tab either.
 """
 
 import csv
@@ -180,7 +181,7 @@ def _quotes(path: Path) -> tuple[bool, list[str]]:
     with opened(path) as stream:
         if not any(b'"' in block for block in blocks_of_lines(stream)):
             return False, []
-    raw, columns, end, of_a_table = list[str](), 0, 0, 0
+    raw, columns, end, of_a_table, entirely, count = list[str](), 0, 0, 0, True, 0
 
     def recorded() -> Iterator[str]:
         for line in read_lines(path):
@@ -191,12 +192,15 @@ def _quotes(path: Path) -> tuple[bool, list[str]]:
         for line, row in rows(recorded(), "\t", True, 0, path):
             columns, end, text = columns or len(row), line, "\n".join(raw).lstrip("\n")
             raw.clear()
-            if len(row) != columns or ('"' in text and '"' in _QUOTED_FIELD.sub("", text)):
+            unquoted = _QUOTED_FIELD.sub("", text)
+            if len(row) != columns or '"' in unquoted:
                 break
+            entirely, count = entirely and not unquoted.strip("\t\n"), count + 1
             of_a_table += any('"' in cell or "\n" in cell for cell in row)
         else:
             said = "fields are quoted, as a spreadsheet writes them: the quotes around them are left out"
-            return of_a_table > 0, [said] * (of_a_table > 0)
+            quoted = of_a_table > 0 or (entirely and count >= _FEWEST_ROWS)
+            return quoted, [said] * quoted
     except NmtError:  # of quotes; another one comes again when the file is read
         end += 1
     said = f"quotes are read as text: up to line {end:,} they are those of a spreadsheet, but not there"

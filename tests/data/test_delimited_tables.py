@@ -47,7 +47,9 @@ def key_is_of_bytes_alone(path: Path) -> bool:
         ("de\ten\nb\ta\n", [("a", "b")], [f"{HEADINGS}'en' and 'de'"]),
         ("Source language\tSource\tTarget language\tTarget\nen\ta\tde\tb\n", [("a", "b")],
          [f"{HEADINGS}'Source' and 'Target'"]),
+        ('"a"\t"b"\n' * 20, [("a", "b")] * 20, [QUOTED]),
         # Plain text with quotes.
+        ('"a"\t"b"\n' * 20 + "c\td\n", [('"a"', '"b"')] * 20 + [("c", "d")], []),
         ('"Yes, he said."\t"Ja, sagte er."\n' * 12, [('"Yes, he said."', '"Ja, sagte er."')] * 12, []),
         ('a\tb\n"c\t\u201ed\ne"\tf\n', [("a", "b"), ('"c', "\u201ed"), ('e"', "f")], []),
         ('a ""b""\tc\n"d"\t"e ""f"""\n', [('a ""b""', "c"), ('"d"', '"e ""f"""')], []),
