@@ -23,6 +23,7 @@ from nmt.files.text import blocks_of_lines, opened, read_lines
 
 _DELIMITERS = ("\t", ";", ",")  # of .csv
 _LINES = 1000  # of a .csv file that are read to find its delimiter
+_FEWEST_ROWS = 20  # of which all fields are quoted: fewer may be a dialogue
 _FEWEST_QUOTED = 3  # rows that show that most of a .tsv file is quoted, though not all of it
 _CLOSE = 0.8  # of the rows that fit the best delimiter: as many fit another, and neither is sure
 _MOST_BREAKS = 20  # in a row: more are those of a quote that is not closed

@@ -442,7 +442,7 @@ def test_rules_in_other_programs() -> None:
 
 
 def test_the_program_of_the_documentation_cleans_as_a_preparation(run: Config, tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "preparing.md").read_text(encoding="utf-8")
     [program] = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "nmt.keeps" in block)
     program = program.replace("num_proc=8", "num_proc=2").replace("16", "3").replace(', clean=["digits=null"]', "")
     (tmp_path / "crawled").mkdir()
