@@ -16,6 +16,7 @@ The same command again continues a run that was interrupted. A score that is new
 import json
 import logging
 import math
+import os
 import shlex
 import signal
 import statistics
@@ -33,6 +34,7 @@ import yaml
 from nmt.cli import options, terminal
 from nmt.config import schema, writer
 from nmt.config.schema import Config
+from nmt.distributed.environment import LAUNCHER
 from nmt.distributed.stopping import SIGNALS
 from nmt.errors import NmtError
 from nmt.files import atomic, json_lines, text
@@ -115,6 +117,7 @@ def nmt(*arguments: str | Path) -> str:
     """Run a command of nmt, and return what it prints. Raises NmtError if it fails.
 
     Signals are passed on, except Ctrl-C, which reaches it from the terminal: it ends in its own time, and so does this.
+    If this program is killed, a training saves and ends too: the same command could not continue it otherwise.
     """
     words = [sys.executable, "-m", "nmt", *map(str, arguments)]
     heard, running = list[int](), list[subprocess.Popen[str]]()
@@ -127,7 +130,8 @@ def nmt(*arguments: str | Path) -> str:
 
     caught = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # ignored under nohup
     before = {number: signal.signal(number, hear) for number in caught}
-    running.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    environment = os.environ | {LAUNCHER: str(os.getpid())}
+    running.append(process := subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment))
     if heard:  # while it was started
         process.send_signal(heard[0])
     printed, _ = process.communicate()

@@ -237,14 +237,20 @@ def test_a_row_that_fails_does_not_end_the_grid_and_what_cannot_be_scored_is_not
     assert "no result of first-seed1, wide-seed1, long-seed1" in done.stderr
 
 
-def test_a_signal_is_passed_on_and_the_run_is_saved(rows: Path, recipe: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_a_signal_is_passed_on_and_the_run_is_saved(
+    rows: Path, recipe: Path, tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    """Also where the program is killed: the run's standard error, which is read to its end, closes when it ends."""
     command = [sys.executable, SCRIPTS / "grid.py", rows, recipe, "--rows", "first", "--output", tmp_path / "out"]
     slow = "training.max_steps=3000"
     with subprocess.Popen([*command, slow, "--device", "cpu"], stderr=subprocess.PIPE, text=True) as process:
         run = tmp_path / "out" / "first-seed1"
         while not logged_rows(run) and process.poll() is None:
             time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM, said
+    assert process.returncode == status, said
     assert [*(run / "state").iterdir()], "it was saved"
