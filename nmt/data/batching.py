@@ -223,23 +223,24 @@ class Batches:
         is_repeated, tokens = np.isin(self._corpora(pairs), repeated), self._longer(pairs)
         once, longest = pairs[~is_repeated], int(tokens[~is_repeated].max(initial=0))
         room = 1 + self._batch_tokens * int(tokens[is_repeated].sum()) // max(1, int(tokens.sum()))  # for repeated ones
+        passes = [self._drawn(mix, *each) for each in pairwise(pass_times)]
         while len(once) and room + longest <= self._batch_tokens:
             batches = self._shuffled_batches(once, self._batch_tokens - room, random)
-            groups = self._in_order(mix, pass_times, repeated, room, random)
+            groups = self._in_order(passes, repeated, room, random)
             if len(groups) <= len(batches):  # evenly among them
                 places = [i * len(groups) // len(batches) for i in range(len(batches) + 1)]
                 spread = (chain.from_iterable(groups[i:j]) for i, j in pairwise(places))
                 return [[batch, *group] for batch, group in zip(batches, spread, strict=True)]
             room = max(room + 1, room * len(groups) // len(batches))
-        return self._in_order(mix, pass_times, range(len(self._firsts)), self._batch_tokens, random)
+        return self._in_order(passes, range(len(self._firsts)), self._batch_tokens, random)
 
     def _in_order(
-        self, mix: Mix, times: list[int], corpora: Sequence[int], room: int, random: np.random.Generator
+        self, passes: list[Integers], corpora: Sequence[int], room: int, random: np.random.Generator
     ) -> list[list[Integers]]:
         """The pairs of some corpora, one pass after the other: small batches, in groups for which a step has room."""
         groups, left = list[list[Integers]](), 0
-        for start, end in pairwise(times):
-            pairs = random.permutation(self._drawn(mix, start, end))
+        for drawn in passes:
+            pairs = random.permutation(drawn)
             pairs = pairs[np.isin(self._corpora(pairs), corpora)]
             limit = max(-(-room // -(-room // REPEATED_TOKENS)), int(self._longer(pairs).max(initial=0)))
             for batch in self._shuffled_batches(pairs, limit, random):

@@ -157,12 +157,10 @@ def lines_in(path: Path | None) -> tuple[Iterator[str], bool]:
         return read_lines(path), False
     if sys.stdin is None:
         raise NmtError("standard input is closed: give INPUT, a file to translate")
-    interactive = sys.stdin.isatty()
-    if interactive:
-        log.info("type a sentence and press Enter; Ctrl-D ends")
-    if interactive:
-        return decoded_lines(sys.stdin.buffer, "standard input"), True
-    return _piped_lines(sys.stdin.buffer), False
+    if not sys.stdin.isatty():
+        return _piped_lines(sys.stdin.buffer), False
+    log.info("type a sentence and press Enter; Ctrl-D ends")
+    return decoded_lines(sys.stdin.buffer, "standard input"), True
 
 
 def _piped_lines(stream: BinaryIO) -> Iterator[str]:
