@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
@@ -149,11 +149,13 @@ class Stage:
 
         {weights: {europarl: 1, crawled: 3}, steps: 20000}
         {weights: {europarl: 1, crawled: 1}, passes: {europarl: 2}}
-        {temperature: 5, patience: 4}
+        {temperature: 5, steps: 10000}
         {weights: {europarl: 1}}
 
-    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps`, `passes` and `patience`,
-    which count from its beginning; the last stage has none, and lasts until the end of training."""
+    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps` and `passes`, which count
+    from its beginning; the last stage has none, and lasts until the end of training."""
+
+    REMOVED: ClassVar = ("patience",)
 
     weights: Mapping[str, float] | None = mix_setting(
         None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
@@ -163,12 +165,6 @@ class Stage:
     steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1, affects="order")
     passes: Mapping[str, float] | None = setting(
         None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0, affects="order"
-    )
-    patience: int | None = setting(
-        None,
-        "the stage ends after this many validations without a new best, at the end of a pool",
-        at_least=1,
-        affects="order",
     )
 
 

@@ -150,7 +150,8 @@ class _Reader:
     def mapping(self, declaration: type[T], node: Node, path: str, others: Mapping[str, str] | None = None) -> T | None:
         """A dataclass from a mapping, all of whose settings may be left out; None once any was unusable.
 
-        others: settings that are unknown here for a known reason, and the reason.
+        others: settings that are unknown here for a known reason, and the reason. A setting in `REMOVED` of the
+        declaration, which earlier versions had, may still be given as null.
         """
         prefix = f"{path}." if path else ""
         given = {} if node.value is None else node.value
@@ -162,7 +163,7 @@ class _Reader:
         for key, child in given.items():
             if key in known:
                 values[key] = self._setting(known[key], child, prefix + key, known)
-            else:
+            elif child.value is not None or key not in getattr(declaration, "REMOVED", ()):
                 shown = len(self.problems) < _MOST_PROBLEMS
                 advice = (others or {}).get(key) or (self._suggestion(key, list(known), path) if shown else "")
                 self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{advice}")

@@ -131,23 +131,16 @@ IMPOSSIBLE = [  # overrides, and what the one message names
             ("{weights: {crawled: -1}}", "[0].weights: expected mapping of names to numbers or null, at least 0"),
             ("{weights: {crawled: much}}", "[0].weights.crawled: expected number, at least 0; found much"),
             ("{weights: {crawled: 1}, temperature: 5}", "[0] has weights and a temperature: give one of them"),
-            ("{}, {}", "[0] never ends, so that the next stage cannot begin: give it steps, passes or patience"),
+            ("{}, {}", "[0] never ends, so that the next stage cannot begin: give it steps or passes"),
             ("{}, {steps: 10}, {}", "[0] never ends"),
-            ("{steps: 9, patience: 2}, {}", "[0] ends by steps and patience: give one of them"),
+            ("{steps: 9, passes: {crawled: 2}}, {}", "[0] ends by steps and passes: give one of them"),
             ("{steps: 9}, {steps: 9}", "[1].steps: the last stage lasts until the end of training"),
             ("{passes: {europarl: 1, crawled: 1}}, {}", "[0].passes: a stage ends after passes over one corpus, not 2"),
             ("{passes: {}}, {}", "[0].passes: a stage ends after passes over one corpus, not 0"),
             ("{weights: {europarl: 1}, passes: {crawled: 2}}, {}", "[0].passes.crawled is never reached"),
         ]
     ),
-    (
-        [NAMED, "data.stages=[{patience: 2}, {}]"],
-        ["data.stages[0].patience needs data.validation"],
-    ),
-    (
-        [NAMED, "data.stages=[{patience: 2}, {}]", "data.validation={file: c.tsv}", "training.patience=2"],
-        ["data.stages[0].patience=2 is not below training.patience=2"],
-    ),
+    ([NAMED, "data.stages=[{patience: 2, steps: 3}, {}]"], ["data.stages[0].patience: unknown setting"]),
     ([NAMED, "data.stages=[{}]", "data.temperature=5"], ["data.temperature does not go with data.stages"]),
     (["data.train=[{file: a.tsv, weight: 2}]", "data.stages=[{}]"], ["data.train[0].weight does not go"]),
     (
@@ -579,3 +572,7 @@ def test_a_limit_without_effect_is_no_difference_of_models(changes: dict[str, st
     text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
     one, other = (dataclasses.replace(schema.parse(text, "test"), model=model) for model in models)
     assert schema.differences_of_models(one, other).keys() == differ
+
+
+def test_a_setting_that_was_removed_may_be_given_as_null_as_files_of_earlier_versions_have_it() -> None:
+    assert read(NAMED, "data.stages=[{patience: null, steps: 3}, {}]").data.stages[0].steps == 3

@@ -69,7 +69,7 @@ def curriculum(
     config = schema.parse(CONFIG + f"  stages: [{stages}]\n", "test")
     staged = stages_of(config.data, sizes)
     of_batches = {"batch_tokens": 60, "pool_pairs": 50, "mix": staged[0].mix} | changes
-    return Curriculum(config, staged, make(store, rank=rank, world_size=ranks, **of_batches))
+    return Curriculum(config.data, config.training, staged, make(store, rank=rank, world_size=ranks, **of_batches))
 
 
 def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) -> None:
@@ -100,8 +100,7 @@ def whole_run(course: Curriculum, steps: int) -> Trained:
 COURSES = [
     "{weights: {a: 1, b: 3}, steps: 13}, {weights: {c: 2, b: 0.3}, steps: 1}, {temperature: 5, steps: 30}, {}",
     "{weights: {a: 2, c: 1}, passes: {a: 1.7}}, {weights: {b: 1, c: 1}, passes: {c: 0.05}}, {weights: {b: 1}}",
-    "{weights: {c: 2, b: 1}, patience: 2}, {weights: {a: 1, b: 1}, patience: 1}, {weights: {a: 1, c: 2}}",
-    "{weights: {a: 1}, steps: 3}, {weights: {b: 1}, passes: {b: 2}}, {patience: 2}, {steps: 7}, {weights: {c: 1}}",
+    "{weights: {a: 1}, steps: 3}, {weights: {b: 1}, passes: {b: 2}}, {steps: 7}, {weights: {c: 1}}",
 ]
 
 
@@ -115,11 +114,8 @@ def stages_of_mixes(draw: st.DrawFn) -> str:
     stages = list[str]()
     for last in range(draw(st.integers(1, 4)))[::-1]:
         weights = draw(st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.1, 1, 2.5, 7]), min_size=1))
-        ends = [
-            f"steps: {draw(st.integers(1, 9))}",
-            f"passes: {{{min(weights)}: {draw(st.sampled_from([0.3, 1, 2.2]))}}}",
-        ]
-        end = draw(st.sampled_from([*ends, "patience: 1"]))
+        passes = f"passes: {{{min(weights)}: {draw(st.sampled_from([0.3, 1, 2.2]))}}}"
+        end = draw(st.sampled_from([f"steps: {draw(st.integers(1, 9))}", passes]))
         stages.append(f"{{weights: {json.dumps(weights)}" + (f", {end}}}" if last else "}"))
     return ", ".join(stages)
 
@@ -202,15 +198,8 @@ def test_shares_are_exact_in_each_stage() -> None:
     assert counts[1] == 38  # 1.5 passes over 25 pairs
 
 
-def test_a_stage_ends_by_patience_at_the_next_end_of_a_pool() -> None:
-    trained = whole_run(curriculum("{weights: {c: 2, b: 1}, patience: 2}, {weights: {a: 1}}"), 40)
-    last = trained.stages.index(1) - 1
-    ends = [i for i, end in enumerate(trained.pool_ends) if end is not None and i >= 5]  # the second validation: step 6
-    assert last == ends[0]
-
-
 def test_validations_without_a_best_count_from_the_beginning_of_a_stage() -> None:
-    course, progress = curriculum("{patience: 2}, {patience: 2}, {}"), Progress.of(3)
+    course, progress = curriculum("{steps: 4}, {}"), Progress.of(3)
     steps = course.steps(progress)
     while progress.stage == 0:
         next(steps)
