@@ -103,9 +103,8 @@ def test_processes_that_do_not_know_of_each_other_train_nothing(
 def test_a_command_says_whether_it_takes_part(monkeypatch: pytest.MonkeyPatch, takes_part: bool) -> None:
     launch(monkeypatch, TORCHELASTIC_RUN_ID="x")
     with terminal.reporting(rank_of_a_job=takes_part):
-        assert (
-            is_launched() == any(name in os.environ for name in (*OF_A_LAUNCHER, "TORCHELASTIC_RUN_ID")) == takes_part
-        )
+        known = any(name in os.environ for name in (*OF_A_LAUNCHER, "TORCHELASTIC_RUN_ID"))
+        assert is_launched() == known == takes_part
 
 
 def test_a_rank_of_a_files_translation_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:

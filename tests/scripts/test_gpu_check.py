@@ -113,7 +113,8 @@ parts.compare(run, 'other', [ours[0], ours[1].flip(0)], ours)
 exact = {'matrix': torch.randn(100, 100).double(), 'bias': torch.randn(100).double() / 10}
 training._compare(run, 'rounded', {n: x.bfloat16().double() for n, x in exact.items()}, exact, 5e-2)
 training._compare(run, 'wrong', exact | {'bias': 0 * exact['bias']}, exact, 5e-2)
-training._compare(run, 'lacking', {'matrix': exact['matrix'], 'other': exact['bias']}, {'matrix': exact['matrix']}, 5e-2)
+other = {'matrix': exact['matrix'], 'other': exact['bias']}
+training._compare(run, 'lacking', other, {'matrix': exact['matrix']}, 5e-2)
 """
     done = run(["-c", program, tmp_path])
     assert done.returncode == 0, done.stderr
