@@ -21,6 +21,7 @@ from nmt.commands.report.curves import (
     with_sets,
 )
 from nmt.config import reader
+from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.data import statistics, token_store
 from nmt.data.report import DataReport
@@ -126,9 +127,7 @@ _SESSION: _Types = {
 }
 _MODEL: _Types = {
     "step": lambda value: type(value) is int and 0 <= value < 2**53,
-    "validation_loss": is_number,
-    "bleu": is_number,
-    "chrf": is_number,
+    **dict.fromkeys(METRICS, is_number),
     "validation": is_scores,
     "signatures": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
 }
