@@ -98,7 +98,7 @@ def evaluate(
 
     from nmt.commands import evaluate as evaluation
     from nmt.commands.models import Languages
-    from nmt.evaluation import report
+    from nmt.evaluation.output import to_json, to_text
 
     request = evaluation.Request(
         models=files,
@@ -121,4 +121,4 @@ def evaluate(
     )
     with lines_out(None) as write:
         found = evaluation.evaluate(request)
-        write(report.to_json(*found) if as_json else report.to_text(*found))
+        write(to_json(*found) if as_json else to_text(*found))

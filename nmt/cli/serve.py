@@ -36,7 +36,9 @@ def serve(
     try:
         from nmt.commands.serve import hosts, requests, server
     except ModuleNotFoundError as error:
-        raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
+        raise NmtError(
+            f"serving needs the package {error.name}: pip install fastapi uvicorn prometheus-client"
+        ) from None
     from nmt.commands import models
     from nmt.decoding.model_loader import load_settings
 

@@ -320,7 +320,7 @@ class Trainer:
     def _validate(self, run_log: RunLog) -> dict[str, Any]:
         """Score the model on the validation sets, log the scores and compare their means with the best so far.
 
-        Returns the scores by name and `signatures`, those of BLEU and chrF; nothing without a validation set.
+        Returns the scores by name and their `signatures`; nothing without a validation set.
         """
         if not self.validation:
             return {}
