@@ -97,7 +97,6 @@ def evaluate(
         )
 
     from nmt.commands import evaluate as evaluation
-    from nmt.commands.models import Languages
     from nmt.evaluation import report
 
     request = evaluation.Request(
@@ -108,7 +107,8 @@ def evaluate(
         references=references or (),
         test_set=test_set,
         language_pair=language_pair,
-        languages=Languages(to, from_),
+        to=to,
+        from_=from_,
         language=language,
         tokenizer=tokenizer,
         outputs=outputs or (),

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import EOS, Vocabulary
-from nmt.decoding import forked, model_loader, translation, unwritable
+from nmt.decoding import forked, translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.choice import Choice
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
@@ -20,7 +20,6 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import Engine, Pair, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
-from nmt.decoding.model_loader import Loaded
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search.scripts import continues_word
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
@@ -47,8 +46,6 @@ class Translator:
     to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
     `languages.use`."""
 
-    loaded: Loaded | None = None  # what was loaded from files
-
     def __init__(
         self,
         engine: Engine,
@@ -73,29 +70,6 @@ class Translator:
 
         self._banned_words = banned_words
 
-    @classmethod
-    def load(
-        cls,
-        path: Path,
-        device: str = "auto",
-        ensemble: Sequence[Path] = (),
-        overrides: Sequence[str] = (),
-        glossary: Path | None = None,
-    ) -> "Translator":
-        """Load a model file, the best model of a run folder, or an exported CTranslate2 folder.
-
-        ensemble: more models, with the same vocabulary, that translate together with the first; overrides:
-        `decoding.key=value`, which replace the model's own settings; glossary: a file of lines
-        `source term TAB target term`. Raises NmtError if a file is missing, damaged or not a model, an override is
-        wrong, the vocabularies differ, or the device is not available.
-        """
-        loaded = model_loader.load(path, device, ensemble, overrides, glossary)
-        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.source_text)
-        translator.loaded = loaded
-        if glossary is not None:
-            translator.use_glossary(Glossary.load(glossary), str(glossary))
-        return translator
-
     def use_glossary(self, glossary: Glossary, name: str) -> None:
         """Translate with a glossary; `name` stands for it in messages. Target terms that the vocabulary cannot write
         as they are, are named in a warning."""
@@ -103,9 +77,9 @@ class Translator:
         unwritable.warn(f"{name}: target terms", glossary.targets, self.vocabulary.target)
 
     @property
-    def digests(self) -> dict[Path, str]:
-        """Of the model files that were loaded."""
-        return self.loaded.digests if self.loaded else {}
+    def digests(self) -> Mapping[Path, str]:
+        """Of the model files that it was loaded from: none of one that was made of its parts."""
+        return {}
 
     @property
     def longest_source(self) -> int | None:
