@@ -764,7 +764,7 @@ def test_terms_are_complete_words_also_beside_letters_in_bytes(term: str, text: 
     translator, vocabulary = new_translator(), VOCABULARY.target
     translator.use_glossary(Glossary([("old", term)]), "glossary")
     [group] = vocabulary.encode([term])
-    phrases = Phrases([[group]], *translator._words)
+    phrases = Phrases([[group]], translator.words.continuing, translator.words.spellings)
     ids = vocabulary.encode([text])[0]
     assert phrases.unmet(reduce(phrases.after, ids, PhraseState())) == (not met)
 
