@@ -33,9 +33,16 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("tests/test_writing_commands.py")
-    group.addoption("--all-faults", action="store_true", help="each call that writes, each kind of fault")
-    group.addoption("--rounds", type=int, default=1, help="how often two commands are started at once")
+    parser.addoption("--thorough", action="store_true", help="also the tests marked thorough, which take long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --thorough, tests marked so are not selected."""
+    if config.getoption("thorough"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -84,6 +91,28 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_corpus(folder, "train", 300, seed=1)
     write_corpus(folder, "validation", 20, seed=2)
     return folder
+
+
+@pytest.fixture(scope="session")
+def trained_run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that has begun to learn the corpus, for all tests that only read one: copy it to change it.
+
+    120 steps, of which each 20th was validated and saved, with a moving average of the weights. It was stopped by its
+    time limit after the first step, and went on to its end.
+    """
+    from nmt.commands.train import training_data
+    from nmt.training.trainer import Trainer
+
+    torch.set_num_threads(1)
+    run = tmp_path_factory.mktemp("trained") / "run"
+    overrides = [
+        "training.max_steps=120", "training.validate_every=20", "training.checkpoint_every=20", "training.keep_last=6",
+        "training.keep_best=6", "training.ema_decay=0.9", "training.validation_samples=2",
+    ]  # fmt: skip
+    config = reader.parse(Config, config_text(corpus, run), "test config", overrides)
+    for deadline in (0.0, float("inf")):
+        Trainer(config, training_data(config), torch.device("cpu"), deadline=deadline).run()
+    return run
 
 
 @pytest.fixture

@@ -68,8 +68,8 @@ def _threads(ranks: Ranks) -> int:
 
 
 def begun(config: Config) -> tuple[Config, Start | None]:
-    """The settings of a run, and the model that it starts from, or has started from: then its saved state knows it, and
-    it need not be there any more.
+    """The settings of a run, and its initial model; once resumed, taken from the saved state, so that the model's file
+    is no longer needed.
 
     Raises NmtError for settings with which the saved state cannot be resumed, and as `start_from.read`.
     """

@@ -239,8 +239,8 @@ class Trainer:
         return self.config.training.passes * self.model.training_flops(sentences, source_tokens, target_tokens)
 
     def _interval(self) -> tuple[float, list[float], float]:
-        """Since the last logged row, over all ranks: the loss per target token (not a number where float16 overflowed
-        in all steps), the sum of -log p for each corpus, target tokens per second."""
+        """Since the last logged row, over all ranks: the loss per target token (NaN if every step overflowed in
+        float16), the sum of -log p for each corpus, target tokens per second."""
         tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
         loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         return loss / tokens if tokens else math.nan, nll, tokens / max(seconds, 1e-9)
@@ -310,7 +310,7 @@ class Trainer:
     def _validate(self, run_log: RunLog) -> dict[str, Any]:
         """Score the model on the validation sets, log the scores and compare their means with the best so far.
 
-        Returns the scores by name and `signatures`, those of BLEU and chrF; nothing without a validation set.
+        Returns the scores by name and their `signatures`; nothing without a validation set.
         """
         if not self.validation:
             return {}

@@ -26,7 +26,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import DecodingConfig, RecurrentConfig
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
-from nmt.decoding import exact_engine, model_loader
+from nmt.decoding import exact_engine, opened_model
 from nmt.decoding.ctranslate2_model import SUPPORTED, Output
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.exact_engine import DIFFERENT, ExactEngine, certain
@@ -329,9 +329,9 @@ def test_a_recurrent_model_is_left_to_pytorch_before_its_weights_are_read(
 def test_without_the_package_or_on_another_device_pytorch_searches(
     model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_loader.devices, "is_cpu", lambda name: False)
+    monkeypatch.setattr(opened_model.devices, "is_cpu", lambda name: False)
     assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is used on CPUs only: --device cpu)"
-    monkeypatch.setattr(model_loader, "is_installed", lambda: False)
+    monkeypatch.setattr(opened_model, "is_installed", lambda: False)
     assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is not installed: pip install ctranslate2)"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert not exact_engine.is_installed()

@@ -19,6 +19,7 @@ from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding import ctranslate2_model
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
@@ -42,8 +43,8 @@ def export(
     no line can be compared, or the model cannot be loaded.
     """
     _check(format, output, quantization)
-    models.log_chosen_files(model)
     loaded = model_file.load(model_file.locate(model))
+    models.log_chosen_files(open_model(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the long work
     theirs: Exported
