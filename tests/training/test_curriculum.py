@@ -128,7 +128,7 @@ def stages_of_mixes(draw: st.DrawFn) -> str:
     st.sampled_from([0, 1, 5, 100]),
     st.sampled_from([12, 512]),
 )
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_no_pair_comes_again_before_its_corpus_came_once(
     stages: str, sizes: list[int], batch_tokens: int, pool_pairs: int, long_pass: int, small: int
 ) -> None:
@@ -149,7 +149,7 @@ def test_no_pair_comes_again_before_its_corpus_came_once(
 @pytest.mark.parametrize("stages", COURSES)
 def test_a_resumed_run_has_the_same_steps(stages: str) -> None:
     whole = whole_run(curriculum(stages), 100)
-    for seed in range(5):
+    for seed in range(3):
         random, progress, parts = np.random.default_rng(seed), Progress.of(3), Trained()
         while len(parts.steps) < 100:
             count = min(int(random.integers(1, 12)), 100 - len(parts.steps))
@@ -158,6 +158,7 @@ def test_a_resumed_run_has_the_same_steps(stages: str) -> None:
         assert parts == whole
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stages", COURSES)
 def test_a_run_that_is_resumed_at_any_step_goes_on_as_it_would(stages: str) -> None:
     whole = whole_run(curriculum(stages), 60)
@@ -178,6 +179,7 @@ def test_ranks_share_the_same_steps(stages: str) -> None:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=4), st.integers(0, 3), st.sampled_from([20, 90, 400]))
+@settings(max_examples=20)
 def test_stages_of_steps_have_exactly_these(limits: list[int], kind: int, pool_pairs: int) -> None:
     mixes = ["weights: {a: 1, b: 3}", "weights: {c: 1}", "temperature: 3", "weights: {a: 1, b: 1, c: 1}"]
     stages = [f"{{{mixes[(kind + i) % 4]}, steps: {steps}}}" for i, steps in enumerate(limits)]
