@@ -17,8 +17,9 @@ from nmt.config.language_pairs import LanguagePairs
 from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.exact_engine import ExactEngine, difference, is_installed
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine, is_installed
+from nmt.decoding.ctranslate2_folder import CTranslate2Folder
+from nmt.decoding.engine_support import ctranslate2_differs
 from nmt.decoding.interface import Engine
 from nmt.errors import NmtError
 
@@ -53,7 +54,7 @@ def load(
             raise NmtError(f"{path}: an exported folder cannot be in an ensemble: give model files")
         if glossary is not None:
             raise NmtError(f"{path}: an exported folder cannot use a glossary: translate with the model file")
-        engine = CTranslate2Engine(path, device)
+        engine = CTranslate2Folder(path, device)
         settings = schema.override(engine.settings, overrides)
         decoding, source_text = settings.search, as_set(settings, export_folder.load_source_text(path))
         engine.check_precision(decoding.precision)
@@ -97,7 +98,7 @@ def _why_not(
         return "CTranslate2 has no glossaries"
     if not devices.is_cpu(device):
         return "CTranslate2 is used on CPUs only: --device cpu"
-    return difference(decoding)
+    return ctranslate2_differs(decoding)
 
 
 def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> Loaded | str:
@@ -114,7 +115,7 @@ def _load_for_ctranslate2(path: Path, device: str, overrides: Sequence[str]) -> 
         return _pytorch_engine([loaded.checkpoint()], device, decoding)
 
     try:
-        engine = ExactEngine(str(path), loaded, decoding, own)
+        engine = CTranslate2Engine.of_model_file(str(path), loaded, decoding, own)
     except NmtError as error:
         return str(error)
     languages, digests = settings.data.language_pairs, {path: loaded.digest}

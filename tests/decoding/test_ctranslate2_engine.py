@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,8 @@ import nmt
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import ctranslate2
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
-from nmt.decoding import ctranslate2_engine
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine
+from nmt.decoding import ctranslate2_folder
+from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.options import Options
 from nmt.decoding.translator import Translator
@@ -52,7 +52,7 @@ def test_n_best_are_ours(beam_size: int, alpha: float, folder: Path) -> None:
 
 
 def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folder: Path) -> None:
-    engine = CTranslate2Engine(folder, "cpu")
+    engine = CTranslate2Folder(folder, "cpu")
     sources = [SearchInput(ids, 1 + 2 * n) for n, ids in enumerate(MADE.vocabulary.source.encode(LINES * 2)) if ids]
     together = engine.search(sources, OPTIONS, 16_000)
     narrow = engine.search(sources, OPTIONS, 1)
@@ -69,7 +69,7 @@ def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folde
 
 
 def test_without_token_scores_the_choice_is_the_same(folder: Path) -> None:
-    engine = CTranslate2Engine(folder, "cpu")
+    engine = CTranslate2Folder(folder, "cpu")
     sources = [SearchInput(ids, 20) for ids in MADE.vocabulary.source.encode(LINES) if ids]
     quick = engine.search(sources, replace(OPTIONS, scores=False), 1000)
     for [found], [whole] in zip(quick, engine.search(sources, OPTIONS, 1000), strict=True):
@@ -90,7 +90,7 @@ def test_lines_that_are_too_long_or_strange(folder: Path) -> None:
 
 def test_learned_positions_limit_a_line(tmp_path: Path) -> None:
     ctranslate2.write(tmp_path, make_model("model.positions=learned", "model.max_positions=300"))
-    assert CTranslate2Engine(tmp_path, "cpu").positions == 299
+    assert CTranslate2Folder(tmp_path, "cpu").positions == 299
     assert nmt.load(str(tmp_path), "cpu").translate(["one " * 500])
 
 
@@ -109,26 +109,14 @@ def test_threads_share_a_translator(folder: Path) -> None:
     assert found == dict.fromkeys(range(4), expected)
 
 
-def test_an_option_that_it_has_not_is_refused_by_name(folder: Path) -> None:
-    @dataclass(frozen=True)
-    class More(Options):
-        temperature: float = 1.0
-
-    engine = CTranslate2Engine(folder, "cpu")
-    more = More(bos=BOS, eos=EOS, never=(PAD,))
-    assert engine.search([], more, 100) == []
-    with pytest.raises(NmtError, match=r"temperature: 0\.5: a CTranslate2 folder"):
-        engine.search([], replace(more, temperature=0.5), 100)
-
-
 @pytest.mark.parametrize(
     ("override", "words"),
     [
         ("banned=[zebra]", r"^decoding\.banned: a CTranslate2 .*: set decoding\.banned=\[\], or translate with the"),
-        ("method=sample", r"^decoding\.method: a CTranslate2 .*: set decoding\.method=beam, or translate with the"),
+        ("method=sample", r"^decoding\.method: sample: a CTranslate2 .*: set decoding\.method=beam, or translate with the"),
         ("no_repeat_ngram=3", r"^decoding\.no_repeat_ngram: 3: .*: set decoding\.no_repeat_ngram=null, or"),
         ("engine=torch", r"decoding\.engine: torch: this folder is for CTranslate2: give the model file"),
-        ("coverage_penalty=0.2", r"^decoding\.coverage_penalty: 0\.2: .*: set decoding\.coverage_penalty=0, or"),
+        ("coverage_penalty=0.2", r"^decoding\.coverage_penalty: 0\.2: .*: set decoding\.coverage_penalty=0\.0, or"),
     ],
 )
 def test_a_setting_that_it_lacks_is_refused_with_a_remedy(override: str, words: str, folder: Path) -> None:
@@ -138,7 +126,7 @@ def test_a_setting_that_it_lacks_is_refused_with_a_remedy(override: str, words: 
 
 def test_a_precision_that_the_folder_is_not_in_is_refused(folder: Path, tmp_path: Path) -> None:
     ctranslate2.write(tmp_path, MADE, "int8")
-    whole, small = CTranslate2Engine(folder, "cpu"), CTranslate2Engine(tmp_path, "cpu")
+    whole, small = CTranslate2Folder(folder, "cpu"), CTranslate2Folder(tmp_path, "cpu")
     for engine, precision in ((whole, "model"), (whole, "float32"), (small, "model"), (small, "int8")):
         engine.check_precision(precision)
     for engine, precision in ((whole, "int8"), (whole, "bfloat16"), (small, "float32")):
@@ -150,22 +138,22 @@ def test_a_precision_that_the_folder_is_not_in_is_refused(folder: Path, tmp_path
 @pytest.mark.parametrize("overrides", [(), SEPARATE])
 def test_subwords_of_another_model_are_refused(name: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
     ctranslate2.write(tmp_path, make_model(*overrides))
-    CTranslate2Engine(tmp_path, "cpu")
+    CTranslate2Folder(tmp_path, "cpu")
     (tmp_path / name).write_bytes(tokenizer(290).proto)
     with pytest.raises(NmtError, match=rf"{name}: its 290 subwords differ from the \d+ of .*: export it again"):
-        CTranslate2Engine(tmp_path, "cpu")
+        CTranslate2Folder(tmp_path, "cpu")
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", '{"a": 1}', "[" * 100_000, "\udcff"])
 def test_a_list_of_subwords_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     ctranslate2.write(tmp_path, MADE)
     [listed] = tmp_path.glob("*_vocabulary.json")
-    engine = CTranslate2Engine(tmp_path, "cpu")
+    engine = CTranslate2Folder(tmp_path, "cpu")
     listed.write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(NmtError, match="export it again"):
-        CTranslate2Engine(tmp_path, "cpu")
+        CTranslate2Folder(tmp_path, "cpu")
     with pytest.raises(NmtError, match="export it again"):  # whatever CTranslate2 makes of it
-        ctranslate2_engine._check_pieces(tmp_path, engine.model.source_pieces, engine.model.target_pieces)
+        ctranslate2_folder._check_pieces(tmp_path, engine.model.source_pieces, engine.model.target_pieces)
 
 
 def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:
