@@ -127,13 +127,13 @@ class CTranslate2Engine:
         return partial(self._finish, sources, begun, options, batch_tokens)
 
     def _searched_here(self, sources: Sequence[SearchInput], options: Options) -> Iterable[int]:
-        """The sources that are not left to PyTorch; of a folder all."""
+        """The sources that are not left to PyTorch."""
         if self._load is None:
             if refused := not_in_folder(options):
                 raise NmtError(refused)
             if any(source.prefix or source.required for source in sources):
                 raise NmtError("a CTranslate2 folder takes no prefix: leave it out, or translate with the model file")
-            return range(len(sources))
+            return (i for i, source in enumerate(sources) if source.longest)
         if ctranslate2_differs(options) or vars(self).get("_has_numbers") is False:  # is known once a search has ended
             return ()
         return (i for i, source in enumerate(sources) if self._is_plain(source))
@@ -158,6 +158,10 @@ class CTranslate2Engine:
         if self._has_numbers:
             rank = self._greedy if options.beam_size == 1 else self._beam
             found = rank(sources, begun, options, batch_tokens)
+            if self._load is None:  # CTranslate2 searches for one token at least
+                empty = [i for i, source in enumerate(sources) if not source.longest]
+                only = self._scored([(sources[i].ids, []) for i in empty], options, batch_tokens)
+                found |= {i: [one] for i, one in zip(empty, only, strict=True)}
         # What is forbidden before the softmax makes the others more probable than they are.
         if options.scores and (options.token_scores or self._load is None):
             self._score(sources, found, options, batch_tokens)
