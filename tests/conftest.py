@@ -33,9 +33,16 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("tests/test_writing_commands.py")
-    group.addoption("--all-faults", action="store_true", help="each call that writes, each kind of fault")
-    group.addoption("--rounds", type=int, default=1, help="how often two commands are started at once")
+    parser.addoption("--thorough", action="store_true", help="also the tests marked thorough, which take long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --thorough, tests marked so are not selected."""
+    if config.getoption("thorough"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,8 +1,7 @@
 """Commands that write: every call fails in turn, or two commands run at once. No file is lost, and one line says why.
 
 After each fault the same command is run again, and has the result of a run without faults. By default a part of the
-faults is tried, spread over all calls; `--all-faults` tries each call with each kind of fault. `--rounds` says how
-often two commands are started at once.
+faults is tried, spread over all calls; with `--thorough` each kind of fault at each call.
 """
 
 import re
@@ -149,7 +148,7 @@ def test_a_fault_in_any_call_loses_nothing(
 ) -> None:
     command = COMMANDS[name]
     expected, calls = without_faults(name)
-    every = pytestconfig.getoption("all_faults")
+    every = pytestconfig.getoption("thorough")
     tried = [(at, kind) for at in range(1, len(calls) + 1) for kind in faults.KINDS]
     step = max(1, len(tried) // 5 | 1)
     chosen = tried if every else tried[:: step + 2 * (step % len(faults.KINDS) == 0)]  # of each kind
@@ -182,7 +181,7 @@ def test_two_at_once_give_one_whole_result_or_a_refusal(
 ) -> None:
     command = COMMANDS[name]
     expected, _ = without_faults(name)
-    for _ in range(pytestconfig.getoption("rounds")):
+    for _ in range(10 if pytestconfig.getoption("thorough") else 1):
         folder = folder_for(command, whole, tmp_path / "shared")
         both = [commands.Started(*arguments_of(command, corpus), folder=folder) for _ in range(2)]
         ended = [one.ended() for one in both]
