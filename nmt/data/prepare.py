@@ -243,7 +243,7 @@ def _learned_vocabulary(
             )
         found = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
-        for problem in _problems(text.data, counts, text.held_out, text.overlaps or ()):
+        for problem in _problems(text.data, counts, text.held_out, text.find_overlaps()):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:

@@ -76,12 +76,12 @@ class TrainingText:
     def find_overlaps(self) -> list[Overlap]:
         """What each validation set has in common with the text."""
         text = self.cleaned
-        if self.overlaps is None:
+        if self.overlaps is None and self.held_out:
             search = OverlapSearch(self.held_out, compared(self.data))
             for corpus, pairs in text.chunks():
                 search.add(corpus, pairs)
             self.overlaps = search.overlaps()
-        return self.overlaps
+        return self.overlaps or []
 
     def _chunks(self, folder: Path, notes: Sequence[list[str]]) -> Iterator[CleanChunk]:
         """All chunks; those that the folder does not have yet are written."""
@@ -99,7 +99,7 @@ class TrainingText:
                 yield cleaner.skip(raw, pairs)
             rest = []
         with atomic.reporting(folder, "data.store_dir"):
-            for path in folder.glob("*-*.*"):
+            for path in folder.glob("[0-9]*-*.*"):
                 if path.stem not in found:  # it was made after other text
                     path.unlink()
         for _, chunks in groupby(
