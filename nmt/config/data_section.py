@@ -42,7 +42,7 @@ class Corpus:
     )
     split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = setting(None, "with `hub`: branch, tag or commit")
-    streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it three times")
+    streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it once")
     opus: str | None = setting(None, "corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
     version: str | None = setting(None, "with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
     sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
