@@ -26,7 +26,7 @@ from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.data.word_encoding import WordEncoder
 from nmt.device import usable_cores
 
-FIRST_SHARDS = 1  # encoded before other processes start: that takes half a second
+FIRST_CHUNKS = 16  # shards that begin with these are encoded before other processes start: that takes half a second
 Lengths = npt.NDArray[np.int64]
 Masks = npt.NDArray[np.bool_]
 Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
@@ -54,8 +54,9 @@ def encode_text(
     data, processes = config.data, config.data.workers or usable_cores()
     encoder = ShardEncoder(text.folder, folder, vocabulary, config)
     seen = None if data.drop_duplicates else seen_pairs(data)
-    jobs = ((job, job) for job in _jobs(text))
-    for (shard, *_), _ in mapped(encoder, jobs, processes, serial_first=FIRST_SHARDS, what="encodes text"):
+    jobs = list(_jobs(text))
+    first = sum(job.chunk < FIRST_CHUNKS for job in jobs)
+    for shard, _ in mapped(encoder, ((job.shard, job) for job in jobs), processes, first, what="encodes text"):
         found, counts = EncodedShard.read(folder / shard.name), shard.counts
         if seen is not None:
             new = seen[shard.corpus].add_hashes(found.hashes)

@@ -171,6 +171,7 @@ def test_processes_change_nothing_nor_do_chunks_of_plain_text(
     content = stored(run, prepare(run))
     monkeypatch.setattr(cleaned_text, "SHARD_CHUNKS", 2)
     monkeypatch.setattr(cleaning, "FIRST_CHUNKS", 3)
+    monkeypatch.setattr(encoding, "FIRST_CHUNKS", 3)
     monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", chunk)
     other = dataclasses.replace(changed(run, workers=workers), run_dir=str(tmp_path / "other"))
     assert stored(other, prepare(other)) == content
