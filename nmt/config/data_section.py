@@ -49,7 +49,7 @@ class Corpus:
     )
     split: str | None = content_setting("with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = content_setting("with `hub`: branch, tag or commit")
-    streaming: bool = free_setting(False, "with `hub`: not downloaded; preparation reads it three times")
+    streaming: bool = free_setting(False, "with `hub`: not downloaded; preparation reads it once")
     opus: str | None = content_setting("corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
     version: str | None = content_setting("with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
     sacrebleu: str | None = content_setting("for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
