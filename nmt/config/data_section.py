@@ -291,10 +291,10 @@ class DataConfig:
     @property
     def held_out_names(self) -> tuple[str, ...]:
         """The name of each of them: its own, or its languages if no other has the same, or its label."""
-        pairs = [str(self.pair_of(one)) for one in self.held_out]
+        pairs = [str(self.pair_of(corpus)) for corpus in self.held_out]
         return tuple(
-            one.own_name or (pair if pairs.count(pair) == 1 else one.label)
-            for one, pair in zip(self.held_out, pairs, strict=True)
+            corpus.own_name or (pair if pairs.count(pair) == 1 else corpus.label)
+            for corpus, pair in zip(self.held_out, pairs, strict=True)
         )
 
     def pair_of(self, corpus: Corpus) -> LanguagePair:
@@ -307,7 +307,7 @@ class DataConfig:
         """Those of the training corpora."""
         return LanguagePairs.of(map(self.pair_of, self.train), self.language_tags)
 
-    def as_read(self, corpus: Corpus) -> "DataConfig":
+    def with_languages_of(self, corpus: Corpus) -> "DataConfig":
         """The same with the languages of a corpus in place of those for all: by them its columns are found."""
         if corpus.languages is None:
             return self
@@ -317,7 +317,7 @@ class DataConfig:
     def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
         """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
         pairs = self.language_pairs
-        return [pairs.tags(self.pair_of(one)) + ((one.tag,) if one.tag else ()) for one in corpora]
+        return [pairs.tags(self.pair_of(corpus)) + ((corpus.tag,) if corpus.tag else ()) for corpus in corpora]
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ class Curriculum:
         if not settings.stages:
             return
         corpora = zip(settings.train, mix.shares, strict=True)
-        shares = ", ".join(f"{one.label} {float(share):.1%}" for one, share in corpora if share)
+        shares = ", ".join(f"{corpus.label} {float(share):.1%}" for corpus, share in corpora if share)
         log.info(
             "stage %d of %d, from step %s, %s: %s",
             *(progress.stage + 1, len(self._stages), f"{progress.stage_step:,}"),

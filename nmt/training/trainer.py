@@ -61,7 +61,7 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.sizes = [one.kept for one in prepared.report.counts]  # of the corpora, in pairs
+            self.sizes = [count.kept for count in prepared.report.counts]  # of the corpora, in pairs
             stages, corpora = stages_of(config.data, self.sizes), len(self.sizes)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
@@ -72,7 +72,7 @@ class Trainer:
         packed, cutoff = self.train_step.objective.packed, Cutoff.of(config.training.cutoff, config.data)
         self.batches = Batches(prepared.train, budget, order, ranks, packed=packed, cutoff=cutoff)
         self.curriculum = Curriculum(config.data, config.training, stages, self.batches)
-        self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
+        self.validation = [(held_out.name, self._validation_batches(held_out)) for held_out in prepared.validation]
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
         self.progress = Progress.of(corpora)
@@ -318,20 +318,20 @@ class Trainer:
         # Uncompiled: padded batches have many shapes, each of which would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
-            found = validate(self.train_step, self.validation, translate).since(progress.at_start.values())
-        self._check_finite(*(scores["validation_loss"] for scores in found.of_sets))
+            result = validate(self.train_step, self.validation, translate).since(progress.at_start.values())
+        self._check_finite(*(scores["validation_loss"] for scores in result.of_sets))
         if progress.step == 0:
-            progress.at_start = dict(zip(found.names, found.of_sets, strict=True))
-        several = len(found.names) > 1
-        for name, translated in zip(found.names, found.translated, strict=True) if found.translated else ():
+            progress.at_start = dict(zip(result.names, result.of_sets, strict=True))
+        several = len(result.names) > 1
+        for name, translated in zip(result.names, result.translated, strict=True) if result.translated else ():
             run_log.samples(progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
                 head = f"{name}:" if several else ""
                 log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
-        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **found.row})
-        value = found.value(training)
+        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **result.row})
+        value = result.value(training)
         progress.without_best += 1
-        line, *of_sets = found.lines()
+        line, *of_sets = result.lines()
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
             line += f"  (best {training.best_metric}{f' of {training.best_set}' if training.best_set else ''})"
@@ -340,14 +340,14 @@ class Trainer:
             log.info("  %s", line)
         if len(self.sizes) > 1:
             log.info("  training so far: %s", self._corpora_so_far())
-        return {**found.row, "signatures": found.signatures}
+        return {**result.row, "signatures": result.signatures}
 
     def _corpora_so_far(self) -> str:
         """What each corpus has given since the start, and its -log p in the newest row of metrics that has it."""
         progress, texts = self.progress, list[str]()
-        for i, (one, size) in enumerate(zip(self.config.data.train, self.sizes, strict=True)):
+        for i, (corpus, size) in enumerate(zip(self.config.data.train, self.sizes, strict=True)):
             given, nll = progress.pairs_of[i], self.corpora[i]["nll"] if self.corpora else None
-            text = f"{one.label} {given / max(1, sum(progress.pairs_of)):.1%}, {given / max(1, size):.2f} passes"
+            text = f"{corpus.label} {given / max(1, sum(progress.pairs_of)):.1%}, {given / max(1, size):.2f} passes"
             texts.append(text if nll is None else f"{text}, nll {nll:.3f}")
         return "; ".join(texts)
 
