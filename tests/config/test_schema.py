@@ -315,6 +315,10 @@ def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
     "overrides",
     [
         ["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60", "decoding.max_length=1000000"],
+        ["decoding.beam_size=900", "vocabulary.size=500", "vocabulary.source_model=a"],
+        ["vocabulary.source_model=a", "vocabulary.target_model=a"],
+        ["model.d_model=33", "model.heads=3", "model.positions=learned"],
+        ["training.schedule=cosine", "training.learning_rate=1", "training.final_learning_rate=0.1"],
         ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
         ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
         ["model.heads=7", "model.key_size=4", "model.value_size=4"],
