@@ -49,8 +49,8 @@ def read_pairs(
         pairs = ((target, source) for source, target in pairs)
     first = next(pairs, None)
     if first is None:
-        what = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
-        raise NmtError(f"{corpus.label}{what}: no sentence pairs: choose a corpus that has some")
+        where = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
+        raise NmtError(f"{corpus.label}{where}: no sentence pairs: choose a corpus that has some")
     yield first
     yield from pairs
     if expected is not None and fingerprint(corpus, data, default_split, digests) != expected:

@@ -48,7 +48,7 @@ def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Non
     training corpus."""
     for i, (one, count) in enumerate(zip(data.train, counts, strict=True)):
         in_stages = any(
-            weights(data, stage)[i] or stage.temperature or one.called in (stage.passes or {}) for stage in data.stages
+            weights(data, stage)[i] or stage.temperature or one.label in (stage.passes or {}) for stage in data.stages
         )
         if not count.kept and (one.weight or data.temperature or in_stages):
             advice = "; so it can have no share of the mix: correct its text or the rules, or remove it from data.train"
@@ -66,7 +66,7 @@ def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -
     given = None
     if stage.passes:
         [(name, passes)] = stage.passes.items()
-        corpus = [one.called for one in data.train].index(name)
+        corpus = [one.label for one in data.train].index(name)
         given = corpus, ceil(Fraction(str(passes)) * sizes[corpus])
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
     return StagedMix(mix, stage.steps, given)
@@ -93,7 +93,7 @@ def end_of(stage: schema.Stage) -> str:
 def weights(data: schema.DataConfig, stage: schema.Stage) -> list[float | None]:
     """Of each training corpus in a stage; None for all if the stage has no weights."""
     given: Mapping[str, float] | None = stage.weights
-    return [None if given is None else given.get(one.called, 0.0) for one in data.train]
+    return [None if given is None else given.get(one.label, 0.0) for one in data.train]
 
 
 def _mix(

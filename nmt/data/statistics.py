@@ -6,8 +6,8 @@ needs no further pass over the text. Memory is bounded, and the result does not 
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from nmt.data.rules.characters import Lines
 from nmt.data.rules.examples import DropExamples, shortened
 from nmt.data.source_text import SourceText
 from nmt.data.suspicious import suspicions
-from nmt.data.text_changes import Changes, TextChanges
+from nmt.data.text_changes import TextChanges
 from nmt.data.token_store import TokenStore
 from nmt.data.vocabulary import UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -44,21 +44,26 @@ class SideStatistics:
     lengths: Counter[int] = field(default_factory=Counter)  # pairs by length
     subwords: Counter[int] = field(default_factory=Counter)  # how often each occurs, by id
     characters: Counter[int] = field(default_factory=Counter)  # by code point
-    changes: Changes = field(default_factory=Changes)
+    # What the vocabulary changes: see `TextChanges`.
+    removed: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    lines: Counter[bool] = field(default_factory=Counter)
 
     def merge(self, other: "SideStatistics") -> None:
-        self.lengths.update(other.lengths)
-        self.subwords.update(other.subwords)
-        self.characters.update(other.characters)
-        self.changes.merge(other.changes)
+        for one in fields(self):
+            getattr(self, one.name).update(getattr(other, one.name))
 
-    def to_json(self) -> list[Any]:
-        return [*map(_items, (self.lengths, self.subwords, self.characters)), self.changes.to_json()]
+    def to_json(self) -> dict[str, list[tuple[Any, int]]]:
+        return {one.name: _items(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
-    def from_json(cls, content: Sequence[Any]) -> "SideStatistics":
-        lengths, subwords, characters = map(_counter, content[:3])
-        return cls(lengths, subwords, characters, Changes.from_json(content[3]))
+    def from_json(cls, content: Mapping[str, Any]) -> "SideStatistics":
+        return cls(**{name: Counter(dict(items)) for name, items in content.items()})
+
+    def changes(self) -> SideChanges:
+        """What the vocabulary changes, as reports show it."""
+        removed, lost = (_most(counts) for counts in (self.removed, self.lost))
+        return SideChanges(self.lines.total(), self.removed.total(), removed, self.lines[False], lost)
 
 
 @dataclass
@@ -95,18 +100,18 @@ class CorpusStatistics:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "CorpusStatistics":
         source, target = map(SideStatistics.from_json, content["sides"])
-        ratios, sources, several = (_counter(content[name]) for name in ("ratios", "sources", "several"))
+        ratios, sources, several = (Counter(dict(content[name])) for name in ("ratios", "sources", "several"))
         examples, suspicious = (DropExamples.from_json(content[name]) for name in ("examples", "suspicious"))
         sample = [(one, other) for one, other in content["sample"]]
         return cls((source, target), ratios, sources, several, examples, suspicious, sample)
 
 
-def _items(counter: Counter[int]) -> list[tuple[int, int]]:
+def _items(counter: Counter[Any]) -> list[tuple[Any, int]]:
     return sorted(counter.items())
 
 
-def _counter(items: Iterable[tuple[int, int]]) -> Counter[int]:
-    return Counter(dict(items))
+def _most(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(counter.items(), key=lambda one: (-one[1], one[0]))[:MOST])
 
 
 class StatisticsCounter:
@@ -156,7 +161,8 @@ class StatisticsCounter:
             ):
                 present = np.flatnonzero(counts)
                 counter.update(dict(zip(present.tolist(), counts[present].tolist(), strict=True)))
-            side.changes = self._changes[number].changes
+            changes = self._changes[number]
+            side.removed, side.lost, side.lines = changes.removed, changes.lost, changes.lines
         return self._found
 
 
@@ -178,7 +184,7 @@ def write(
         ),
         "sources": [_items(both.sources), _items(both.several)],
         "characters": [coverage(*one) for one in zip(sides, (side.characters for side in both.sides), strict=True)],
-        "changes": [asdict(side.changes.shown(side.lengths.total())) for side in both.sides],
+        "changes": [asdict(side.changes()) for side in both.sides],
         "notes": notes,
     }
     (folder / FILE).write_text(json.dumps(content) + "\n", encoding="ascii")
