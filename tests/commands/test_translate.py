@@ -49,9 +49,8 @@ def shown(model: Path, *arguments: object, text: str | None = None) -> str:
 
 
 @pytest.mark.usefixtures("time_limit")
-@pytest.mark.parametrize("output", [(), ("--output", "out")], ids=["stream", "file"])
-def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path, output: tuple[str, ...]) -> None:
-    found = shown(model, "text", "decoding.batch_tokens=40", *output)
+def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path) -> None:
+    found = shown(model, "text", "decoding.batch_tokens=40", "--output", "out")
     bars = re.findall(r"translating: +\d+%\|.*?\| (\d+)/20 \[\d+:\d+<\d+:\d+, +[\d.]+ lines/s\]", found)
     assert len(set(bars) - {"0", "20"}) > 1 and bars[-1] == "20", found
 
@@ -63,7 +62,9 @@ def test_lines_of_a_pipe_have_no_total(model: Path) -> None:
 
 
 @pytest.mark.usefixtures("time_limit")
-@pytest.mark.parametrize("source", [(), ("/dev/stdin",)], ids=["standard input", "INPUT"])
+@pytest.mark.parametrize(
+    "source", [("/dev/stdin",), pytest.param((), marks=pytest.mark.thorough)], ids=["INPUT", "standard input"]
+)
 def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path, source: tuple[str, ...]) -> None:
     """Lines are read ahead only from files. (INPUT is read in blocks, of which enough are written here.)"""
     command = [sys.executable, "-m", "nmt", "translate", str(model), *source]
@@ -78,8 +79,7 @@ def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path, source: 
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("format", [OutputFormat(), OutputFormat(json=True)])
-@pytest.mark.parametrize("line_by_line", [False, True])
+@pytest.mark.parametrize(("format", "line_by_line"), [(OutputFormat(), False), (OutputFormat(json=True), True)])
 def test_of_a_file_lines_are_read_ahead(
     model: Path, monkeypatch: pytest.MonkeyPatch, format: OutputFormat, line_by_line: bool
 ) -> None:
