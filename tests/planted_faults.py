@@ -93,7 +93,8 @@ def run(fault: dict[str, str], tests: dict[int, list[str]], folders: list[Path])
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True) if chosen else None
     fault["result"] = {None: "missed", 0: "missed", 124: "hangs"}.get(done and done.returncode, "found")
-    fault["pytest"] = (done.stdout.splitlines() or [done.stderr])[-1] if done else "no test runs it"
+    said = done.stdout + done.stderr if done else "no test runs it"
+    fault["pytest"] = next((line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))), said[-100:])
     (folder / fault["file"]).write_text(before)
     folders.append(folder)
     print(*fault.values(), sep="\n    ", flush=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema, writer
+from nmt.config.metrics import METRICS
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
@@ -305,9 +306,6 @@ def checkpoints(run: Path) -> list[Path]:
     return sorted((run / "checkpoints").glob(_CHECKPOINTS), key=lambda path: (len(path.name), path.name))
 
 
-_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with this factor, the lowest is the best
-
-
 def provenances(run: Path) -> dict[Path, dict[str, Any]]:
     """The provenance of each of the run's checkpoints, oldest first. Damaged ones are left out, with a warning."""
     found = {}
@@ -335,11 +333,11 @@ def ranked(provenances: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
         # The set that decides, by its place: it may have another name by now. None: their mean.
         place = next((i for i, of in enumerate(sets) if of["name"] == provenance.get("best_set")), None)
         score = (provenance if place is None else sets[place]).get(metric)
-        if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
+        if metric in METRICS and isinstance(score, int | float) and not math.isnan(score):
             key = metric, place, provenance.get("validation_key")
-            scored.append((key, score * _SCORES[metric], path))
+            scored.append((key, METRICS[metric].gain(score), path))
     comparable = [(score, path) for key, score, path in scored if key == scored[-1][0]]
-    return [path for _, path in sorted(comparable, key=lambda pair: pair[0])]
+    return [path for _, path in sorted(comparable, key=lambda pair: -pair[0])]
 
 
 def locate(model: Path) -> Path:

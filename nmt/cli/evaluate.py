@@ -77,7 +77,7 @@ def evaluate(
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
     from nmt.commands import evaluate as evaluation
-    from nmt.evaluation import report
+    from nmt.evaluation.output import to_json, to_text
 
     settings = list(filter(options.is_setting, models or ()))
     request = evaluation.Request(
@@ -103,7 +103,7 @@ def evaluate(
     _check_usage(request)
     with lines_out(None) as write:
         found = evaluation.evaluate(request)
-        write(report.to_json(*found) if as_json else report.to_text(*found))
+        write(to_json(*found) if as_json else to_text(*found))
 
 
 def _check_usage(request: "Request") -> None:

@@ -36,7 +36,9 @@ def serve(
     try:
         from nmt.commands.serve import hosts, requests, server
     except ModuleNotFoundError as error:
-        raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
+        raise NmtError(
+            f"serving needs the package {error.name}: pip install fastapi uvicorn prometheus-client"
+        ) from None
     from nmt.commands.models import log_chosen_files
     from nmt.decoding.opened_model import open_model
     from nmt.device import prepare_memory

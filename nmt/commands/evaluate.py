@@ -20,7 +20,7 @@ from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
 from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
-from nmt.evaluation.report import Details
+from nmt.evaluation.output import Details
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.scores import Score
 from nmt.evaluation.sentences import example_sentences

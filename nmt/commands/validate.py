@@ -1,4 +1,4 @@
-"""BLEU and chrF of a model in training, with the search that users will run.
+"""The scores of a model in training, with the search that users will run.
 
 Training gets the validators as a function; it does not know about search.
 """
@@ -7,7 +7,6 @@ import copy
 from collections.abc import Sequence
 
 import torch
-from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import Config, DecodingConfig, TrainingConfig
@@ -20,7 +19,7 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import bleu_metric
+from nmt.evaluation.metrics import validation_metrics
 from nmt.models.interface import TranslationModel
 from nmt.training.data import TranslationScores
 
@@ -50,7 +49,7 @@ class Validator:
         if search.long_input == "error":
             _check_lengths(self.sources, vocabulary, search)
         # quiet: a warning about tokenized text at every validation would tell nothing new.
-        self.metrics = {"bleu": bleu_metric(languages.target, quiet=True), "chrf": CHRF()}
+        self.metrics = validation_metrics(languages.target, quiet=True)
 
     def __call__(self, model: TranslationModel) -> TranslationScores:
         """Search on the model's device; the model stays as it is, and in its train or eval mode.
@@ -75,10 +74,10 @@ class Validator:
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
-        bleu, chrf = (metric.corpus_score(translations, [self.references]) for metric in self.metrics.values())
+        scores = {name: one.corpus_score(translations, [self.references]).score for name, one in self.metrics.items()}
         samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
         signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
-        return TranslationScores(bleu.score, chrf.score, samples, signatures)
+        return TranslationScores(scores, samples, signatures)
 
 
 def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: DecodingConfig) -> None:

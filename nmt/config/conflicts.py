@@ -9,6 +9,7 @@ from nmt.config import data_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.language_codes import normal
 from nmt.config.language_pairs import LanguagePair
+from nmt.config.metrics import METRICS
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
@@ -269,7 +270,7 @@ def of_training(
     for key, given in not_with_sharding.items():
         if training.sharded and given:
             yield f"training.sharded does not go with training.{key}={getattr(training, key)}: remove one of them"
-    if training.best_metric != "validation_loss" and not training.validation_bleu:
+    if METRICS[training.best_metric].of_translations and not training.validation_bleu:
         yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
     if training.best_set is not None and not data.held_out:
         yield "training.best_set needs data.validation: it names one of its sets"

@@ -97,10 +97,7 @@ class TrainingText:
     @property
     def key(self) -> list[object]:
         """What decides which pairs there are."""
-        data = self.data
-        rules = [judge.FORMAT, writer.to_dict(data.clean)] if data.clean else []
-        names = data.source_language, data.target_language
-        return [self.fingerprints, *names, data.drop_copies, data.drop_duplicates, *rules]
+        return [self.fingerprints, writer.affecting(self.data, "text"), *([judge.FORMAT] if self.data.clean else [])]
 
     def chunks(self, progress: str) -> Iterator[Chunk]:
         """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where

@@ -219,14 +219,9 @@ def _learned_vocabulary(
 ) -> list[Tokenizer]:
     """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run: of each side, which differ
     at most in the normalization of text."""
-    learned_with = writer.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
     tags = text.data.tags if 0 in sides else ()
-    weights = [one.weight for one in text.data.train]
-    mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
-    mixed += [[stages.weights(text.data, stage), stage.temperature] for stage in text.data.stages]
-    mixed += _augment_key(_without_joined(text.data).augment)
-    del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
-    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
+    learned_with = [writer.affecting(of, "vocabulary") for of in (text.data, settings)]
+    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
     if folder.exists():
         try:
             found = [vocabulary.load(path) for path in _files_of(folder)]
@@ -314,15 +309,9 @@ def _find_tokens(
     text: TrainingText, subwords: Vocabulary, config: schema.Config, store: Path
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
     """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
-    data, dropout, versions = text.data, config.vocabulary.bpe_dropout, config.versions
+    data, versions = text.data, config.versions
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
-    encoded_with: list[object] = [
-        data.max_length,
-        data.max_length_ratio,
-        *(["versions of a pair together", dropout, versions] if config.varies_text else []),
-    ]
-    encoded_with += _augment_key(data.augment)
-    encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
+    encoded_with = [writer.affecting(of, "tokens") for of in (data, config.vocabulary)]
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not found:
@@ -350,19 +339,6 @@ def _find_tokens(
 def _without_joined(data: schema.DataConfig) -> schema.DataConfig:
     """The same without data.augment.joined: the words of joined pairs are those of the pairs."""
     return replace(data, augment=replace(data.augment, joined=0.0))
-
-
-def _augment_key(augment: schema.AugmentConfig) -> list[object]:
-    """data.augment in the key of a store; without what is off and was not in stores of an earlier version."""
-    settings = writer.to_dict(augment)
-    if not augment.joined:
-        del settings["joined"]
-    return [settings] if augment.changes_text else []
-
-
-def _tags_key(tags: tuple[str, ...]) -> object:
-    """Tags in the key of a store, where none is None and one is itself, as in stores of a time with at most one."""
-    return tags if len(tags) > 1 else next(iter(tags), None)
 
 
 def _problems(

@@ -21,6 +21,7 @@ from torch import Tensor
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema, writer
+from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.distributed.ranks import Ranks
@@ -33,8 +34,8 @@ log = logging.getLogger("nmt")
 
 # Of its provenance; `start_from` is there if it was started from a model itself.
 _ORIGIN = (
-    "nmt", "run_dir", "step", "averaged", "selected", "ema_decay", "best_metric", "best_set", "validation_loss", "bleu",
-    "chrf", "start_from",
+    "nmt", "run_dir", "step", "averaged", "selected", "ema_decay", "best_metric", "best_set", *METRICS,
+    "start_from",
 )  # fmt: skip
 # Settings by which a vocabulary is learned: where the model's is taken, the run has those that it was learned with.
 _OF_LEARNING = ("size", "character_coverage", "byte_fallback", "normalization", "sample_sentences")

@@ -59,8 +59,8 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
     scores = Validator(pairs, vocabulary, CONFIG.search, settings, EN_DE)(model)
     sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
     translations = translator_of(model, vocabulary).translate(sources)
-    assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
-    assert scores.chrf == sacrebleu.corpus_chrf(translations, [references]).score > 0
+    assert scores.scores["bleu"] == sacrebleu.corpus_bleu(translations, [references]).score
+    assert scores.scores["chrf"] == sacrebleu.corpus_chrf(translations, [references]).score > 0
     assert scores.samples == list(zip(sources, references, translations, strict=True))[:2]
     assert scores.signatures == {
         "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.files import journal
@@ -75,6 +75,7 @@ def test_from_another_job_on_all_is_computed(tmp_path: Path) -> None:
         assert work.done == done
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_a_file_that_is_cut_or_damaged_is_used_until_there(tmp_path_factory: Any, data: st.DataObject) -> None:
     path: Path = tmp_path_factory.mktemp("journal") / "journal"

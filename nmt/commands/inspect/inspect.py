@@ -58,12 +58,6 @@ class Inspection:
     ranks: dict[int, int]
     beam_size: int
 
-    def pieces(self, kind: str) -> tuple[list[str], list[str]]:
-        """The subwords of the rows and of the columns of a kind of attention."""
-        source, target = self.source.pieces, self.target.pieces
-        pairs = {"encoder": (source, source), "decoder": (target, ["<s>", *target[:-1]]), "cross": (target, source)}
-        return pairs[kind]
-
 
 class Inspector:
     """A model with its vocabulary and search settings."""

@@ -11,18 +11,17 @@ from nmt.commands.html_page import html_page
 from nmt.commands.report.curves import is_number
 from nmt.commands.report.run import Evaluation, Run
 from nmt.config import writer
+from nmt.config.metrics import METRICS, OF_TRANSLATIONS
 from nmt.config.schema import Config
 from nmt.data.stages import end_of, mix_of
 from nmt.training.validation import SINCE_START
 
 _NONE = "–"
-_SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
+_SCORES = {name: metric.label.replace("_", " ") for name, metric in METRICS.items()}
 _SINCE_START = {f"{name}{SINCE_START}": f"{label} since the start" for name, label in _SCORES.items()}
-_FOUR_DECIMALS = (
-    "validation loss",
-    "validation loss since the start",
-    "COMET",
-)  # as training and `nmt evaluate` print them; others have two
+_DECIMALS = {"COMET": 4} | {  # as `nmt evaluate` and training print them; of other labels two
+    label: METRICS[name.removesuffix(SINCE_START)].decimals for name, label in (_SCORES | _SINCE_START).items()
+}
 # Settings that scores on the validation set depend on.
 _MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")
 _FACTS = {
@@ -42,6 +41,7 @@ def to_data(runs: Sequence[Run]) -> dict[str, Any]:
     """The data of the page. A row of a table has a label, a cell for each run, and whether the cells differ."""
     return {
         "nmt": __version__,
+        "metrics": {name: _SCORES[name] for name in OF_TRANSLATIONS},
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "runs": [_run(run) for run in runs],
         "summary": list(_summary(runs)),
@@ -169,7 +169,7 @@ def _incomparable(runs: Sequence[Run]) -> str:
     ]
     if not differing:
         return ""
-    scores = "Scores" if "data.validation" in differing else "BLEU and chrF"
+    scores = "Scores" if "data.validation" in differing else " and ".join(_SCORES[name] for name in OF_TRANSLATIONS)
     return f"{scores} on the validation set cannot be compared: the runs differ in {', '.join(differing)}."
 
 
@@ -201,7 +201,7 @@ def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]
 def _score(label: str, value: float | None, half_width: float | None = None) -> str:
     if value is None:
         return _NONE
-    digits, sign = 4 if label in _FOUR_DECIMALS else 2, "+" if label in _SINCE_START.values() else ""
+    digits, sign = _DECIMALS.get(label, 2), "+" if label in _SINCE_START.values() else ""
     return f"{value:{sign}.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
 
 
@@ -210,7 +210,7 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     found: dict[str, tuple[set[str], set[int]]] = {}
     for number, run in enumerate(runs):
         signatures = run.best.get("signatures", {})
-        of_run = [(_SCORES[key], signatures.get(key, "not recorded")) for key in ("bleu", "chrf") if key in run.best]
+        of_run = [(_SCORES[key], signatures.get(key, "not recorded")) for key in OF_TRANSLATIONS if key in run.best]
         of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
         for label, text in of_run:
             labels, numbers = found.setdefault(text, (set(), set()))

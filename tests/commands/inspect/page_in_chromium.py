@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.chromium import WIDTHS, Browser, contrast
-from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, new_checkpoint
+from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, labels, new_checkpoint
 
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.output_folder import page
@@ -91,7 +91,7 @@ def test_kinds_layers_heads_and_means(browser: Browser, tmp_path: Path, kind: st
     show(browser, tmp_path, seen)
     choose(browser, "kind", kind)
     choose(browser, "unit", "subwords")
-    rows, columns = seen.pieces(kind)
+    rows, columns = labels(seen, kind)
     assert (browser.texts("#from bdi"), browser.texts("#to bdi")) == (rows, columns)
     row = len(rows) - 3
     for layer, head, expected in (

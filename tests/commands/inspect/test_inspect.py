@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.inspection_models import SENTENCES, inspector_of, new_checkpoint
+from helpers.inspection_models import SENTENCES, inspector_of, labels, new_checkpoint
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
@@ -40,10 +40,9 @@ def test_attention_of_every_kind_has_its_shape_and_labels(pair: tuple[Inspector,
     layers = {"encoder": len(inspector.model.encoder), "decoder": len(inspector.model.decoder)}
     layers["cross"] = layers["decoder"]
     for kind in ("encoder", "decoder", "cross"):
-        rows, columns = seen.pieces(kind)
+        rows, columns = labels(seen, kind)
         assert seen.inside.attention[kind].shape == (layers[kind], 4, len(rows), len(columns))
         torch.testing.assert_close(seen.inside.attention[kind].sum(dim=-1), torch.ones(layers[kind], 4, len(rows)))
-    assert seen.pieces("decoder")[1] == ["<s>", *seen.target.pieces[:-1]]
     assert not seen.inside.attention["decoder"].triu(1).any()
 
 

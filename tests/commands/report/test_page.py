@@ -20,7 +20,7 @@ from nmt.commands.report.run import Evaluation, Session
 from nmt.config import schema, writer
 from nmt.config.reader import parse
 from nmt.data.report import CorpusCounts, DataReport, SideCounts
-from nmt.evaluation.report import to_text
+from nmt.evaluation.output import to_text
 from nmt.evaluation.scores import Interval, Score
 
 FOLDER = resources.files("nmt.commands.report")

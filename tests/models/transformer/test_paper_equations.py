@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from nmt.config import schema
 from nmt.decoding.search.interface import Options, length_penalty_tensor
 from nmt.models.transformer.model import Transformer
-from nmt.models.transformer.positions import sinusoids
 from nmt.training.loss import smoothed_cross_entropy
 from nmt.training.schedule import learning_rate
 
@@ -120,13 +119,6 @@ def test_the_model_is_the_papers(changes: dict[str, int]) -> None:
     found = ours.logits(ours(padded, torch.tensor(target))).log_softmax(dim=-1).detach().numpy()
     for row, one, other in zip(found, source, target, strict=True):
         np.testing.assert_allclose(row, transformer(weights, ours.config, one, other), rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize("d_model", [2, 16, 256, 512, 1024])
-def test_positions_are_section_3_5(d_model: int) -> None:
-    """To the rounding of float32, at positions far from the start too."""
-    expected = positional_encoding(1200, d_model)
-    np.testing.assert_allclose(sinusoids(1200, d_model, "interleaved").numpy(), expected, rtol=0, atol=6e-8)
 
 
 # ------------------------------------------------------------------------ section 5: training
