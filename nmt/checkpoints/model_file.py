@@ -308,13 +308,13 @@ def checkpoints(run: Path) -> list[Path]:
 
 def provenances(run: Path) -> dict[Path, dict[str, Any]]:
     """The provenance of each of the run's checkpoints, oldest first. Damaged ones are left out, with a warning."""
-    found = {}
+    read = {}
     for path in checkpoints(run):
         try:
-            found[path] = load_provenance(path)
+            read[path] = load_provenance(path)
         except NmtError as error:  # the other checkpoints are still good
             log.warning("%s; skipped", error)
-    return found
+    return read
 
 
 def best(run: Path, count: int) -> list[Path]:
@@ -347,8 +347,8 @@ def locate(model: Path) -> Path:
     run = run_folder(model)
     if (run / BEST).is_file():
         return run / BEST
-    if found := checkpoints(run):
-        return found[-1]
+    if in_order := checkpoints(run):
+        return in_order[-1]
     if (model / "tokenizer_config.json").is_file():
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
     if (model / "model.bin").is_file():

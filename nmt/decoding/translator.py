@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
-_Found = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
+_Searched = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
 
 
 class Translator:
@@ -175,7 +175,7 @@ class Translator:
             translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
                 translations[place] = [
-                    dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in translations[place]
+                    dataclasses.replace(each, text=in_capitals(each.text, pair.target)) for each in translations[place]
                 ]
             if alignment:
                 with self._computing():
@@ -206,13 +206,13 @@ class Translator:
         longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
         default = schema.DecodingConfig().longest_output(longest or 0, self.engine.positions)
         most = max(default, self.longest_output(longest or 0))
-        found: list[Translation | None] = [None for _ in targets]
+        translations: list[Translation | None] = [None for _ in targets]
         fitting: dict[int, Pair] = {}
         for place, (ids, target) in enumerate(zip(*encoded, strict=True)):
             self.counts.lines += 1
             if not target and is_empty(sources[place], ids):
                 self.counts.empty += 1
-                found[place] = Translation(targets[place], 0.0, 0.0, [], [])
+                translations[place] = Translation(targets[place], 0.0, 0.0, [], [])
             elif longest is None or (len(ids) <= longest and len(target) <= most):
                 fitting[place] = tags + ids, target
             else:
@@ -224,9 +224,9 @@ class Translator:
         of_pairs = zip(pairs, scores, strict=True)
         hypotheses = [Hypothesis.scored(target, each, by_length) for (_, target), each in of_pairs]
         scored = translation.translations(hypotheses, self.vocabulary.target)
-        for place, one in zip(fitting, scored, strict=True):
-            found[place] = dataclasses.replace(one, text=targets[place])
-        return found
+        for place, translated in zip(fitting, scored, strict=True):
+            translations[place] = dataclasses.replace(translated, text=targets[place])
+        return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list["Tensor"]:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last; the
@@ -267,7 +267,7 @@ class Translator:
         *,
         scores: bool = True,
         token_scores: bool = True,
-    ) -> Iterator[_Found]:
+    ) -> Iterator[_Searched]:
         """The result for each chunk, as `results` gives them."""
         begin = partial(self._begin, n_best=n_best, scores=scores, token_scores=token_scores)
         return results(inputs, begin, read_ahead)
@@ -290,7 +290,7 @@ class Translator:
                 inputs = self._builder(pair).build(chunk, given, start)
             yield inputs
 
-    def _begin(self, inputs: Inputs, n_best: int, scores: bool, token_scores: bool) -> Callable[[], _Found]:
+    def _begin(self, inputs: Inputs, n_best: int, scores: bool, token_scores: bool) -> Callable[[], _Searched]:
         """Begin to search a chunk; what is returned gives the hypotheses of each line."""
         sources, options = inputs.sources, self._options(n_best, scores, token_scores)
         with self._computing():
@@ -298,11 +298,11 @@ class Translator:
 
         choice = Choice(self.engine, self.vocabulary.target, self.decoding, options, n_best, self.batch_tokens)
 
-        def finish() -> _Found:
+        def finish() -> _Searched:
             with self._computing(), reporting(self.engine, inputs.lines, len(sources), self.on_lines):
-                found = choice.of_sources(inputs, begun())
+                hypotheses = choice.of_sources(inputs, begun())
                 self.counts += inputs.counts
-            return inputs, choice.of_lines(inputs, found)
+            return inputs, choice.of_lines(inputs, hypotheses)
 
         return finish
 

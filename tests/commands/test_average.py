@@ -97,7 +97,8 @@ def test_of_equal_ones_the_fewest_files_win(
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bleu = {"last 1": 1.0, "last 3": 7.0, "last 5": 7.0, "best 1": 2.0, "best 3": 7.0, "best 5": 6.0}
-    monkeypatch.setattr(average, "_score", lambda name, paths, *_: average.Candidate(name, paths, 1.0, bleu[name], 0.0))
+    scores = {name: {"validation_loss": 1.0, "bleu": value, "chrf": 0.0} for name, value in bleu.items()}
+    monkeypatch.setattr(average, "_score", lambda name, paths, *_: average.Candidate(name, paths, scores[name]))
     winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
     assert winner.provenance["selected"] == "last 3"
     assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000  7.00  0.00"
@@ -111,7 +112,7 @@ def test_interrupted_it_leaves_nothing(trained: Path, tmp_path: Path, monkeypatc
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(average, "_score", lambda *given: interrupted() or average.Candidate(*given[:2], 1, 1, 1))
+    monkeypatch.setattr(average, "_score", lambda *given: interrupted() or average.Candidate(*given[:2], {"bleu": 1.0}))
     output = tmp_path / "winner.safetensors"
     done = CliRunner().invoke(app.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
     assert (done.exit_code, len(calls)) == (130, 2)
