@@ -19,8 +19,9 @@ from nmt.config.language_pairs import LanguagePairs
 from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked, model_loader
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.exact_engine import ExactEngine, difference, is_installed
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine, is_installed
+from nmt.decoding.ctranslate2_folder import CTranslate2Folder
+from nmt.decoding.engine_support import ctranslate2_differs
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import Engine
 from nmt.decoding.picklable import LoadedModel, PicklableTranslator
@@ -105,7 +106,7 @@ class OpenedModel:
         return self._load_for_pytorch(settings, device, ensemble)
 
     def _load_exported(self, settings: schema.Config, device: str) -> LoadedModel:
-        engine = CTranslate2Engine(self.file, device)
+        engine = CTranslate2Folder(self.file, device)
         engine.check_precision(settings.search.precision)
         return self._loaded(settings, engine, engine.vocabulary, {self.file: engine.fingerprint})
 
@@ -127,7 +128,7 @@ class OpenedModel:
             return "CTranslate2 has no glossaries"
         if not devices.is_cpu(device):
             return "CTranslate2 is used on CPUs only: --device cpu"
-        return difference(decoding)
+        return ctranslate2_differs(decoding)
 
     def _load_for_ctranslate2(self, settings: schema.Config, device: str) -> LoadedModel | str:
         """With the engine that uses CTranslate2, or why it is not possible."""
@@ -142,7 +143,7 @@ class OpenedModel:
             return model_loader.pytorch_engine([arrays.checkpoint()], device, settings.search)
 
         try:
-            engine = ExactEngine(str(self.file), arrays, settings.search, pytorch)
+            engine = CTranslate2Engine.of_model_file(str(self.file), arrays, settings.search, pytorch)
         except NmtError as error:
             return str(error)
         return self._loaded(settings, engine, arrays.vocabulary, {self.file: arrays.digest})

@@ -12,7 +12,7 @@ import nmt
 from nmt.checkpoints import model_file
 from nmt.commands.export import ctranslate2
 from nmt.decoding import opened_model
-from nmt.decoding.exact_engine import ExactEngine
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -77,7 +77,7 @@ def test_each_process_opens_it_once(run: Path, monkeypatch: pytest.MonkeyPatch) 
     for translator in found:
         translator.translate(LINES)
     assert count == [run / "best.safetensors"]
-    assert isinstance(found[0].engine, ExactEngine) and len({id(one.engine) for one in found}) == 1
+    assert isinstance(found[0].engine, CTranslate2Engine) and len({id(one.engine) for one in found}) == 1
 
 
 def test_files_that_are_gone_or_others_are_told(run: Path, tmp_path: Path) -> None:

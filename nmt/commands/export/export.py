@@ -17,7 +17,7 @@ from nmt.commands.export.marian_engine import MarianEngine
 from nmt.commands.export.parity import Exported, Parity
 from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding import ctranslate2_model
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine
+from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
@@ -51,7 +51,7 @@ def export(
     with suppress(_NotKept), atomic.reporting(output, "--output"), atomic.new_folder(atomic.followed(output)) as folder:
         if format == "ctranslate2":
             ctranslate2.write(folder, loaded, quantization)
-            theirs = CTranslate2Engine(folder, "cpu")
+            theirs = CTranslate2Folder(folder, "cpu")
         else:
             marian.write(folder, loaded)
             theirs = MarianEngine(folder)
