@@ -107,6 +107,7 @@ class OpenedModel:
 
     def _load_exported(self, settings: schema.Config, device: str) -> LoadedModel:
         engine = CTranslate2Folder(self.file, device)
+        self._check_same(engine.settings)
         engine.check_precision(settings.search.precision)
         return self._loaded(settings, engine, engine.vocabulary, {self.file: engine.fingerprint})
 

@@ -144,7 +144,8 @@ class Translator:
         """
         pair = self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, 1, read_ahead, scores=False):
+        begin = partial(self._begin, n_best=1, scores=False)
+        for inputs, chunk in results(inputs_of, begin, read_ahead):
             texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
@@ -171,7 +172,8 @@ class Translator:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         details, pair = token_scores or alignment, self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, n_best, read_ahead, token_scores=details):
+        begin = partial(self._begin, n_best=n_best, token_scores=details)
+        for inputs, chunk in results(inputs_of, begin, read_ahead):
             translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
                 translations[place] = [
@@ -259,19 +261,6 @@ class Translator:
         with forked.in_turn(), explaining_out_of_memory(lambda: message):
             yield
 
-    def _chunks(
-        self,
-        inputs: Iterator[Inputs],
-        n_best: int,
-        read_ahead: bool,
-        *,
-        scores: bool = True,
-        token_scores: bool = True,
-    ) -> Iterator[_Searched]:
-        """The result for each chunk, as `results` gives them."""
-        begin = partial(self._begin, n_best=n_best, scores=scores, token_scores=token_scores)
-        return results(inputs, begin, read_ahead)
-
     def _inputs(
         self,
         lines: Iterable[str],
@@ -290,7 +279,9 @@ class Translator:
                 inputs = self._builder(pair).build(chunk, given, start)
             yield inputs
 
-    def _begin(self, inputs: Inputs, n_best: int, scores: bool, token_scores: bool) -> Callable[[], _Searched]:
+    def _begin(
+        self, inputs: Inputs, n_best: int, *, scores: bool = True, token_scores: bool = True
+    ) -> Callable[[], _Searched]:
         """Begin to search a chunk; what is returned gives the hypotheses of each line."""
         sources, options = inputs.sources, self._options(n_best, scores, token_scores)
         with self._computing():

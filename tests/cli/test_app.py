@@ -210,7 +210,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
             ["score", trained, "--source", short, "--target", corpus / "validation.de"],
             f"{short} has 1 lines and {corpus}/validation.de has 20: each line needs its translation",
         ),
-        (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "has 4 checkpoints, not 99"),
+        (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "has 6 checkpoints, not 99"),
         (
             ["average-checkpoints", trained, "--output", tmp_path / "x"],
             "for a run folder, give exactly one of --last N, --best N and --select",
@@ -280,7 +280,10 @@ def test_help_loads_nothing_heavy() -> None:
     assert not {"torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "rich"} & set(modules)
 
 
-@pytest.mark.parametrize("module", ["nmt.cli.translate", "nmt.commands.translate", "torch.storage"])
+@pytest.mark.parametrize(
+    "module",
+    ["torch.storage", *(pytest.param(f"nmt.{of}.translate", marks=pytest.mark.thorough) for of in ("cli", "commands"))],
+)
 def test_ctrl_c_while_a_module_is_imported_ends_the_command_after_that(trained: Path, module: str) -> None:
     """PyTorch takes an interrupted import of numpy for a numpy that is not installed."""
     code = f"""if True:
@@ -309,6 +312,7 @@ def test_ctrl_c_while_a_module_is_imported_ends_the_command_after_that(trained: 
     assert "Traceback" not in err and err.splitlines()[-1:] in ([], ["interrupted"]), err
 
 
+@pytest.mark.thorough
 def test_training_loads_no_compiler_unless_it_compiles(corpus: Path, tmp_path: Path) -> None:
     """PyTorch's optimizers would import it, which takes almost as long as importing PyTorch itself."""
     (tmp_path / "config.yaml").write_text(config_text(corpus, tmp_path / "run"))
@@ -335,25 +339,16 @@ def test_a_reader_that_leaves_is_no_error(trained: Path, corpus: Path) -> None:
     assert process.wait() == 0
 
 
-@pytest.mark.parametrize("redirection", ["<&-", "</dev/null >&-", "</dev/null >/dev/full"])
-def test_closed_and_full_streams_are_told(trained: Path, corpus: Path, redirection: str) -> None:
-    command = " ".join(map(shlex.quote, [*NMT, "translate", str(model_file.locate(trained))]))
-    source = f"cat {shlex.quote(str(corpus / 'validation.en'))} |" if "full" in redirection else ""
-    redirection = redirection.replace("</dev/null", "") if source else redirection
-    assert_one_line_and_status_1(f"{source} {command} {redirection}")
-
-
-def test_scores_that_nobody_would_see_are_not_computed(corpus: Path) -> None:
+def test_closed_and_full_streams_are_told(trained: Path, corpus: Path) -> None:
+    """Before any work, where standard output is closed: the files of the evaluation need not be there."""
+    command = shlex.join([*NMT, "translate", str(model_file.locate(trained))])
+    assert_one_line_and_status_1(f"{command} <&-")
+    assert_one_line_and_status_1(f"cat {shlex.quote(str(corpus / 'validation.en'))} | {command} >/dev/full")
     scored = ["evaluate", "--hypothesis", "nowhere.de", "--reference", "nowhere.de", "--language", "de"]
-    message = assert_one_line_and_status_1(f"{shlex.join([*NMT, *scored])} >&-")
-    assert "standard output is closed" in message
-
-
-def test_a_report_that_nobody_can_see_is_an_error(trained: Path) -> None:
-    command = shlex.join([*NMT, "prepare", str(trained / "config.yaml")])
-    done = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.endswith("\nerror: standard output is closed: redirect it to a file with > FILE\n")
+    for arguments in (scored, ["prepare", str(trained / "config.yaml")]):
+        done = subprocess.run(["sh", "-c", f"{shlex.join([*NMT, *arguments])} >&-"], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert done.stderr.endswith("error: standard output is closed: redirect it to a file with > FILE\n")
 
 
 def test_training_survives_the_loss_of_its_pipe(corpus: Path, tmp_path: Path) -> None:

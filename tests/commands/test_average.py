@@ -77,9 +77,8 @@ def test_the_winner_is_the_mean_of_its_files_and_what_is_tried_is_what_validatio
     assert winner.provenance.items() >= best.scores.items()
     mean = averaging.average(best.paths)
     assert all(torch.equal(weight, winner.weights[name]) for name, weight in mean.weights.items())
-    of = winner.config
     [held_out] = average._validation(trained, schema.load(trained / "config.yaml").data, winner)
-    validator = Validator(held_out.pairs, winner.vocabulary, of.search, of.training, held_out.languages)
+    validator = Validator(held_out, winner.vocabulary, winner.config)
     assert validator(winner.build()).scores["bleu"] == best.scores["bleu"]
     assert {"last 1", "moving average"} <= {name for one in tried for name in one.name.split(", ")}
     output = tmp_path / "one.safetensors"
@@ -101,7 +100,7 @@ def test_of_equal_ones_the_fewest_files_win(
     monkeypatch.setattr(average, "_score", lambda name, paths, *_: average.Candidate(name, paths, scores[name]))
     winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
     assert winner.provenance["selected"] == "last 3"
-    assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3  1.0000  7.00  0.00"
+    assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3           1.0000  7.00  0.00"
 
 
 def test_interrupted_it_leaves_nothing(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

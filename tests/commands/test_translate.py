@@ -20,8 +20,8 @@ from nmt.checkpoints import model_file
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
-from nmt.decoding.chunks import CHUNK_LINES
-from nmt.decoding.translator import Translator
+from nmt.decoding import translator
+from nmt.decoding.chunks import CHUNK_LINES, results
 
 
 @pytest.fixture
@@ -83,19 +83,19 @@ def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path, source: 
 def test_of_a_file_lines_are_read_ahead(
     model: Path, monkeypatch: pytest.MonkeyPatch, format: OutputFormat, line_by_line: bool
 ) -> None:
-    asked, chunks = list[bool](), Translator._chunks
+    asked = list[bool]()
 
-    def watched(self: Translator, inputs: Any, n_best: int, read_ahead: bool, **details: bool) -> Any:
-        asked.append(read_ahead)
-        return chunks(self, inputs, n_best, read_ahead, **details)
+    def watched(inputs: Any, begin: Any, ahead: bool) -> Any:
+        asked.append(ahead)
+        return results(inputs, begin, ahead)
 
-    monkeypatch.setattr(Translator, "_chunks", watched)
+    monkeypatch.setattr(translator, "results", watched)
     text = model.parent / "text"
     translate(Request(model=model, source=text, format=format, line_by_line=line_by_line, device="cpu"))
     assert asked == [not line_by_line]
     translate(Request(model=model, source=text, output=model.parent / "out", format=format, device="cpu"))
     assert asked == [not line_by_line, True]
-    translator = nmt.load(model, "cpu")
-    translator.translate(["one"])
-    translator.hypotheses(["one"])
+    loaded = nmt.load(model, "cpu")
+    loaded.translate(["one"])
+    loaded.hypotheses(["one"])
     assert asked[2:] == [True, True]

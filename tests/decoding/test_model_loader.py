@@ -183,7 +183,8 @@ def test_validation_and_averaging_search_a_converted_copy(precision: str, tmp_pa
     """The model in training stays as it is."""
     training = dataclasses.replace(SETTINGS.training, precision=precision)
     pairs = [(line, line) for line in LINES]
-    validator = Validator(pairs, VOCABULARY, SETTINGS.search, training, LanguagePair("en", "de"))
+    held_out = ValidationSet("en-de", LanguagePair("en", "de"), (), pairs, encode_pairs(pairs, VOCABULARY))
+    validator = Validator(held_out, VOCABULARY, dataclasses.replace(SETTINGS, training=training))
     model, before = copy.deepcopy(MODEL).train(), copy.deepcopy(MODEL.state_dict())
     with torch.autocast("cpu", torch.bfloat16):
         scores = validator(model)
@@ -194,7 +195,6 @@ def test_validation_and_averaging_search_a_converted_copy(precision: str, tmp_pa
     translator.decoding = SETTINGS.search
     assert [text for _, _, text in scores.samples] == translator.translate(LINES[: len(scores.samples)])
     path = save(tmp_path / "step-00000001.safetensors")
-    held_out = ValidationSet("en-de", LanguagePair("en", "de"), (), pairs, encode_pairs(pairs, VOCABULARY))
     one = average._score("last 1", [path], [validator], [held_out], CPU)
     assert one.scores == scores.scores
     found = [score for translation in translator.score(LINES, LINES) for score in translation.token_scores]

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, reduce
 from pathlib import Path
 
@@ -50,9 +50,7 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.opened_model import open_model
-from nmt.decoding.search.interface import Options
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
-from nmt.decoding.search.search import search
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.models.interface import Memory
@@ -62,47 +60,6 @@ from nmt.models.transformer.model import DecoderState, Transformer
 @cache
 def alone(line: str) -> list[Translation]:
     return new_translator().hypotheses([line], 2)[0]
-
-
-class Recomputing:
-    """The model without a cache: every step runs the whole decoder over the whole prefix."""
-
-    @dataclass(frozen=True)
-    class Prefixes:
-        source: Tensor  # [B, S]
-        tokens: Tensor  # [B, K, T]
-
-    def encode(self, source: Tensor) -> Tensor:
-        return source
-
-    def start(self, source: Tensor) -> Prefixes:
-        return self.Prefixes(source, source.new_zeros(len(source), 1, 0))
-
-    def step(self, state: Prefixes, tokens: Tensor) -> tuple[Tensor, Prefixes]:
-        state = self.Prefixes(state.source, torch.cat([state.tokens, tokens[:, :, None]], dim=2))
-        source = state.source.repeat_interleave(tokens.shape[1], dim=0)
-        states = MODEL(source, state.tokens.flatten(0, 1))
-        return states[:, -1].view(*tokens.shape, -1), state
-
-    def scores(self, hidden: Tensor) -> Tensor:
-        return MODEL.logits(hidden)
-
-    def reorder(self, state: Prefixes, rows: Tensor) -> Prefixes:
-        old = state.tokens.shape[1]
-        return self.Prefixes(state.source[rows[:, 0] // old], state.tokens.flatten(0, 1)[rows])
-
-
-@pytest.mark.parametrize("size", [1, 4])
-def test_cached_equals_uncached(size: int) -> None:
-    rows = [torch.tensor([*ids, EOS]) for ids in VOCABULARY.source.encode(LINES)]
-    source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
-    limits = torch.tensor([len(row) + 4 for row in rows])
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=size, n_best=size)
-    cached, uncached = search(MODEL, source, limits, options), search(Recomputing(), source, limits, options)
-    for mine, plain in zip(cached, uncached, strict=True):
-        assert [hypothesis.tokens for hypothesis in mine] == [hypothesis.tokens for hypothesis in plain]
-        for one, other in zip(mine, plain, strict=True):
-            assert one.token_scores == pytest.approx(other.token_scores, abs=1e-4)
 
 
 def test_scores_are_those_of_the_training_forward_pass() -> None:
