@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.checkpoints import model_file
-from nmt.commands.report.curves import (
-    PROGRESS,
-    Curves,
-    curves,
-    is_number,
-    stage_starts,
-    with_corpora,
-    with_sets,
-)
+from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number, stage_starts, with_corpora, with_sets
 from nmt.config import reader
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
