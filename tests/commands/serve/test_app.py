@@ -330,13 +330,6 @@ def test_who_goes_while_sending_is_no_defect(caplog: pytest.LogCaptureFixture) -
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_half_a_surrogate_pair_is_refused_as_json() -> None:
-    with service(Gated()) as (served, _):
-        for fields in ({"text": "a", "\ud800": 1}, {"q": "a", "source": "\ud800", "target": "de"}):
-            answer = served.post(fields)
-            assert answer.status == 400 and "half of a surrogate pair" in answer.json["error"]
-
-
 def test_a_defect_of_ours_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with service(Gated()) as (served, _):
         answer = served.post({"text": "fails"})
