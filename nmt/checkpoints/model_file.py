@@ -215,9 +215,10 @@ def load_provenance(path: Path) -> dict[str, Any]:
     return _provenance(path, tensor_file.read_metadata(path))
 
 
-def load_config(path: Path) -> Config:
-    """A model file's settings without its weights. Raises NmtError as `load` does."""
-    return _config(path, tensor_file.read_metadata(path))
+def load_header(path: Path) -> tuple[Config, dict[str, Any]]:
+    """A model file's settings and provenance without its weights. Raises NmtError as `load` does."""
+    metadata = tensor_file.read_metadata(path)
+    return _config(path, metadata), _provenance(path, metadata)
 
 
 def _config(path: Path, metadata: Mapping[str, str]) -> Config:

@@ -32,10 +32,10 @@ def inspect(
 
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
-    from nmt.commands import models
     from nmt.commands.inspect import output_folder
     from nmt.commands.inspect import text as printing
     from nmt.commands.inspect.inspect import Inspector
+    from nmt.commands.models import ModelsOfCommand
 
     if target is not None and not target.strip():
         raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
@@ -47,8 +47,7 @@ def inspect(
         except UnicodeEncodeError:
             raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
     with lines_out(None) as write:
-        models.log_chosen_files(model)
-        models.choose_languages(model, models.Languages(to, from_))
+        ModelsOfCommand.open(model, (), to, from_).log()
         inspector = Inspector.load(model, device, options.decoding_overrides(overrides, beam_size, length_penalty))
         seen = inspector.inspect(text, target, to=to, from_=from_)
         write(printing.to_text(seen))

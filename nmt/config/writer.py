@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from nmt.config import located_yaml
-from nmt.config.declaration import settings
+from nmt.config.declaration import Result, settings
 
 
 def to_yaml(value: Any) -> str:
@@ -31,6 +31,25 @@ def to_dict(value: Any, *, defaults: bool = True) -> Any:
     if isinstance(value, dict):
         return {key: to_dict(item, defaults=defaults) for key, item in value.items()}
     return value
+
+
+def affecting(value: Any, result: Result) -> Any:
+    """The settings on which a result depends directly, as `to_dict` has them, for the key of the result.
+
+    Left out are settings that are off, as by default, so that a setting that a version adds changes no key; and those
+    by content, where the key needs a hash of the content instead.
+    """
+    if isinstance(value, tuple):
+        return [affecting(item, result) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return to_dict(value)
+    kept = {}
+    for name, own in settings(type(value)).items():
+        x = getattr(value, name)
+        off = not x and x == own.default
+        if result in own.affects and not off and not own.by_content:
+            kept[name] = affecting(x, result)
+    return kept
 
 
 def in_one_line(value: Any) -> str:
@@ -66,9 +85,10 @@ def defaults(value: Any) -> dict[str, str]:
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The settings in which two values of one declaration differ: path → both values, as YAML in one line. In lists
-    of the same length, the settings of their entries: `books[0].title`. Of a section that is of another declaration in
-    each, such as `model`, both as a whole, without what is the default."""
+    """The settings in which two values of one declaration differ: path → both values, as YAML in one line.
+
+    In lists of mappings, the settings of their entries: `books[0].title`; or both lengths. Of a section that is of
+    another declaration in each, such as `model`, both as a whole, without what is the default."""
     found: dict[str, tuple[str, str]] = {}
     for name, own in settings(type(new)).items():
         sections = getattr(old, name), getattr(new, name)
@@ -78,9 +98,9 @@ def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
     for path, now in _values(new).items():
         if path.startswith(whole):
             continue
-        texts = in_one_line(before[path]), in_one_line(now)
-        if texts[0] != texts[1]:
-            found |= _differences_of_entries(path, before[path], now) or {path: texts}
+        if before[path] != now:
+            texts = in_one_line(before[path]), in_one_line(now)
+            found |= _differences_of_lists(path, before[path], now) or {path: texts}
     return found
 
 
@@ -89,11 +109,11 @@ def _in_one_line_with(choice: str, section: Any) -> str:
     return in_one_line({choice: getattr(section, choice)} | to_dict(section, defaults=False))
 
 
-def _differences_of_entries(path: str, old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The differences of two lists of dataclasses, entry by entry; none for other values, and other lengths."""
-    if not (isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new)):
+def _differences_of_lists(path: str, old: Any, new: Any) -> dict[str, tuple[str, str]]:
+    """The differences of two lists of dataclasses, entry by entry, or that of their lengths; none for other values."""
+    if not (isinstance(old, tuple) and isinstance(new, tuple) and all(map(dataclasses.is_dataclass, old + new))):
         return {}
-    if not all(map(dataclasses.is_dataclass, old + new)):
-        return {}
+    if len(old) != len(new):
+        return {path: (f"a list of {len(old)}", f"a list of {len(new)}")}
     entries = (differences(*both) for both in zip(old, new, strict=True))
     return {f"{path}[{i}].{inner}": texts for i, entry in enumerate(entries) for inner, texts in entry.items()}

@@ -144,8 +144,8 @@ def fingerprint(
     default_split: str,
     digests: Mapping[Path, str] | None = None,
 ) -> str:
-    """A hash of the corpus's content, of its scores, and of how it is read: with the languages of `data`, it changes if
-    and only if they change.
+    """A hash of the corpus's content, of its scores, and of how it is read: with the settings that affect the text, it
+    changes if and only if they change.
 
     The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
     an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
@@ -157,8 +157,6 @@ def fingerprint(
         return (digests or {}).get(file) or file_digest(file)
 
     content: list[str | None] = [corpus.source_column, corpus.target_column]
-    content += [*corpus.languages] if corpus.languages else []
-    content += ["reversed"] if corpus.reversed else []
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:

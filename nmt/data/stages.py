@@ -36,13 +36,6 @@ class StagedMix:
         corpus, pairs = self.given
         return replace(mix, end=mix.reaches(corpus, mix.before[corpus] + pairs))
 
-    @property
-    def key(self) -> str:
-        """What the order of the pairs follows from, beside the seed: equal for stages that are the same."""
-        shares = ", ".join(map(str, self.mix.shares)) if self.mix != Mix.of(self.mix.sizes) else "by size"
-        ends = {"steps": self.steps, "pairs": self.given, "patience": self.patience}
-        return shares + "".join(f" until {name} {end}" for name, end in ends.items() if end is not None)
-
 
 def stages_of(data: schema.DataConfig, sizes: Sequence[int]) -> tuple[StagedMix, ...]:
     """Those of data.stages, for training corpora with these numbers of pairs, which suit them (`check_shares`); without

@@ -2,6 +2,9 @@
 that a model cannot write as they are, because encoding and decoding changes them."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,28 +19,48 @@ _SHOWN = 30  # characters of each kind that are listed
 _UNKNOWN, _SAME, _CHANGES = 0, 1, 2  # of a character
 
 
+@dataclass
+class Changes:
+    """What was counted of a part of the text."""
+
+    removed: Counter[str] = field(default_factory=Counter)  # invisible characters
+    not_written: int = 0  # lines
+    lost: Counter[str] = field(default_factory=Counter)  # characters of these lines
+
+    def merge(self, other: "Changes") -> None:
+        self.removed.update(other.removed)
+        self.not_written += other.not_written
+        self.lost.update(other.lost)
+
+    def shown(self, lines: int) -> SideChanges:
+        """As the report shows it. lines: of the side."""
+        removed, lost = (tuple(_sorted(counts)[:_SHOWN]) for counts in (self.removed, self.lost))
+        return SideChanges(lines, self.removed.total(), removed, self.not_written, lost)
+
+    def to_json(self) -> list[Any]:
+        return [dict(_sorted(self.removed)), self.not_written, dict(_sorted(self.lost))]
+
+    @classmethod
+    def from_json(cls, content: Sequence[Any]) -> "Changes":
+        return cls(Counter(content[0]), content[1], Counter(content[2]))
+
+
 class TextChanges:
     """Counts them. Text in NFC with single spaces is not counted as changed."""
 
     def __init__(self, tokenizer: Tokenizer, *, written: bool) -> None:
         """written: whether a model writes this side; otherwise only the invisible characters are counted."""
         self._tokenizer, self._written = tokenizer, written
-        self._lines = self._not_written = 0
-        self._removed, self._lost = Counter[str](), Counter[str]()
+        self.changes = Changes()
         self._kinds = np.zeros(0x110000, np.int8)  # of each character that the text had so far
 
     def add(self, lines: Lines, present: npt.NDArray[np.int64]) -> None:
         """present: the characters of the lines [distinct]."""
         new = present[self._kinds[present] == _UNKNOWN]
         self._kinds[new] = np.where(self._change(new), _CHANGES, _SAME)
-        self._lines += len(lines.texts)
         if (self._kinds[present] == _CHANGES).any():
             marked = np.flatnonzero(self._kinds[lines.codes] == _CHANGES)
             self._compare([lines.texts[place] for place in np.unique(lines.line_of(marked)).tolist()])
-
-    def result(self) -> SideChanges:
-        removed, lost = (tuple(_sorted(counts)[:_SHOWN]) for counts in (self._removed, self._lost))
-        return SideChanges(self._lines, self._removed.total(), removed, self._not_written, lost)
 
     def _change(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which characters may change, looked at alone: [codes]."""
@@ -52,10 +75,10 @@ class TextChanges:
     def _compare(self, texts: list[str]) -> None:
         for text, back in zip(texts, self._tokenizer.written(texts), strict=True):
             if self._written and _seen(text) != _seen(back):
-                self._not_written += 1
-                self._lost.update(Counter(plain(text)) - Counter(back))
+                self.changes.not_written += 1
+                self.changes.lost.update(Counter(plain(text)) - Counter(back))
             else:
-                self._removed.update(Counter(one for one in text if one in _UNSEEN) - Counter(back))
+                self.changes.removed.update(Counter(one for one in text if one in _UNSEEN) - Counter(back))
 
 
 def _seen(text: str) -> str:

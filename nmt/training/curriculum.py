@@ -10,7 +10,7 @@ from nmt.data.mixing import Mix
 from nmt.data.read_ahead import read_ahead
 from nmt.data.stages import StagedMix, end_of
 from nmt.errors import NmtError
-from nmt.training.state import Progress
+from nmt.training.progress import Progress
 
 log = logging.getLogger("nmt")
 

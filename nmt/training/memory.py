@@ -28,6 +28,7 @@ from nmt.errors import NmtError
 from nmt.models import build
 from nmt.training import freezing, state
 from nmt.training.objective import Objective, run_passes
+from nmt.training.progress import Progress
 
 log = logging.getLogger("nmt")
 
@@ -58,7 +59,7 @@ def micro_batch_tokens(
 
 def _chosen_before(run: Path, ranks: Ranks) -> int:
     """What `auto` chose when the run to be resumed was started with the same number of ranks; otherwise 0."""
-    _, before = state.saved(run) or (None, state.Progress())
+    _, before = state.saved(run) or (None, Progress())
     if before.micro_cells == 0 or before.ranks == ranks.size:
         return before.micro_cells
     log.info(

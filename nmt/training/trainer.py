@@ -26,12 +26,13 @@ from nmt.errors import NmtError
 from nmt.training import compilation, consistency, freezing, schedule, start_from, state
 from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
+from nmt.training.identity import Identity
 from nmt.training.memory import micro_batch_tokens
 from nmt.training.precision import faster_precision
 from nmt.training.profiling import Profile
+from nmt.training.progress import Progress
 from nmt.training.run_log import ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
-from nmt.training.state import Identity, Progress
 from nmt.training.train_step import TrainStep
 from nmt.training.validation import validate
 
@@ -75,8 +76,7 @@ class Trainer:
         self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=mix, cutoff=cutoff)
         self.curriculum = Curriculum(config, stages, self.batches)
         self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
-        mixed = "; ".join(stage.key for stage in stages)  # the batches depend on all of it
-        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
+        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
         self.progress = Progress.of(corpora)
         self.corpora: list[dict[str, float | None]] = []  # those of the newest row of metrics in this session
@@ -249,8 +249,8 @@ class Trainer:
         return self.config.training.passes * self.model.training_flops(sentences, source_tokens, target_tokens)
 
     def _interval(self) -> tuple[float, list[float], float]:
-        """Since the last logged row, over all ranks: the loss per target token (not a number where float16 overflowed
-        in all steps), the sum of -log p for each corpus, target tokens per second."""
+        """Since the last logged row, over all ranks: the loss per target token (NaN if every step overflowed in
+        float16), the sum of -log p for each corpus, target tokens per second."""
         tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
         loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         return loss / tokens if tokens else math.nan, nll, tokens / max(seconds, 1e-9)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from nmt.config import writer
+from nmt.config.declaration import settings
 from nmt.config.metrics import METRICS, OF_TRANSLATIONS
 from nmt.config.schema import DecodingConfig, TrainingConfig
 from nmt.data.prepare import ValidationSet
@@ -28,10 +29,10 @@ def text_key(sets: Sequence[ValidationSet]) -> str:
 
 def search_settings(training: TrainingConfig, decoding: DecodingConfig) -> list[object]:
     """The settings that the translations depend on."""
-    settings = writer.to_dict(decoding)
-    del settings["engine"]  # validation always searches with PyTorch
-    settings["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
-    return [settings, training.validation_sentences]
+    known = settings(DecodingConfig)
+    search = {name: value for name, value in writer.to_dict(decoding).items() if "score" in known[name].affects}
+    search["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
+    return [search, training.validation_sentences]
 
 
 def recorded_text_key(key: str, best_metric: str) -> str | None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nmt.checkpoints import averaging, model_file
 from nmt.config import schema
-from nmt.decoding.translator import Translator
+from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.models import build
@@ -218,7 +218,7 @@ def test_a_shape_that_no_array_has_is_refused(
     path.write_bytes(struct.pack("<Q", len(text)) + text + contents[8 + length :] + bytes(added))
     monkeypatch.setattr(tensor_file, "_checksum", lambda tensors, metadata: header["__metadata__"]["crc32"])
     with pytest.raises(NmtError, match=r"impossible shape|unknown weight more"):
-        Translator.load(path, "cpu")
+        open_model(path).translator("cpu")
 
 
 # ------------------------------------------------------------------------ whatever it is

@@ -15,6 +15,7 @@ from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands.evaluate import Request, evaluate
 from nmt.config.schema import Config
+from nmt.decoding.opened_model import open_model
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import comet, report
@@ -70,7 +71,7 @@ def test_a_model_scores_as_the_file_of_its_translations(
     assert details is None
     lines = texts["source"].read_text(encoding="utf-8").split("\n")[:-1]
     for model, output in zip(models, outputs, strict=True):
-        translated = Translator.load(model, "cpu", overrides=overrides).translate(lines)
+        translated = open_model(model).translator("cpu", overrides=overrides).translate(lines)
         assert output.read_text(encoding="utf-8").split("\n") == [*translated, ""]
     again, *_ = evaluate(Request(hypotheses=outputs, references=references, language="de"))
     assert [(one.name, one.value, one.signature, one.difference) for one in scores] == [
@@ -231,7 +232,7 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
     for number, model in enumerate(models):
         clean, upper, *_ = found[number].variations
         assert clean.bleu == scores[3 * number].value and clean.chrf == scores[3 * number + 1].value
-        lines = Translator.load(model, "cpu").translate(["ONE TWO THREE", "FOUR FIVE", "SIX SEVEN"])
+        lines = open_model(model).translator("cpu").translate(["ONE TWO THREE", "FOUR FIVE", "SIX SEVEN"])
         expected = sacrebleu.corpus_chrf(lines, [["DREI ZWEI EINS", "FÜNF VIER", "SIEBEN SECHS"]]).score
         assert (upper.variation, upper.changed, upper.chrf) == ("uppercase", 3, expected)
     assert evaluate(request)[2] == found

@@ -29,6 +29,7 @@ from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import run_job
 from nmt.decoding import chunks
 from nmt.decoding.chunks import LineCounts, chunked
+from nmt.decoding.opened_model import open_model
 from nmt.decoding.translator import Translator
 from nmt.distributed import launch as launching
 from nmt.distributed.environment import FILE_JOB
@@ -60,7 +61,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def translator(model: Path) -> Translator:
-    return Translator.load(model, "cpu")
+    return open_model(model).translator("cpu")
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -245,7 +246,8 @@ def test_killed_and_run_again_it_gives_the_same_text(
 
 
 def requested(model: Path, source: Path, output: Path, **more: Any) -> FileJob:
-    return translate.job_of(translate.Request(model=model, source=source, output=output, **more))
+    request = translate.Request(model=model, source=source, output=output, **more)
+    return translate.job_of(request, request.open_models())
 
 
 @pytest.mark.parametrize(
@@ -392,7 +394,7 @@ def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path
 
     def load(device: str) -> Translator:
         model_file.save(mine, replace(whole, provenance={"step": 7}))
-        loaded = Translator.load(mine, device)
+        loaded = open_model(mine).translator(device)
         mine.write_bytes(model.read_bytes())  # as before, when the command looks again
         return loaded
 

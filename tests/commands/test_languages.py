@@ -187,16 +187,14 @@ def test_translate(run: Path, texts: Path, tmp_path: Path) -> None:
 
 def test_another_target_continues_no_translation(run: Path, texts: Path, tmp_path: Path) -> None:
     from nmt.commands import translate
-    from nmt.commands.models import Languages
 
-    keys = {
-        translate.job_of(
-            translate.Request(
-                model=run, source=texts / "validation.en", output=tmp_path / "out", languages=Languages(to, from_)
-            )
-        ).key
-        for to, from_ in (("de", None), ("fr", None), ("fr", "en"))
-    }
+    def key(to: str, from_: str | None) -> str:
+        request = translate.Request(
+            model=run, source=texts / "validation.en", output=tmp_path / "out", to=to, from_=from_
+        )
+        return translate.job_of(request, request.open_models()).key
+
+    keys = {key(to, from_) for to, from_ in (("de", None), ("fr", None), ("fr", "en"))}
     assert len(keys) == 2
 
 

@@ -22,37 +22,37 @@ reference = runpy.run_path(str(REFERENCE))["reference"]
 
 @dataclass(frozen=True)
 class Book:
-    title: str = required("what is on its spine")
-    pages: int | None = setting(None, "how thick it is", at_least=1)
+    title: str = required("what is on its spine", affects="nothing")
+    pages: int | None = setting(None, "how thick it is", at_least=1, affects="nothing")
 
 
 @dataclass(frozen=True)
 class Lamp:
-    colour: str | None = setting(None, "of its light")
-    watts: int | None = setting(None, "how bright it is", at_least=1)
+    colour: str | None = setting(None, "of its light", affects="nothing")
+    watts: int | None = setting(None, "how bright it is", at_least=1, affects="nothing")
 
 
 @dataclass(frozen=True)
 class Door:
-    lock: str = required("what locks it")
-    handles: int | None = setting(None, "how many", at_least=1)
+    lock: str = required("what locks it", affects="nothing")
+    handles: int | None = setting(None, "how many", at_least=1, affects="nothing")
 
 
 @dataclass(frozen=True)
 class Shelf:
-    height: int = setting(3, "boards", at_least=1)
-    width: float = setting(0.5, "metres", above=0, at_most=2)
-    limits: tuple[float, float] = setting((0.0, 0.5), "of the load", at_least=0, below=1)
-    wood: Literal["oak", "pine"] = setting("oak", "what it is made of")
-    open: bool = setting(True, "without a door")
-    top: Lamp | None = setting(None, "what stands on it")
+    height: int = setting(3, "boards", at_least=1, affects="nothing")
+    width: float = setting(0.5, "metres", above=0, at_most=2, affects="nothing")
+    limits: tuple[float, float] = setting((0.0, 0.5), "of the load", at_least=0, below=1, affects="nothing")
+    wood: Literal["oak", "pine"] = setting("oak", "what it is made of", affects="nothing")
+    open: bool = setting(True, "without a door", affects="nothing")
+    top: Lamp | None = setting(None, "what stands on it", affects="nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    name: str = required("of the room")
-    books: tuple[Book, ...] = setting((), "on the floor")
-    note: str | None = setting(None, "for the | reader")
+    name: str = required("of the room", affects="nothing")
+    books: tuple[Book, ...] = setting((), "on the floor", affects="nothing")
+    note: str | None = setting(None, "for the | reader", affects="nothing")
     shelf: Shelf = section(Shelf, "The shelf.")
     door: Door = section(Door, "The door.")
 
@@ -209,7 +209,7 @@ def test_long_values_are_shortened() -> None:
 
 @dataclass(frozen=True)
 class Clock:
-    chimes: int | Literal["auto", "never"] | None = setting(None, "a day", at_least=1, at_most=24)
+    chimes: int | Literal["auto", "never"] | None = setting(None, "a day", at_least=1, at_most=24, affects="nothing")
 
 
 @pytest.mark.parametrize(
@@ -530,7 +530,7 @@ def test_differences_are_short_and_in_the_order_declared() -> None:
     new = read("name: no\nbooks: [{title: A}, {title: B, pages: 3}]\ndoor: {lock: D, handles: 4}")
     assert list(writer.differences(old, new).items()) == [
         ("name", ("study", "'no'")),
-        ("books", ("[]", "[{title: A}, {title: B, pages: 3}]")),
+        ("books", ("a list of 0", "a list of 2")),
         ("note", ("x", "null")),
         ("shelf.limits", ("[0.0, 0.25]", "[0.0, 0.5]")),
         ("door.handles", ("null", "4")),

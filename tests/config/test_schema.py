@@ -114,12 +114,6 @@ def test_numbers_beyond_what_a_computer_holds_are_refused() -> None:
             assert problem.startswith(f"override {key}: expected {expected}; found {value[:5]}")
 
 
-def test_a_difference_is_one_line_however_long_the_value() -> None:
-    corpora = ", ".join(f"{{source: part-{i}.en, target: part-{i}.no}}" for i in range(9))
-    changed = writer.differences(read(), read(f"data.train=[{corpora}]"))
-    assert changed == {"data.train": ("[{source: train.en, target: train.no}]", f"[{corpora}]")}
-
-
 # --------------------------------------------------------------------------- what cannot go together
 
 NAMED = "data.train=[{file: a.tsv, name: europarl}, {file: b.tsv, name: crawled}]"

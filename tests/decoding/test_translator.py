@@ -49,6 +49,7 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
+from nmt.decoding.opened_model import open_model
 from nmt.decoding.search.interface import Options
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search.search import search
@@ -480,7 +481,7 @@ def test_a_model_file_translates(tmp_path: Path) -> None:
     model_file.save(path, Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
     expected = new_translator().translate(LINES)
     assert nmt.load(str(path), device="cpu").translate(LINES) == expected
-    assert Translator.load(tmp_path, "cpu").translate(LINES) == expected
+    assert open_model(tmp_path).translator("cpu").translate(LINES) == expected
 
 
 def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -493,7 +494,7 @@ def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(NmtError, match=r"^~nobody-of-this-name/x: no such file"):
         nmt.load("~nobody-of-this-name/x", "cpu")
     with pytest.raises(NmtError, match=r"^~/x: no such file"):  # where a command got ./~/x
-        Translator.load(Path("~/x"), "cpu")
+        open_model(Path("~/x")).translator("cpu")
 
 
 # ------------------------------------------------------------------------ choices
@@ -713,10 +714,10 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     model_file.save(file, Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
     with pytest.raises(NmtError, match=r"terms\.tsv"):
-        Translator.load(file, "cpu", glossary=path)
+        open_model(file).translator("cpu", glossary=path)
     path.write_text("two\told barn\nsix\tpears\nsix\tapples in\n", encoding="utf-8")
-    translator = Translator.load(file, "cpu", glossary=path)
-    plain = Translator.load(file, "cpu")
+    translator = open_model(file).translator("cpu", glossary=path)
+    plain = open_model(file).translator("cpu")
     for line, text, other in zip(LINES, translator.translate(LINES), plain.translate(LINES), strict=True):
         words = line.split()
         assert "old barn" in text or "two" not in words
@@ -763,7 +764,7 @@ def test_terms_are_complete_words_also_beside_letters_in_bytes(term: str, text: 
     translator, vocabulary = new_translator(), VOCABULARY.target
     translator.use_glossary(Glossary([("old", term)]), "glossary")
     [group] = vocabulary.encode([term])
-    phrases = Phrases([[group]], *translator._words)
+    phrases = Phrases([[group]], translator.words.continuing, translator.words.spellings)
     ids = vocabulary.encode([text])[0]
     assert phrases.unmet(reduce(phrases.after, ids, PhraseState())) == (not met)
 

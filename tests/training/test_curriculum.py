@@ -18,7 +18,7 @@ from nmt.data.stages import stages_of
 from nmt.data.vocabulary import EOS
 from nmt.errors import NmtError
 from nmt.training.curriculum import Curriculum
-from nmt.training.state import Progress
+from nmt.training.progress import Progress
 
 CONFIG = """
 run_dir: runs/test

@@ -22,7 +22,8 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
-from nmt.training.state import Identity, Progress
+from nmt.training.identity import Identity, check_settings
+from nmt.training.progress import Progress
 from nmt.training.validation_key import validation_key
 
 MakeConfig = Callable[..., Config]
@@ -167,22 +168,6 @@ def test_scores_are_compared_with_those_of_the_same_text_and_search(
     if at_step == 0 and len(compared) < 2:
         compared = set()
     assert {key for scores in restored.at_start.values() for key in scores} == compared
-
-
-def test_the_set_that_decides_may_get_another_name_but_not_be_another(
-    make_config: MakeConfig, tmp_path: Path, corpus: Path
-) -> None:
-    def named(first: str, second: str, best: str) -> Config:
-        files = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
-        sets = f"data.validation=[{{{files}, name: {first}}}, {{{files}, name: {second}}}]"
-        return make_config(sets, f"training.best_set={best}")
-
-    session = Session.start(tmp_path, named("old", "new", "old"))
-    session.save(1)
-    change(session, named("general", "new", "general")).restore()
-    change(session, named("old", "newest", "old")).restore()
-    with pytest.raises(NmtError, match=r"training\.best_set: old in the saved run, new now\): restore"):
-        change(session, named("old", "new", "new")).restore()
 
 
 def change_progress(path: Path, change: Callable[[dict[str, object]], object]) -> None:
@@ -433,17 +418,32 @@ def test_another_mix_is_refused_in_a_line_that_names_what_changed(
     saved, changed = make_config(*MIX), list(MIX)
     changed[place] = changed[place].replace(before, now)
     with pytest.raises(NmtError) as caught:
-        state.check_settings(make_config(*changed), saved, tmp_path)
+        check_settings(make_config(*changed), saved, tmp_path)
     assert str(caught.value) == (
         f"{tmp_path} holds a run with other settings ({said}): restore {said.split(': ')[0]}, or set a new run_dir"
     )
 
 
-def test_files_and_names_of_the_corpora_may_change(make_config: MakeConfig, tmp_path: Path) -> None:
+def test_files_of_the_corpora_may_be_moved(make_config: MakeConfig, tmp_path: Path) -> None:
     """Their text is compared after it was read. The order of the names in a stage is no other mix."""
-    moved = MIX[0].replace("a.en", "moved.en").replace("name: a", "name: c")
-    stages = MIX[1].replace("a: 3, b: 1", "b: 1, c: 3")
-    state.check_settings(make_config(moved, stages), make_config(*MIX), tmp_path)
+    moved, stages = MIX[0].replace("a.en", "moved.en"), MIX[1].replace("a: 3, b: 1", "b: 1, a: 3")
+    check_settings(make_config(moved, stages), make_config(*MIX), tmp_path)
+
+
+def test_a_state_of_an_earlier_version_is_resumed_if_it_has_as_many_pairs(
+    make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture
+) -> None:
+    """Its key of the data was made in another way."""
+    session = Session.start(tmp_path, make_config())
+    old = dataclasses.replace(session.identity, data_key="tokens-0f, 3 pairs skipped, mixed by size")
+    state.write(tmp_path, state.snapshot(old, Progress(step=1), session.train_step))
+    state.restore(
+        tmp_path, dataclasses.replace(old, data_key="tokens-1f, 3 pairs skipped"), session.train_step, Ranks()
+    )
+    assert [record.levelname for record in logged.records] == ["WARNING"]
+    for other in ("tokens-1f, 4 pairs skipped", "tokens-0f, 4 pairs skipped"):
+        with pytest.raises(NmtError, match="other training data"):
+            state.restore(tmp_path, dataclasses.replace(old, data_key=other), session.train_step, Ranks())
 
 
 def test_a_best_checkpoint_that_was_deleted_is_there_again(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_a_best_checkpoint_that_was_deleted_is_there_again(make_config: MakeConf
 def test_the_file_of_a_vocabulary_may_be_moved(make_config: MakeConfig, tmp_path: Path) -> None:
     """Whether it is another vocabulary is seen once it is read."""
     before, now = (make_config(f"vocabulary.source_model={name}.model") for name in ("one", "moved"))
-    state.check_settings(now, before, tmp_path)
+    check_settings(now, before, tmp_path)
     session = Session.start(tmp_path, before)
     session.save(1)
     identity = dataclasses.replace(session.identity, config=now)
@@ -476,7 +476,7 @@ def test_the_file_of_a_vocabulary_may_be_moved(make_config: MakeConfig, tmp_path
         state.restore(tmp_path, changed, session.train_step, Ranks())
     for one, two in ((before, make_config()), (make_config(), before)):  # refused before a vocabulary is learned
         with pytest.raises(NmtError, match=r"other settings \(vocabulary.source_model: "):
-            state.check_settings(one, two, tmp_path)
+            check_settings(one, two, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import run_log, state, validation
+from nmt.training.progress import Progress
 from nmt.training.saving import Saver
-from nmt.training.state import Progress
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]

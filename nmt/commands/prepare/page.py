@@ -17,7 +17,7 @@ from nmt.data import cleaning, statistics, token_store
 from nmt.data.mixing import Mix
 from nmt.data.prepare import PreparedData
 from nmt.data.report import CorpusCounts, SideCounts
-from nmt.data.rules import languages
+from nmt.data.rules import language_identifier
 from nmt.data.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.rules.judge import MEANINGS
 from nmt.data.stages import end_of, mix_of, stages_of, weights
@@ -179,7 +179,9 @@ def _guess_languages(sample: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     found = []
     for number in (0, 1):
         lines = [pair[number] for pair in sample if len(pair[number]) >= _CLEAR]
-        names = languages.identifier().names(languages.identifier().scores(lines)[0]) if lines else []
+        names = (
+            language_identifier.identifier().names(language_identifier.identifier().scores(lines)[0]) if lines else []
+        )
         most = sorted(Counter(names).items(), key=lambda one: (-one[1], one[0]))[:_LANGUAGES]
         found.append({"lines": len(lines), "names": most})
     return found

@@ -8,7 +8,7 @@ from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_mod
 
 from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
 from nmt.commands.export import ctranslate2, parity
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine
+from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 
 ONLY_HERE = [
     ("model.norm=pre",),
@@ -28,7 +28,7 @@ ONLY_HERE = [
 def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: Path) -> None:
     made = make_model(*overrides)
     ctranslate2.write(tmp_path, made)
-    ours, theirs = engine_of(made), CTranslate2Engine(tmp_path, "cpu")
+    ours, theirs = engine_of(made), CTranslate2Folder(tmp_path, "cpu")
     lines = [*LINES, *parity.sample(made.vocabulary.source)]
     found = parity.compare(ours, theirs, made.vocabulary, made.config, lines)
     assert found.holds and not found.greedy and not found.beam, str(found)
@@ -57,7 +57,7 @@ def test_quantized_weights_are_smaller_and_near(quantization: str, tmp_path: Pat
         ctranslate2.write(folder, made, kind)
         sizes.append((folder / "model.bin").stat().st_size)
     assert quantization == "float32" or sizes[1] < 0.7 * sizes[0]
-    ours, theirs = engine_of(made), CTranslate2Engine(tmp_path / quantization, "cpu")
+    ours, theirs = engine_of(made), CTranslate2Folder(tmp_path / quantization, "cpu")
     found = parity.compare(ours, theirs, made.vocabulary, made.config, LINES)
     assert found.largest < 0.4
     assert found.holds == (quantization == "float32")

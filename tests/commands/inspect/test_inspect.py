@@ -15,7 +15,7 @@ from nmt.commands.inspect.inspect import Inspection, Inspector
 from nmt.commands.inspect.text import position_title, strongest_links, to_data, to_text
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS
-from nmt.decoding.translator import Translator
+from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
 from nmt.models.transformer.positions import sinusoids
 
@@ -83,7 +83,7 @@ def test_the_translation_is_the_translators(decoding: schema.DecodingConfig, tmp
     found = new_checkpoint(decoding=decoding)
     model_file.save(tmp_path / "m.safetensors", found)
     seen = Inspector.load(tmp_path / "m.safetensors", "cpu").inspect(SOURCE)
-    [[expected]] = Translator.load(tmp_path / "m.safetensors", "cpu").hypotheses([SOURCE])
+    [[expected]] = open_model(tmp_path / "m.safetensors").translator("cpu").hypotheses([SOURCE])
     assert (seen.translation.text, seen.translation.pieces) == (expected.text, expected.pieces)
     assert seen.translation.score == pytest.approx(expected.score, abs=1e-4)
     assert seen.target.pieces == expected.pieces and not seen.given and seen.model == "m.safetensors"

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.interface import Sampling
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.search.search import search
 
@@ -185,7 +184,7 @@ def test_no_character_is_begun_that_could_only_end_a_word() -> None:
 SEARCHES = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 4, "n_best": 4},
-    "sampling": {"beam_size": 6, "n_best": 6, "sampling": Sampling()},
+    "sampling": {"beam_size": 6, "n_best": 6, "method": "sample"},
     "constrained": {"beam_size": 3, "n_best": 3},
 }
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from nmt.decoding.search import beam, logits_processors
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Sampling
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options
 from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")
@@ -151,7 +151,7 @@ class Nothing:
         {"beam_size": 1, "scores": False},
         {"beam_size": 1},
         {"beam_size": 4, "n_best": 4},
-        {"beam_size": 3, "n_best": 3, "sampling": Sampling()},
+        {"beam_size": 3, "n_best": 3, "method": "sample"},
     ],
     ids=["greedy", "greedy with scores", "beam", "samples"],
 )
@@ -172,7 +172,7 @@ def test_a_processor_changes_neither_the_algorithm_nor_the_result(
     nothing = Nothing(count)
     assert run([nothing]) == run([])
     assert nothing.slices == run([])[1]
-    sliced = options["beam_size"] > 1 and "sampling" not in options
+    sliced = options["beam_size"] > 1 and "method" not in options
     assert (max(nothing.slices[1:]) < 32) if sliced else (nothing.slices[0] == count)
 
 
