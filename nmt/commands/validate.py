@@ -74,7 +74,9 @@ class Validator:
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
-        scores = {name: one.corpus_score(translations, [self.references]).score for name, one in self.metrics.items()}
+        scores = {
+            name: metric.corpus_score(translations, [self.references]).score for name, metric in self.metrics.items()
+        }
         samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
         signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
         return TranslationScores(scores, samples, signatures)
@@ -102,12 +104,14 @@ def validators_of(
     """One for each set. source_text: that the model is trained on."""
     trained, source_text = config.data.language_pairs, as_set(config, source_text)
     return [
-        Validator(one.pairs, vocabulary, config.search, config.training, one.languages, trained, ranks, source_text)
-        for one in sets
+        Validator(
+            of_set.pairs, vocabulary, config.search, config.training, of_set.languages, trained, ranks, source_text
+        )
+        for of_set in sets
     ]
 
 
 def score_all(validators: Sequence[Validator], model: TranslationModel) -> list[TranslationScores]:
     """The scores of each validator, with one engine. Collective."""
     engine = validators[0].engine(model)
-    return [one.score(engine) for one in validators]
+    return [validator.score(engine) for validator in validators]
