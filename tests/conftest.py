@@ -93,6 +93,28 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def trained_run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that has begun to learn the corpus, for all tests that only read one: copy it to change it.
+
+    120 steps, of which each 20th was validated and saved, with a moving average of the weights. It was stopped by its
+    time limit after the first step, and went on to its end.
+    """
+    from nmt.commands.train import training_data
+    from nmt.training.trainer import Trainer
+
+    torch.set_num_threads(1)
+    run = tmp_path_factory.mktemp("trained") / "run"
+    overrides = [
+        "training.max_steps=120", "training.validate_every=20", "training.checkpoint_every=20", "training.keep_last=6",
+        "training.keep_best=6", "training.ema_decay=0.9", "training.validation_samples=2",
+    ]  # fmt: skip
+    config = reader.parse(Config, config_text(corpus, run), "test config", overrides)
+    for deadline in (0.0, float("inf")):
+        Trainer(config, training_data(config), torch.device("cpu"), deadline=deadline).run()
+    return run
+
+
 @pytest.fixture
 def make_config(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
     """A function from overrides (`section.key=value`) to the config of a tiny run in tmp_path/run."""

@@ -53,7 +53,7 @@ def second_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
     add_architecture(monkeypatch)
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=[TOY, pytest.param(RECURRENT, marks=pytest.mark.thorough)])
 def name(request: pytest.FixtureRequest) -> str:
     """Of an architecture."""
     return str(request.param)

@@ -68,14 +68,14 @@ def _threads(ranks: Ranks) -> int:
 
 
 def begun(config: Config) -> tuple[Config, Start | None]:
-    """The settings of a run, and the model that it starts from, or has started from: then its saved state knows it, and
-    it need not be there any more.
+    """The settings of a run, and its initial model; once resumed, taken from the saved state, so that the model's file
+    is no longer needed.
 
     Raises NmtError for settings with which the saved state cannot be resumed, and as `start_from.read`.
     """
     if newest := state.saved(Path(config.run_dir)):
         saved, _ = newest
-        config = start_from.as_begun(config, saved.config, saved.start)
+        config = start_from.with_recorded_start(config, saved.config, saved.start)
         check_settings(config, saved.config, Path(config.run_dir))
         return config, saved.start
     return start_from.read(config)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
@@ -142,11 +142,13 @@ class Stage:
 
         {weights: {europarl: 1, crawled: 3}, steps: 20000}
         {weights: {europarl: 1, crawled: 1}, passes: {europarl: 2}}
-        {temperature: 5, patience: 4}
+        {temperature: 5, steps: 10000}
         {weights: {europarl: 1}}
 
-    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps`, `passes` and `patience`,
-    which count from its beginning; the last stage has none, and lasts until the end of training."""
+    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps` and `passes`, which count
+    from its beginning; the last stage has none, and lasts until the end of training."""
+
+    REMOVED: ClassVar = ("patience",)
 
     weights: Mapping[str, float] | None = mix_setting(
         None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
@@ -156,12 +158,6 @@ class Stage:
     steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1, affects="order")
     passes: Mapping[str, float] | None = setting(
         None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0, affects="order"
-    )
-    patience: int | None = setting(
-        None,
-        "the stage ends after this many validations without a new best, at the end of a pool",
-        at_least=1,
-        affects="order",
     )
 
 
@@ -288,10 +284,10 @@ class DataConfig:
     @property
     def held_out_names(self) -> tuple[str, ...]:
         """The name of each of them: its own, or its languages if no other has the same, or its label."""
-        pairs = [str(self.pair_of(one)) for one in self.held_out]
+        pairs = [str(self.pair_of(corpus)) for corpus in self.held_out]
         return tuple(
-            one.own_name or (pair if pairs.count(pair) == 1 else one.label)
-            for one, pair in zip(self.held_out, pairs, strict=True)
+            corpus.own_name or (pair if pairs.count(pair) == 1 else corpus.label)
+            for corpus, pair in zip(self.held_out, pairs, strict=True)
         )
 
     def pair_of(self, corpus: Corpus) -> LanguagePair:
@@ -304,7 +300,7 @@ class DataConfig:
         """Those of the training corpora."""
         return LanguagePairs.of(map(self.pair_of, self.train), self.language_tags)
 
-    def as_read(self, corpus: Corpus) -> "DataConfig":
+    def with_languages_of(self, corpus: Corpus) -> "DataConfig":
         """The same with the languages of a corpus in place of those for all: by them its columns are found."""
         if corpus.languages is None:
             return self
@@ -314,7 +310,7 @@ class DataConfig:
     def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
         """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
         pairs = self.language_pairs
-        return [pairs.tags(self.pair_of(one)) + ((one.tag,) if one.tag else ()) for one in corpora]
+        return [pairs.tags(self.pair_of(corpus)) + ((corpus.tag,) if corpus.tag else ()) for corpus in corpora]
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nmt.config.declaration import free_setting, model_setting, score_setting, setting
+from nmt.config.metrics import OF_TRANSLATIONS, MetricName
 
 _ROUNDING = 1e-9  # 100 · 1.15 is a little less than 115 in floating-point numbers
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
@@ -262,7 +263,10 @@ class TrainingConfig:
         "compile the layers with torch.compile, if there is a compiler; null: on CUDA GPUs, if batches are packed",
     )
     validate_every: int = free_setting(1000, "steps between validations", at_least=1)
-    validation_bleu: bool = free_setting(True, "also translate the validation set and compute BLEU and chrF")
+    validation_bleu: bool = free_setting(
+        True,
+        f"also translate the validation set and compute {' and '.join(one.label for one in OF_TRANSLATIONS.values())}",
+    )
     validation_sentences: int | None = score_setting(
         None, "translate only this many, the first ones; null: all", at_least=1
     )
@@ -270,7 +274,7 @@ class TrainingConfig:
     checkpoint_every: int = free_setting(1000, "steps between checkpoints", at_least=1)
     keep_last: int = free_setting(10, "number of newest checkpoints to keep", at_least=1)
     keep_best: int = free_setting(5, "number of best checkpoints to keep", at_least=0)
-    best_metric: Literal["validation_loss", "bleu", "chrf"] = model_setting(
+    best_metric: MetricName = model_setting(
         "validation_loss", "the metric for `best.safetensors`, keep_best and patience"
     )
     best_set: str | None = model_setting(

@@ -36,7 +36,7 @@ def read_pairs(
     content that was read does not have the expected fingerprint.
     """
     digests: Digests = {}
-    read_as = data.as_read(corpus)
+    read_as = data.with_languages_of(corpus)
     if corpus.hub:
         pairs = arrow_tables.hub_pairs(corpus, read_as, default_split)
     elif corpus.opus:
@@ -162,12 +162,12 @@ def fingerprint(
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
-        content += opus.opus_content(corpus, data.as_read(corpus))
+        content += opus.opus_content(corpus, data.with_languages_of(corpus))
     elif corpus.file:
         content.append(file_hash := digest(path := Path(corpus.file)))
-        content += _reading(path, corpus, data.as_read(corpus), file_hash)
+        content += _reading(path, corpus, data.with_languages_of(corpus), file_hash)
     else:
-        for path in _text_files(corpus, data.as_read(corpus)):
+        for path in _text_files(corpus, data.with_languages_of(corpus)):
             content += [file_hash := digest(path), *_reading(path, corpus, data, file_hash)]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))

@@ -20,13 +20,11 @@ from nmt.data.report import CorpusCounts, nothing_left
 @dataclass(frozen=True)
 class StagedMix:
     """A stage: its mix, as if training began with it, and its end: after this number of steps; or when a corpus has
-    given pairs in it (`given`: the number of the corpus, how many pairs); or after `patience` validations without a new
-    best, where a pool ends; or, without the three, never."""
+    given pairs in it (`given`: the number of the corpus, how many pairs); or, without the two, never."""
 
     mix: Mix
     steps: int | None = None
     given: tuple[int, int] | None = None
-    patience: int | None = None
 
     def begin(self, time: int, before: Sequence[int]) -> Mix:
         """The mix of the stage if it begins at this time, when the corpora have given `before` [corpora] pairs."""
@@ -72,7 +70,7 @@ def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -
         corpus = [one.label for one in data.train].index(name)
         given = corpus, ceil(Fraction(str(passes)) * sizes[corpus])
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
-    return StagedMix(mix, stage.steps, given, stage.patience)
+    return StagedMix(mix, stage.steps, given)
 
 
 def mix_of(stage: schema.Stage) -> str:
@@ -90,8 +88,6 @@ def end_of(stage: schema.Stage) -> str:
     if stage.passes:
         [(name, passes)] = stage.passes.items()
         return f"for {passes:g} pass{'es' * (passes != 1)} over {name}"
-    if stage.patience is not None:
-        return f"until {stage.patience} validation{'s' * (stage.patience > 1)} without a new best"
     return "to the end"
 
 

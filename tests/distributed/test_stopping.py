@@ -14,7 +14,7 @@ from nmt.distributed import stopping
 from nmt.distributed.stopping import StopRequest
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
 def test_the_first_signal_is_a_request(number: signal.Signals) -> None:
     with StopRequest() as stop:
         assert stop.requested == 0
@@ -88,14 +88,6 @@ def test_ctrl_c_while_a_message_is_written_is_answered_after_it() -> None:
     assert handler.written == [
         "step 1", "SIGINT: saving after this step; press Ctrl-C again to stop at once, without saving"
     ]  # fmt: skip
-
-
-def test_sigterm_twice_is_still_a_request() -> None:
-    """Schedulers send it to every process of a group, and often more than once."""
-    with StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert stop.requested == signal.SIGTERM
 
 
 def test_the_handlers_before_are_put_back_even_after_an_error() -> None:

@@ -1,6 +1,5 @@
-"""Tiny recurrent models in every variant."""
+"""Tiny recurrent models with every two settings that go together."""
 
-import itertools
 from typing import Any
 
 import torch
@@ -9,18 +8,41 @@ from helpers.transformers import PAD, V
 from nmt.config.schema import RecurrentConfig
 from nmt.models.recurrent.model import RecurrentModel
 
-COMPARED = ("additive", "dot", "general", "concat", "location")
+FACTORS: dict[str, tuple[Any, ...]] = {
+    "attention": ("additive", "dot", "general", "concat", "location", "latent", "none"),
+    "attention_span": ("global", "local-m", "local-p"),
+    "attention_choice": ("soft", "hard"),
+    "cell": ("lstm", "gru"),
+    "direction": ("both", "backward", "forward"),
+    "input_feeding": (True, False),
+}
 
-# Every attention, span and choice that go together.
-ATTENTION: list[dict[str, Any]] = [
-    {"attention": attention, "attention_span": span, "attention_choice": choice}
-    for attention, span in [*itertools.product(COMPARED, ("global", "local-m", "local-p")), ("latent", "global")]
-    for choice in ("soft", "hard")
-] + [{"attention": "none"}]
-
-READERS: list[dict[str, Any]] = [
-    {"cell": cell, "direction": direction}
-    for cell, direction in itertools.product(("lstm", "gru"), ("both", "backward", "forward"))
+# Of the models with these settings, as few as have each two values together that go together (test_model.py).
+VARIANTS: list[dict[str, Any]] = [
+    dict(zip(FACTORS, values, strict=True))
+    for values in (
+        ("additive", "global", "hard", "gru", "backward", False),
+        ("additive", "local-m", "hard", "lstm", "forward", True),
+        ("additive", "local-p", "soft", "gru", "both", False),
+        ("dot", "global", "soft", "lstm", "forward", False),
+        ("dot", "local-m", "hard", "gru", "backward", True),
+        ("dot", "local-p", "hard", "gru", "both", True),
+        ("general", "global", "soft", "gru", "backward", False),
+        ("general", "local-m", "soft", "gru", "both", False),
+        ("general", "local-p", "hard", "lstm", "forward", True),
+        ("concat", "global", "hard", "gru", "both", False),
+        ("concat", "local-m", "soft", "lstm", "backward", False),
+        ("concat", "local-p", "hard", "gru", "forward", True),
+        ("location", "global", "soft", "gru", "forward", True),
+        ("location", "local-m", "hard", "gru", "both", True),
+        ("location", "local-p", "hard", "lstm", "backward", False),
+        ("latent", "global", "soft", "lstm", "forward", True),
+        ("latent", "global", "hard", "gru", "both", False),
+        ("latent", "global", "hard", "gru", "backward", False),
+        ("none", "global", "soft", "lstm", "both", True),
+        ("none", "global", "soft", "gru", "backward", False),
+        ("none", "global", "soft", "gru", "forward", False),
+    )
 ]
 
 

@@ -22,11 +22,10 @@ def seeded(f: Callable[[], Tensor], seed: int = 7) -> Tensor:
     return f()
 
 
-@pytest.mark.parametrize("probability", [0.01, 0.1, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_share_kept_mean_and_variance(probability: float, seed: int) -> None:
+@pytest.mark.parametrize("probability", [0.01, 0.3, 0.9])
+def test_share_kept_mean_and_variance(probability: float) -> None:
     count, keep = 400_000, 1 - probability
-    y = seeded(lambda: dropout(torch.ones(count), probability, True), seed).double()
+    y = seeded(lambda: dropout(torch.ones(count), probability, True)).double()
     deviation = math.sqrt(count * keep * probability)  # of the binomial number of survivors
     assert abs(int((y != 0).sum()) - count * keep) < 4 * deviation
     assert float(y.mean()) == pytest.approx(1, abs=4 * deviation / count / keep)
@@ -62,7 +61,7 @@ SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
 
 
 @given(shape=SHAPES, probability=st.floats(0.05, 0.95), dtype=st.sampled_from([torch.float32, torch.float64]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 def test_gradient_is_the_forward_mask_times_the_scale(
     shape: tuple[int, ...], probability: float, dtype: torch.dtype
 ) -> None:
@@ -75,7 +74,7 @@ def test_gradient_is_the_forward_mask_times_the_scale(
 
 
 @given(shape=SHAPES, probability=st.floats(0.05, 0.95))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 def test_residual_sum_is_the_residual_plus_dropout(shape: tuple[int, ...], probability: float) -> None:
     residual, x = (torch.randn(shape, requires_grad=True) for _ in range(2))
     gradient = torch.randn(shape)
@@ -126,14 +125,6 @@ def test_strides_do_not_matter() -> None:
         )
 
 
-def test_an_expanded_gradient_and_input() -> None:
-    x = torch.randn(4, 1, requires_grad=True)
-    y = seeded(lambda: dropout(x.expand(4, 9), 0.5, True))
-    y.sum().backward()  # its gradient is one number, expanded
-    kept = seeded(lambda: dropout(torch.ones(4, 9), 0.5, True))
-    torch.testing.assert_close(x.grad, kept.sum(dim=1, keepdim=True))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(dtype: torch.dtype) -> None:
     x = torch.randn(999, dtype=dtype, requires_grad=True)
@@ -165,14 +156,3 @@ def test_numerical_gradients() -> None:
     x, residual = (torch.randn(3, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
     assert torch.autograd.gradcheck(lambda x: seeded(lambda: dropout(x, 0.4, True)), (x,))
     assert torch.autograd.gradcheck(lambda r, x: seeded(lambda: residual_sum(r, x, 0.4, True)), (residual, x))
-
-
-def test_used_twice_in_one_graph_each_use_has_its_own_mask() -> None:
-    x = torch.ones(500, requires_grad=True)
-    torch.manual_seed(5)
-    first, second = dropout(x, 0.5, True), dropout(x, 0.5, True)
-    (first + 10 * second).sum().backward(retain_graph=True)
-    torch.testing.assert_close(x.grad, first.detach() + 10 * second.detach())
-    x.grad = None
-    (first + 10 * second).sum().backward()  # once more over the same graph
-    torch.testing.assert_close(x.grad, first.detach() + 10 * second.detach())

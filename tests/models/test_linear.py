@@ -51,7 +51,7 @@ def test_layers_have_the_values_and_gradients_of_pytorch(needed: str, bias: bool
 
 
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("shape", [(300, 64, 70), (20, 4000, 30), (64, 300, 90)])
+@pytest.mark.parametrize("shape", [(300, 64, 70), (20, 4000, 30)])
 def test_products_of_transposed_matrices(shape: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
     rows, inner, columns = shape
     a = torch.randn(inner, rows).t() if transposed[0] else torch.randn(rows, inner)

@@ -59,6 +59,7 @@ def check(name: str, planted: str, out: Path) -> tuple[subprocess.CompletedProce
     return done, rows_of(out) if (out / "results.jsonl").exists() else []
 
 
+@pytest.mark.thorough
 @NEEDS_GXX
 def test_steps_that_read_a_number_of_the_gpu_fail_and_the_others_pass(tmp_path: Path) -> None:
     _, rows = check("step base", STEP + ITEM, tmp_path)
@@ -69,6 +70,7 @@ def test_steps_that_read_a_number_of_the_gpu_fail_and_the_others_pass(tmp_path: 
     assert "_local_scalar_dense" in failed[0]["measured"]
 
 
+@pytest.mark.thorough
 @NEEDS_GXX
 def test_a_step_with_a_tensor_left_on_the_cpu_fails(tmp_path: Path) -> None:
     done, _ = check("step base", STEP + LEFT_ON_THE_CPU, tmp_path)
@@ -76,6 +78,7 @@ def test_a_step_with_a_tensor_left_on_the_cpu_fails(tmp_path: Path) -> None:
     assert "cpu" in done.stderr.strip().split("\n")[-1]
 
 
+@pytest.mark.thorough
 def test_a_cache_of_another_type_than_its_keys_fails(tmp_path: Path) -> None:
     done, rows = check("autocast", "", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -85,6 +88,7 @@ def test_a_cache_of_another_type_than_its_keys_fails(tmp_path: Path) -> None:
     assert [row["what"].split(", ")[1] for row in rows] == ["float32"]  # bfloat16 ended it
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["attention", "loss", "search", "two ranks", "compiled gradients base"])
 def test_checks_of_a_plan_can_be_rehearsed(name: str, tmp_path: Path) -> None:
     command = [SCRIPTS / "gpu_check.py", "--check", name, "--rehearse", "--out", tmp_path, "--store", tmp_path]
@@ -95,40 +99,26 @@ def test_checks_of_a_plan_can_be_rehearsed(name: str, tmp_path: Path) -> None:
     assert [row for row in rows if isinstance(row["measured"], int | float)]
 
 
-def reported(lines: str, out: Path) -> list[dict[str, Any]]:
-    """The rows that some lines of a program report with `run`."""
-    program = (
-        "import sys, torch\nfrom pathlib import Path\nfrom gpu import parts, report, training\n"
-        "out = Path(sys.argv[1])\nrun = report.Run('x', out / 'results.jsonl', out, out, 'cpu', True)\n"
-    )
-    done = run(["-c", program + lines, out])
+def test_another_implementation_must_compute_the_same_in_each_weight(tmp_path: Path) -> None:
+    """However small one is beside the others, such as a bias."""
+    program = """
+import sys, torch
+from pathlib import Path
+from gpu import parts, report, training
+out = Path(sys.argv[1])
+run = report.Run('x', out / 'results.jsonl', out, out, 'cpu', True)
+ours = [torch.randn(9, 2, 4, dtype=torch.bfloat16) for _ in range(2)]
+parts.compare(run, 'same', [each * 1.002 for each in ours], ours)
+parts.compare(run, 'other', [ours[0], ours[1].flip(0)], ours)
+exact = {'matrix': torch.randn(100, 100).double(), 'bias': torch.randn(100).double() / 10}
+training._compare(run, 'rounded', {n: x.bfloat16().double() for n, x in exact.items()}, exact, 5e-2)
+training._compare(run, 'wrong', exact | {'bias': 0 * exact['bias']}, exact, 5e-2)
+other = {'matrix': exact['matrix'], 'other': exact['bias']}
+training._compare(run, 'lacking', other, {'matrix': exact['matrix']}, 5e-2)
+"""
+    done = run(["-c", program, tmp_path])
     assert done.returncode == 0, done.stderr
-    return rows_of(out)
-
-
-def test_another_implementation_must_compute_the_same(tmp_path: Path) -> None:
-    rows = reported(
-        "ours = [torch.randn(9, 2, 4, dtype=torch.bfloat16) for _ in range(2)]\n"
-        "parts.compare(run, 'same', [each * 1.002 for each in ours], ours)\n"
-        "parts.compare(run, 'other', [ours[0], ours[1].flip(0)], ours)\n",
-        tmp_path,
-    )
-    verdicts = [(row["what"].partition(" beside")[0], row["verdict"]) for row in rows]
-    same, other = [("same: output", "ok"), ("same: gradient", "ok")], [("other: output", "ok")]
-    assert verdicts == [*same, *other, ("other: gradient", "FAILED")]
-
-
-def test_one_weight_with_a_wrong_gradient_is_found(tmp_path: Path) -> None:
-    """However small it is beside the others, such as that of a bias."""
-    rows = reported(
-        "exact = {'matrix': torch.randn(100, 100).double(), 'bias': torch.randn(100).double() / 10}\n"
-        "training._compare(run, 'rounded', {n: x.bfloat16().double() for n, x in exact.items()}, exact, 5e-2)\n"
-        "training._compare(run, 'wrong', exact | {'bias': 0 * exact['bias']}, exact, 5e-2)\n"
-        "training._compare(run, 'lacking', {'matrix': exact['matrix'], 'other': exact['bias']}, "
-        "{'matrix': exact['matrix']}, 5e-2)\n",
-        tmp_path,
-    )
-    assert [row["verdict"] for row in rows] == ["ok", "FAILED", "FAILED"]
+    assert [row["verdict"] for row in rows_of(tmp_path)] == ["ok", "ok", "ok", "FAILED", "ok", "FAILED", "FAILED"]
 
 
 # The same checks in each plan: one in a group of its own, two late, one of which needs a GPU that can be pretended.

@@ -39,6 +39,7 @@ def submit(stand_ins: Path, *arguments: object, max_seconds: float) -> subproces
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.thorough
 def test_requeued_until_finished(stand_ins: Path, corpus: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"), encoding="utf-8")

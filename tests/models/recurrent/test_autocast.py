@@ -11,9 +11,9 @@ SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
 TARGET = torch.tensor([[BOS, 9, 10], [BOS, 11, PAD]])
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("input_feeding", [True, False])
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize(
+    ("cell", "input_feeding", "dtype"), [("lstm", True, torch.bfloat16), ("gru", False, torch.float16)], ids=str
+)
 def test_states_and_gradients_are_nearly_those_of_float32(cell: str, input_feeding: bool, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
     config = RecurrentConfig(cell=cell, embedding_size=8, hidden_size=8, input_feeding=input_feeding, dropout=0.0)  # type: ignore[arg-type]

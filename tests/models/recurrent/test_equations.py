@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.recurrent_models import ATTENTION, READERS, make, name_of
+from helpers.recurrent_models import VARIANTS, make, name_of
 from helpers.transformers import BOS, decoder_input, sentences
 from torch import Tensor
 
@@ -192,21 +192,10 @@ def assert_is_the_reference(config: dict[str, Any]) -> None:
     assert with_gradient > len(w) / 2
 
 
-@pytest.mark.parametrize("input_feeding", [True, False], ids=["fed", "not fed"])
-@pytest.mark.parametrize("changes", ATTENTION, ids=name_of)
-def test_attention_is_its_equations(changes: dict[str, Any], input_feeding: bool) -> None:
-    assert_is_the_reference({**changes, "input_feeding": input_feeding})
-
-
-@pytest.mark.parametrize("input_feeding", [True, False], ids=["fed", "not fed"])
-@pytest.mark.parametrize("changes", READERS, ids=name_of)
-def test_cells_encoder_and_first_states_are_their_equations(changes: dict[str, Any], input_feeding: bool) -> None:
-    assert_is_the_reference({**changes, "input_feeding": input_feeding})
-
-
 @pytest.mark.parametrize(
     "changes",
     [
+        *VARIANTS,
         {"encoder_layers": 1, "decoder_layers": 1},
         {"encoder_layers": 3, "decoder_layers": 1, "cell": "gru"},
         {"encoder_layers": 1, "decoder_layers": 3, "attention": "none"},
@@ -219,7 +208,7 @@ def test_cells_encoder_and_first_states_are_their_equations(changes: dict[str, A
     ],
     ids=name_of,
 )
-def test_whatever_the_sizes(changes: dict[str, Any]) -> None:
+def test_a_model_is_its_equations(changes: dict[str, Any]) -> None:
     assert_is_the_reference(changes)
 
 

@@ -25,10 +25,9 @@ from nmt.training.objective import Objective
 S, T = 3, 2
 Draw = Callable[[Sequence[Sequence[int]]], None]
 VARIANTS: list[dict[str, Any]] = [
-    {"attention": attention, "attention_span": span, "input_feeding": fed}
-    for (attention, span), fed in itertools.product(
-        [("additive", "global"), ("general", "local-p"), ("latent", "global")], (True, False)
-    )
+    {"attention": "additive", "attention_span": "global", "input_feeding": True},
+    {"attention": "general", "attention_span": "local-p", "input_feeding": False},
+    {"attention": "latent", "attention_span": "global", "input_feeding": True},
 ]
 
 

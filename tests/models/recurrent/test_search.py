@@ -25,10 +25,8 @@ V = 7  # three words besides the special tokens
 OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), length_penalty=0.6)
 VARIANTS: list[dict[str, Any]] = [
     {"attention": "additive"},
-    {"attention": "general", "attention_span": "local-m", "cell": "gru"},
-    {"attention": "dot", "attention_span": "local-p", "input_feeding": False},
-    {"attention": "concat", "attention_choice": "hard"},
-    {"attention": "location", "direction": "forward"},
+    {"attention": "general", "attention_span": "local-m", "cell": "gru", "direction": "forward"},
+    {"attention": "concat", "attention_span": "local-p", "attention_choice": "hard", "input_feeding": False},
     {"attention": "latent", "direction": "backward"},
     {"attention": "none", "cell": "gru"},
 ]
@@ -91,12 +89,11 @@ def test_a_wide_enough_beam_is_exhaustive(changes: dict[str, Any]) -> None:
     assert_exhaustive([recurrent(changes)], 3)
 
 
-@pytest.mark.parametrize("changes", VARIANTS[:2], ids=name_of)
-def test_so_it_is_in_an_ensemble_with_a_transformer(changes: dict[str, Any]) -> None:
-    assert_exhaustive([recurrent(changes), model_of(TRANSFORMER)], 3)
+def test_so_it_is_in_an_ensemble_with_a_transformer() -> None:
+    assert_exhaustive([recurrent(VARIANTS[1]), model_of(TRANSFORMER)], 2)
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
+@pytest.mark.parametrize("changes", VARIANTS[:3], ids=name_of)
 def test_an_ensemble_with_a_transformer_scores_what_it_finds(changes: dict[str, Any]) -> None:
     engine = PyTorchEngine([recurrent(changes).float(), model_of(TRANSFORMER).float()], CPU)
     sources = [[4, 5, 6, 6], [6], [5, 4]]

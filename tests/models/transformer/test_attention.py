@@ -11,7 +11,7 @@ from nmt.models.transformer.attention import MultiHeadAttention, Rotation, rotat
 from nmt.models.transformer.positions import sinusoids
 
 B, T, S, D = 2, 4, 5, 12
-SIZES = [(3, 4, 4), (1, 12, 12), (3, 2, 5), (4, 5, 1)]  # heads, d_k, d_v
+SIZES = [(3, 4, 4), (1, 12, 12), (4, 5, 1)]  # heads, d_k, d_v
 
 
 def make(heads: int, key_size: int, value_size: int, *, dropout: float = 0.0, bias: bool = True) -> MultiHeadAttention:
@@ -71,25 +71,16 @@ def padding(lengths: list[int], longest: int) -> Tensor:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_self_attention_with_padding(sizes: tuple[int, int, int], bias: bool) -> None:
+def test_attention_is_its_equation(sizes: tuple[int, int, int], bias: bool) -> None:
+    """To itself with padding, to what came before, and to another sequence."""
     attention, x, tokens = make(*sizes, bias=bias), states(S), padding([3, S], S)
     expected = plain(attention, x, x, tokens[:, None, :].expand(B, S, S))
     assert_same(attention, attention(x, tokens[:, None, None, :]), expected, x)
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_causal_self_attention(sizes: tuple[int, int, int]) -> None:
-    attention, x = make(*sizes), states(T)
-    lower = torch.ones(T, T).tril().bool().expand(B, T, T)
+    lower = torch.ones(S, S).tril().bool().expand(B, S, S)
     assert_same(attention, attention(x, causal=True), plain(attention, x, x, lower), x)
-
-
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("sizes", SIZES)
-def test_cross_attention(sizes: tuple[int, int, int], bias: bool) -> None:
-    attention, x, memory, tokens = make(*sizes, bias=bias), states(T), states(S), padding([S, 2], S)
-    got = attention.attend(attention.queries(x), attention.keys_values(memory), tokens[:, None, None, :])
-    assert_same(attention, got, plain(attention, x, memory, tokens[:, None, :].expand(B, T, S)), x, memory)
+    query, tokens = states(T), padding([S, 2], S)
+    got = attention.attend(attention.queries(query), attention.keys_values(x), tokens[:, None, None, :])
+    assert_same(attention, got, plain(attention, query, x, tokens[:, None, :].expand(B, T, S)), query, x)
 
 
 def test_what_stands_in_a_padded_place_has_no_influence() -> None:
@@ -111,8 +102,7 @@ def test_dropout_of_attention_weights_acts_in_training_alone() -> None:
     assert not torch.equal(attention(x), attention(x))
 
 
-@pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("dtype", "autocast"), [(torch.bfloat16, True), (torch.float16, False)])
 def test_with_16_bit_numbers_scores_and_sums_are_float32_on_a_cpu(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, autocast: bool
 ) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from nmt.models.transformer.cache import SourceCache, TargetCache
 
 H, DK, DV = 2, 3, 5
+STEPS = 30
 
 
 def place(cached: TargetCache, names: Tensor) -> TargetCache:
@@ -42,7 +43,7 @@ def test_every_hypothesis_sees_its_own_past_and_dead_places_are_used_again(hypot
     sentences, name = 4, 0
     cached = TargetCache.empty(torch.zeros(0, dtype=torch.double), sentences, 2, H, (DK, DV))
     expected: list[list[list[int]]] = [[[]] for _ in range(sentences)]
-    for step in range(60):
+    for step in range(STEPS):
         names = torch.arange(name + 1, name + 1 + cached.mask[:, :, 0].numel()).view(cached.mask.shape[:2])
         name += names.numel()
         cached = place(cached, names)
@@ -51,18 +52,18 @@ def test_every_hypothesis_sees_its_own_past_and_dead_places_are_used_again(hypot
             for line, news in zip(expected, names, strict=True)
         ]
         assert seen(cached) == expected
-        kept = [0, 1, 3] if step == 40 else list(range(len(expected)))
+        kept = [0, 1, 3] if step == 20 else list(range(len(expected)))
         width = len(expected[0])
         chosen = torch.randint(0, width, (len(kept), hypotheses), generator=generator)
         rows = chosen + width * torch.tensor(kept)[:, None]
-        cached = cached.select(rows, torch.tensor(kept) if step == 40 else None)
+        cached = cached.select(rows, torch.tensor(kept) if step == 20 else None)
         expected = [[expected[b][int(k)] for k in line] for b, line in zip(kept, chosen, strict=True)]
         assert seen(cached) == expected
     distinct = max(len({token for own in line for token in own}) for line in expected)
     # Besides what is seen: the places of one step, what was seen at the same time before, and rounding.
-    assert cached.mask.shape[2] <= distinct + 60 + 4 * hypotheses
+    assert cached.mask.shape[2] <= distinct + STEPS + 4 * hypotheses
     if hypotheses == 20:
-        assert cached.mask.shape[2] < 60 * hypotheses / 4
+        assert cached.mask.shape[2] < STEPS * hypotheses / 4
 
 
 def test_attention_to_the_source_is_equation_1() -> None:

@@ -51,16 +51,14 @@ def counted(
     "sizes",
     [
         TINY,
-        dataclasses.replace(TINY, key_size=3, value_size=5),
-        dataclasses.replace(TINY, encoder_layers=3, decoder_layers=1),
-        dataclasses.replace(TINY, encoder_layers=1, decoder_layers=2, key_size=11),
+        dataclasses.replace(TINY, encoder_layers=1, decoder_layers=2, key_size=3, value_size=5),
         dataclasses.replace(TINY, heads=4, feed_forward=7, norm="pre", bias=False, activation="gelu"),
         dataclasses.replace(TINY, tie="target", value_size=1),
         dataclasses.replace(TINY, tie="none", positions="learned"),
     ],
-    ids=["tiny", "key and value widths", "deep encoder", "deep decoder", "pre-norm", "two matrices", "three matrices"],
+    ids=["tiny", "widths and depths", "pre-norm", "two matrices", "three matrices"],
 )
-@pytest.mark.parametrize(("sentences", "source", "target"), [(1, 1, 1), (3, 5, 5), (2, 9, 4), (4, 2, 13)])
+@pytest.mark.parametrize(("sentences", "source", "target"), [(1, 1, 1), (2, 9, 4)])
 def test_it_is_what_pytorch_counts(sizes: schema.TransformerConfig, sentences: int, source: int, target: int) -> None:
     ours = training_flops(sizes, V, sentences, sentences * source, sentences * target)
     assert ours == counted(sizes, sentences, source, target, (V, V))
@@ -83,6 +81,5 @@ def test_recomputed_layers_count_once() -> None:
 
 
 def test_steps_of_equal_lengths_add_up_and_no_step_at_all_costs_nothing() -> None:
-    one, two = training_flops(TINY, V, 3, 3 * 8, 3 * 6), training_flops(TINY, V, 6, 6 * 8, 6 * 6)
-    assert two == 2 * one
+    assert training_flops(TINY, V, 6, 6 * 8, 6 * 6) == 2 * training_flops(TINY, V, 3, 3 * 8, 3 * 6)
     assert training_flops(TINY, V, 0, 0, 0) == 0

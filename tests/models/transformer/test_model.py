@@ -6,45 +6,27 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.transformers import BOS, DEEP, PAD, TINY, VARIANTS, WIDE, V, decoder_input, make, sentences
+from helpers.transformers import BOS, PAD, TINY, VARIANTS, V, decoder_input, make, sentences
 from torch import Tensor, nn
 
-from nmt.config import schema
 from nmt.errors import NmtError
 from nmt.models.transformer.model import DecoderState, Transformer
+
+
+def name_of(changes: dict[str, Any]) -> str:
+    return "-".join(map(str, changes.values()))
 
 
 def assert_close(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
-# ------------------------------------------------------------------------ step by step
+# ------------------------------------------------------------------------ padding, and what may be seen
 
 
-def step_by_step(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
-    """Scores [B, T, V] of feeding target [B, T] a token at a time."""
-    state, scores = model.start(model.encode(source)), []
-    for t in range(target.shape[1]):
-        hidden, state = model.step(state, target[:, t : t + 1])
-        now = model.scores(hidden)
-        assert now.dtype == torch.float32
-        scores.append(now)
-    return torch.cat(scores, dim=1)
-
-
-@pytest.mark.parametrize("changes", VARIANTS, ids=lambda changes: "-".join(map(str, changes.values())))
-def test_steps_equal_teacher_forcing(changes: dict[str, Any]) -> None:
-    model = make(**changes).eval()
-    source, target = sentences([4, 7, 1]), decoder_input([6, 6, 6])
-    at_once = model.logits(model(source, target))
-    assert at_once.shape == (3, 6, V)
-    torch.testing.assert_close(step_by_step(model, source, target), at_once.float(), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("positions", ["interleaved", "learned"])
-def test_a_padded_batch_equals_one_by_one(norm: str, positions: str) -> None:
-    model = make(norm=norm, positions=positions)
+@pytest.mark.parametrize("changes", VARIANTS[:4], ids=name_of)
+def test_a_padded_batch_equals_one_by_one(changes: dict[str, Any]) -> None:
+    model = make(**changes)
     lengths, target_lengths = [7, 2, 5, 1], [3, 8, 1, 5]
     source, target = sentences(lengths), decoder_input(target_lengths)
     together = model(source, target)
@@ -63,9 +45,13 @@ def test_a_padded_batch_equals_one_by_one(norm: str, positions: str) -> None:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_later_target_tokens_do_not_change_earlier_states(norm: str) -> None:
+def test_every_source_token_counts_and_no_later_target_token(norm: str) -> None:
     model, source, target = make(norm=norm), sentences([5, 6]), decoder_input([7, 7])
     before = model(source, target)
+    for s in range(5):
+        changed = source.clone()
+        changed[:, s] = changed[:, s] % (V - 4) + 4
+        assert (model(changed, target) - before).abs().amax(dim=-1).min() > 1e-6
     for t in range(1, 7):
         changed = target.clone()
         changed[:, t:] = (changed[:, t:] + 5) % V
@@ -74,16 +60,7 @@ def test_later_target_tokens_do_not_change_earlier_states(norm: str) -> None:
         assert not torch.isclose(after[:, t], before[:, t]).all(dim=-1).any()
 
 
-def test_every_source_token_counts() -> None:
-    model, source, target = make(), sentences([5, 6]), decoder_input([2, 2])
-    before = model(source, target)
-    for s in range(5):
-        changed = source.clone()
-        changed[:, s] = changed[:, s] % (V - 4) + 4
-        assert (model(changed, target) - before).abs().amax(dim=-1).min() > 1e-6
-
-
-# ------------------------------------------------------------------------ reordering hypotheses
+# ------------------------------------------------------------------------ step by step, reordered
 
 
 def assert_next_scores(
@@ -93,6 +70,7 @@ def assert_next_scores(
     newest = torch.tensor([[prefix[-1] for prefix in row] for row in prefixes])
     hidden, state = model.step(state, newest)
     scores = model.scores(hidden)
+    assert scores.dtype == torch.float32
     for b, row in enumerate(prefixes):
         for k, prefix in enumerate(row):
             expected = model.logits(model(source[b][None], torch.tensor([prefix])))[0, -1]
@@ -101,7 +79,7 @@ def assert_next_scores(
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("changes", [{}, {"norm": "pre", **WIDE}, {"positions": "learned", **DEEP}], ids=str)
+@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
 def test_reordered_states_equal_recomputed_ones(changes: dict[str, Any]) -> None:
     """Widen, follow survivors, drop sentences: each time as if from the start."""
     model = make(**changes).eval()
@@ -116,9 +94,7 @@ def test_reordered_states_equal_recomputed_ones(changes: dict[str, Any]) -> None
         [[0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 3, 3]],  # widen to three hypotheses
         [[2, 0, 0], [3, 3, 3], [8, 7, 6], [9, 11, 10]],  # survivors
         [[1, 2, 2], [6, 7, 6], [10, 9, 9]],  # the second sentence is finished
-        [[2, 1, 0], [4, 4, 4], [8, 8, 7]],  # survivors again
         [[3, 5], [8, 6]],  # two sentences, two hypotheses
-        [[0, 1], [3, 2]],  # as many as before
         [[1], [2]],  # one hypothesis of each
         [[1]],
     ]
@@ -145,16 +121,6 @@ def test_reorder_before_the_first_step() -> None:
 
 
 # ------------------------------------------------------------------------ embeddings, sizes, initialisation
-
-
-@pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
-def test_tying_shares_the_matrices(tie: str, matrices: int) -> None:
-    model = Transformer(dataclasses.replace(TINY, tie=tie), V, V, PAD)
-    untied = Transformer(dataclasses.replace(TINY, tie="none"), V, V, PAD)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    assert sum(parameter.numel() for parameter in untied.parameters()) - count == (3 - matrices) * V * 16
-    weights = [model.source_embedding.weight, model.target_embedding.weight, model.output.weight]
-    assert len({weight.data_ptr() for weight in weights}) == len({id(weight) for weight in weights}) == matrices
 
 
 def test_a_shared_matrix_gathers_the_gradients_of_all_its_uses() -> None:
@@ -201,17 +167,7 @@ def test_dropout_falls_on_embeddings_and_every_sublayer_in_training_alone() -> N
         assert not torch.equal(model(source, target), model(source, target)), setting
 
 
-def test_the_papers_base_model_has_its_parameters() -> None:
-    """Table 3: 65 million; exactly, with 37,000 shared subwords."""
-    with torch.device("meta"):
-        model = Transformer(schema.TransformerConfig(), 37_000, 37_000, PAD)
-    attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 2048 + 512, 2 * 512
-    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
-    assert sum(parameter.numel() for parameter in model.parameters()) == 37_000 * 512 + 6 * encoder + 6 * decoder
-    assert 37_000 * 512 + 6 * encoder + 6 * decoder == 63_082_496
-
-
-@pytest.mark.parametrize("changes", VARIANTS, ids=lambda changes: "-".join(map(str, changes.values())))
+@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
 def test_the_number_of_parameters_follows_from_the_sizes(changes: dict[str, Any]) -> None:
     model = make(**changes)
     sizes = model.config
@@ -259,19 +215,6 @@ def test_initialisation_follows_the_seed_and_forgets_what_was_there() -> None:
 
     assert torch.equal(weights(1, False), weights(1, True))
     assert not torch.equal(weights(1, False), weights(2, False))
-
-
-@pytest.mark.parametrize("changes", VARIANTS, ids=lambda changes: "-".join(map(str, changes.values())))
-def test_weights_have_unique_names_that_load_into_another_model(changes: dict[str, Any]) -> None:
-    model, other = make(**changes), make(**changes)
-    names = [name for name, _ in model.named_parameters()]
-    assert len(names) == len(set(names))
-    assert set(model.state_dict()) >= set(names)
-    for parameter in other.parameters():
-        nn.init.zeros_(parameter)
-    other.load_state_dict(dict(model.named_parameters()), strict=False)
-    source, target = sentences([3, 5]), decoder_input([4, 2])
-    assert torch.equal(model(source, target), other(source, target))
 
 
 @pytest.mark.parametrize("which", ["source", "target"])

@@ -72,13 +72,6 @@ def assert_filling_gets_nothing(case: Packed, results: dict[str, Tensor]) -> Non
         assert not x[sum(side) :].any(), name
 
 
-def test_the_inputs_are_parts_of_one_tensor() -> None:
-    query, key, value, _ = BATCHES["self"].inputs()
-    assert not any(x.is_contiguous() for x in (query, key, value))
-    assert key.data_ptr() == query.data_ptr() + HEADS * 8 * query.element_size()
-    assert value.data_ptr() == key.data_ptr() + HEADS * 8 * key.element_size()
-
-
 @pytest.mark.parametrize("name", BATCHES)
 @pytest.mark.parametrize("widths", [(8, 8), (5, 3)])
 def test_packed_equals_sentence_by_sentence(name: str, widths: tuple[int, int]) -> None:
@@ -108,15 +101,6 @@ def test_pytorchs_own_checks_of_the_operators(dropout: float) -> None:
     torch.library.opcheck(plain._forward, (*(x.clone().requires_grad_() for x in (query, key, value)), *others))
     output, lse = plain._forward(query, key, value, *others)
     torch.library.opcheck(plain._backward, (gradient, output, lse, query, key, value, *others))
-
-
-def test_half_precision_is_rounded_once() -> None:
-    case = with_("cross", BRAIN, (8, 8))
-    exact = dataclasses.replace(case, dtype=WIDE)
-    wide_inputs = [x.float() for x in case.inputs()[:3]]
-    got, expected = case.computed()["output"], packed_attention(*wide_inputs, exact.ranges())
-    assert got.dtype == BRAIN
-    assert torch.equal(got, expected.to(BRAIN))
 
 
 def test_compiled_without_a_break() -> None:
