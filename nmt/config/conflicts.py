@@ -119,7 +119,7 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
 def of_stages(data: data_section.DataConfig) -> Iterator[str]:
     if not data.stages:
         return
-    names = [corpus.called for corpus in data.train]
+    names = [corpus.label for corpus in data.train]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"data.train has more than one corpus of the name {name}: data.stages needs different names"
     for i, corpus in enumerate(data.train):

@@ -79,31 +79,24 @@ class Corpus:
     )
 
     @property
-    def label(self) -> str:
-        """The corpus in a few words, for reports and messages."""
-        return f"{self._label}, reversed" if self.reversed else self._label
-
-    @property
     def own_name(self) -> str | None:
         """The name that the user gave it; that of a hub dataset is a part of the dataset's."""
         return None if self.hub else self.name
 
     @property
-    def called(self) -> str:
-        """Its name in data.stages: its own, or else its label."""
-        return self.own_name or self.label
-
-    @property
-    def _label(self) -> str:
+    def label(self) -> str:
+        """What reports, messages and data.stages call it: its own name, or else where its text is from."""
         if self.own_name:
             return self.own_name
         if self.hub:
-            return "/".join(part for part in (self.hub, self.name, self.split) if part)
-        if self.opus:
-            return "/".join(part for part in ("opus", self.opus, self.version) if part)
-        if self.sacrebleu:
-            return f"sacrebleu/{self.sacrebleu}"
-        return self.file or f"{self.source} + {self.target}"
+            origin = "/".join(part for part in (self.hub, self.name, self.split) if part)
+        elif self.opus:
+            origin = "/".join(part for part in ("opus", self.opus, self.version) if part)
+        elif self.sacrebleu:
+            origin = f"sacrebleu/{self.sacrebleu}"
+        else:
+            origin = self.file or f"{self.source} + {self.target}"
+        return f"{origin}, reversed" if self.reversed else origin
 
 
 @dataclass(frozen=True)
