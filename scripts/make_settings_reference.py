@@ -77,10 +77,10 @@ allowed.
 **Padded tokens** measure the size of a batch: the number of sentences times the length of the longest one, in
 subwords. Padding counts, because it takes memory and time like any other token.
 
-**Affects** tells what another value changes: the cleaned `text`; the `vocabulary` learned from it; the `tokens` that are
-stored; the `order` in which pairs are trained on; the `model` and what is saved with it; the validation's `score`. Text,
-vocabulary and tokens are prepared anew when a setting that affects them, or what comes before, has changed. A saved run
-can change only settings that affect nothing or the score, and the place of files.
+**Affects** tells what another value changes: the cleaned `text`; the `vocabulary` learned from it; the `tokens` that
+are stored; the `order` in which pairs are trained on; the `model` and what is saved with it; the validation's `score`.
+Text, vocabulary and tokens are prepared anew when a setting that affects them, or what comes before, has changed. A
+saved run can change only settings that affect nothing or the score, and the place of files.
 
 `RUN/config.yaml` holds all settings of a run, defaults included, and can be used as a settings file.
 
@@ -100,8 +100,8 @@ def page() -> str:
 
 
 def reference(declaration: type, without: str | None = None, path: str = "") -> str:
-    """Tables of every setting but `without`: key, type, default, meaning, what it affects. Sections and other declarations follow with
-    a heading. path: that of the section, with a dot."""
+    """Tables of every setting but `without`: key, type, default, meaning, what it affects. Sections and other
+    declarations follow with a heading. path: that of the section, with a dot."""
     rows, inner = [], {}
     for name, setting in settings(declaration).items():
         if setting.is_section:
