@@ -233,6 +233,7 @@ class Batches:
         is_repeated, tokens = np.isin(self._corpora(pairs), repeated), self._longer(pairs)
         once, longest = pairs[~is_repeated], int(tokens[~is_repeated].max(initial=0))
         room = 1 + self._batch_tokens * int(tokens[is_repeated].sum()) // max(1, int(tokens.sum()))  # for repeated ones
+        room = max(room, int(tokens[is_repeated].max(initial=0)))  # of which the longest must fit
         passes = [self._drawn(mix, *each) for each in pairwise(pass_times)]
         while len(once) and room + longest <= self._batch_tokens:
             batches = self._shuffled_batches(once, self._batch_tokens - room, random)
