@@ -1,7 +1,6 @@
 """data.clean from the settings to the prepared data: what the rules drop is counted, shown, and dropped once."""
 
 import dataclasses
-import json
 import logging
 import os
 import random
