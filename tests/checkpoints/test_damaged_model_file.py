@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.checkpoints import averaging, model_file
+from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
@@ -173,22 +173,6 @@ def test_damage_is_reported_first_whatever_else_is_wrong(whole: Path, tmp_path: 
     assert data.count(b"feed_forward: 64") == 1
     (tmp_path / "a.safetensors").write_bytes(data.replace(b"feed_forward: 64", b"feed_forwarx: 64"))
     assert "damaged: its content does not match its checksum" in refused(tmp_path / "a.safetensors")
-
-
-def test_the_digest_is_of_what_was_read(whole: Path, tmp_path: Path) -> None:
-    """Though the file is another one by then."""
-    from nmt.files.text import file_digest
-
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(whole.read_bytes())
-    before = file_digest(path)
-    assert model_file.load(path).digest == before
-    with tensor_file.opened(path) as file:
-        write(path, whole, provenance="{}")  # renamed over it
-        file.tensors()
-        assert file.digest == before != file_digest(path)
-    assert model_file.load(path).digest == file_digest(path)
-    assert averaging.average([path]).digest == ""
 
 
 @pytest.mark.parametrize(("dtype", "shape", "size"), [("F32", [0, 2**62, 2**62], 0), ("BF16", [1] * 64, 1)])
