@@ -18,8 +18,9 @@ from nmt.config.schema import Config
 from nmt.decoding.opened_model import OpenedModel, open_model
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
-from nmt.evaluation import comet, report
+from nmt.evaluation import comet
 from nmt.evaluation.aligned_texts import AlignedText
+from nmt.evaluation.output import to_json, to_text
 from nmt.evaluation.scores import Score
 
 
@@ -96,6 +97,13 @@ def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: 
         ("10-99", 1),
     ]
     assert [one.text for one in details.lengths] == [str(texts["source"]), str(texts["reference"])]
+
+
+def test_details_of_texts_without_a_word(tmp_path: Path) -> None:
+    blank = tmp_path / "blank"
+    blank.write_text("\n\n")
+    scores, details, _ = evaluate(Request(hypotheses=[blank], references=[blank], language="de", details=True))
+    assert details is not None and "No words in" in to_text(scores, details)
 
 
 def test_a_tokenizer_given_is_that_of_scores_and_details(texts: dict[str, Path]) -> None:
@@ -208,7 +216,7 @@ def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.Mo
     monkeypatch.setattr(comet, "score", score)
     files = [texts["first"], texts["second"]]
     found, *_ = evaluate(Request(hypotheses=files, source=texts["source"], references=[texts["reference"]], comet="x"))
-    text = report.to_text(found)
+    text = to_text(found)
     assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and text.endswith("\nCOMET  model:x")
 
 
@@ -226,11 +234,11 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
         lines = open_model(model).translator("cpu").translate(["ONE TWO THREE", "FOUR FIVE", "SIX SEVEN"])
         expected = sacrebleu.corpus_chrf(lines, [["DREI ZWEI EINS", "FÜNF VIER", "SIEBEN SECHS"]]).score
         assert (upper.variation, upper.changed, upper.chrf) == ("uppercase", 3, expected)
-    text = report.to_text(scores, details, found)
+    text = to_text(scores, details, found)
     assert "Robustness of system 2: scores of variations of the 3 lines" in " ".join(text.split())
     assert "Robustness of system 3" not in text
     assert max(map(len, text.partition("Robustness")[2].split("\n"))) <= 80
-    data = json.loads(report.to_json(scores, details, found))
+    data = json.loads(to_json(scores, details, found))
     assert data.keys() == {"scores", "robustness"} and len(data["robustness"]) == 2
     assert data["robustness"][0]["variations"][6]["kept"][0] == {"kind": "number", "in_source": 3, "kept": 0}
 

@@ -90,17 +90,10 @@ def test_languages_name_the_files_that_are_not_given() -> None:
 
 def test_an_existing_file_stays() -> None:
     Path("my.yaml").write_text("mine\n")
-    assert init("my.yaml") == (
-        1,
-        "",
-        "error: my.yaml: exists already and is not overwritten: choose another name\n",
-    )
+    assert init("my.yaml") == (1, "", "error: my.yaml: exists already and is not overwritten: choose another name\n")
     assert Path("my.yaml").read_text() == "mine\n"
     status, _, log = init("none/my.yaml")
-    assert (status, log) == (
-        1,
-        "error: none/my.yaml: no folder none: make it first, or choose another CONFIG\n",
-    )
+    assert (status, log) == (1, "error: none/my.yaml: no folder none: make it first, or choose another CONFIG\n")
 
 
 @pytest.mark.parametrize(

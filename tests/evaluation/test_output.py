@@ -31,10 +31,15 @@ def details(of: list[AlignedText], sentences: int) -> Details:
     )
 
 
+@pytest.fixture(scope="module")
+def scored() -> list[Score]:
+    """Of four systems."""
+    return score(systems(4), [REFERENCE], "de")
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_tables_fit_into_80_columns_and_leave_nothing_out(count: int) -> None:
-    of = systems(count)
-    scores, found = score(of, [REFERENCE], "de"), details(of, 0)
+def test_tables_fit_into_80_columns_and_leave_nothing_out(scored: list[Score], count: int) -> None:
+    scores, found = scored[: 3 * count], details(systems(count), 0)
     text = to_text(scores, found)
     signatures = [one.signature for one in scores]
     assert all(len(line) <= 80 or line.endswith(tuple(signatures)) for line in text.split("\n"))
@@ -79,19 +84,18 @@ def test_stars_are_for_what_randomisation_finds() -> None:
     assert [line.split()[-1] for line in to_text(rows).split("\n") if line.startswith("  p,")] == ["-", "-"]
 
 
-def test_sentences_are_shown_with_all_that_belongs_to_them() -> None:
+def test_sentences_are_shown_with_all_that_belongs_to_them(scored: list[Score]) -> None:
     of = systems(2)
-    text = to_text(score(of, [REFERENCE], "de"), details(of, 1))
+    text = to_text(scored[:6], details(of, 1))
     assert text.count("  source       Dog number ") == 3  # the worst of each, and the one most worse
     assert "  system 1     Der Hund Nummer" in text and "  system 2     Der Hund Nummer" in text
     assert "System 2 translates 12 lines differently from system 1" in text
-    one = to_text(score(of[:1], [REFERENCE], "de"), details(of[:1], 1))
+    one = to_text(scored[:3], details(of[:1], 1))
     assert "\n\nThe lines with the lowest chrF\n\nline " in one and "system 1" not in one
 
 
-def test_json_is_a_list_of_scores_and_with_details_an_object() -> None:
-    of = systems(2)
-    scores, found = score(of, [REFERENCE], "de"), details(of, 2)
+def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[Score]) -> None:
+    scores, found = scored[:6], details(systems(2), 2)
     rows = json.loads(to_json(scores))
     assert [(row["system"], row["name"], row["value"]) for row in rows] == [(s.system, s.name, s.value) for s in scores]
     assert rows[0]["difference"] is None and 0 < rows[3]["difference"]["p_randomisation"] <= 1
@@ -104,7 +108,7 @@ def test_json_is_a_list_of_scores_and_with_details_an_object() -> None:
     assert len(whole["worst"]) == 2 and whole["worst"][0]["sentences"][0]["references"] == [REFERENCE.lines[0]]
 
 
-def test_the_table_of_robustness() -> None:
+def test_the_table_of_robustness(scored: list[Score]) -> None:
     kinds: tuple[Kind, ...] = ("number", "url", "email", "emoji", "placeholder")
 
     def of(variation: str, bleu: float, loss: float, *items: tuple[int, int]) -> VariationScore:
@@ -115,7 +119,7 @@ def test_the_table_of_robustness() -> None:
     found = Robustness(
         "m", "13a", 1500, [of("clean", 36.789, 0, *nothing), of("URLs", 12.0, 24.789, (3, 2), (1500, 0), *nothing[2:])]
     )
-    _, text = to_text(score(systems(1), [REFERENCE], "de"), None, [found]).split("\n\nRobustness: ")
+    _, text = to_text(scored[:3], None, [found]).split("\n\nRobustness: ")
     assert text == (
         "scores of variations of the 1,500 lines (tokenizer 13a). changed:\n"
         "number of lines whose source differs from the clean text. loss: how much lower\n"

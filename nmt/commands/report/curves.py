@@ -73,7 +73,8 @@ def _columns(points: Sequence[Mapping[str, Any]], rows_a_point: int, rows: Seque
 
 def with_sets(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row, with the scores of each validation set under names of their own, such as `bleu, en-de`."""
-    of_sets = {f"{key}, {one['name']}": one[key] for one in row.get("validation", ()) for key in one if key != "name"}
+    sets = row.get("validation", ())
+    of_sets = {f"{key}, {scores['name']}": scores[key] for scores in sets for key in scores if key != "name"}
     return {key: value for key, value in row.items() if key != "validation"} | of_sets
 
 

@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.checkpoints import model_file
-from nmt.commands.report.curves import (
-    PROGRESS,
-    Curves,
-    curves,
-    is_number,
-    stage_starts,
-    with_corpora,
-    with_sets,
-)
+from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number, stage_starts, with_corpora, with_sets
 from nmt.config import reader
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
@@ -119,7 +111,7 @@ class _Reader:
 
     def run(self, name: str) -> Run:
         config = reader.load(Config, self.folder / "config.yaml")
-        labels = _distinct([one.label for one in config.data.train])
+        labels = _distinct([corpus.label for corpus in config.data.train])
         metrics = self._rows("metrics.jsonl", lambda row: with_corpora(with_sets(row), labels))
         best = self._provenance(self.folder / model_file.BEST)
         newest = [self._provenance(path) for path in model_file.checkpoints(self.folder)[-1:]]
@@ -210,7 +202,7 @@ class _Reader:
         key = "" if saved is None else saved[0].data_key.partition(",")[0]
         if not key or not (store / key).is_dir():
             return None
-        labels = tuple(one.label for one in config.data.train)
+        labels = tuple(corpus.label for corpus in config.data.train)
         sides, counts = config.data.language_pairs.sides, token_store.counts(store / key)
         return DataReport(sides, labels, counts, statistics.changes(store / key), statistics.notes(store / key))
 

@@ -29,5 +29,5 @@ def detect(lines: Sequence[str], codes: Sequence[str]) -> list[Detected]:
         identifier = language_identifier.identifier()
     weights = [min(len(line), language_identifier.LONGEST) for line in lines]
     probabilities = np.average(identifier.probabilities(lines), axis=0, weights=weights)
-    found = [Detected(code, round(100 * float(probabilities[identifier.named(code)].sum()), 1)) for code in codes]
-    return sorted(found, key=lambda one: -one.confidence)
+    detected = [Detected(code, round(100 * float(probabilities[identifier.named(code)].sum()), 1)) for code in codes]
+    return sorted(detected, key=lambda language: -language.confidence)

@@ -91,10 +91,7 @@ REQUESTS: dict[str, tuple[str, str, str, bytes, str, Any]] = {
     "curl -d, detect": ("POST", "/detect", FORM, b'{"q": "one two"}', "", detections),
     "curl -G": ("GET", "/translate?q=one%20two&source=en&target=de", "", b"", "", translated),
     "half in the query": ("POST", "/translate?source=en&target=de", JSON, b'{"q": "one two"}', "", translated),
-    "null": (
-        *("POST", "/translate", JSON, as_json(alternatives=None, format=None, api_key=None), ""),
-        translated,
-    ),
+    "null": (*("POST", "/translate", JSON, as_json(alternatives=None, format=None, api_key=None), ""), translated),
     "no number": ("POST", "/translate", FORM, b"q=one+two&source=en&target=de&alternatives=&format=", "", translated),
     "alternatives": ("POST", "/translate", JSON, as_json(alternatives=2), "", with_alternatives),
     "a list": ("POST", "/translate", JSON, as_json(q=["one two"] * 2), "", translated_list),

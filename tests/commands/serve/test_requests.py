@@ -143,18 +143,9 @@ def test_forms() -> None:
         ({"q": ""} | LIBRE, "Invalid request: missing q parameter"),
         ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
         ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
-        (
-            {"q": "a", "source": "fr", "target": "de"},
-            "source: fr is not supported: this model's source is en",
-        ),
-        (
-            {"q": "a", "source": "en", "target": "auto"},
-            "target: auto is not supported: this model's target is de",
-        ),
-        (
-            {"q": "a", "source": ["en"], "target": "de"},
-            "source: ['en'] is not supported: this model's source is en",
-        ),
+        ({"q": "a", "source": "fr", "target": "de"}, "source: fr is not supported: this model's source is en"),
+        ({"q": "a", "source": "en", "target": "auto"}, "target: auto is not supported: this model's target is de"),
+        ({"q": "a", "source": ["en"], "target": "de"}, "source: ['en'] is not supported: this model's source is en"),
         ({"q": "a", "format": "pdf"} | LIBRE, "format: pdf is not supported: send text or html"),
         ({"q": {"a": 1}} | LIBRE, 'q: expected a text or a list of texts, not {"a": 1}'),
     ],
@@ -176,10 +167,7 @@ def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("content_type", "body"),
-    [
-        (JSON, b'{"q": "one", "source": "en", "target": "de", "q": "two"}'),
-        (FORM, b"q=one&q=two&source=en&target=de"),
-    ],
+    [(JSON, b'{"q": "one", "source": "en", "target": "de", "q": "two"}'), (FORM, b"q=one&q=two&source=en&target=de")],
 )
 def test_no_text_is_left_out_because_another_has_its_name(content_type: str, body: bytes) -> None:
     with pytest.raises(RequestError, match=r"^q is given twice: send several texts as a list in JSON$"):
