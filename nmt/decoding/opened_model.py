@@ -70,8 +70,10 @@ class OpenedModel:
         not available.
         """
         loaded = self._load(device, overrides, ensemble, glossary is not None)
-        files, digests = tuple(file.absolute() for file in loaded.digests), tuple(loaded.digests.values())
-        origin = Origin(files, digests, device, tuple(overrides), glossary is not None)
+        files = [model.file for model in (self, *ensemble)]
+        digests = tuple(loaded.digests[file] for file in files)
+        places = tuple(file.absolute() for file in files)
+        origin = Origin(places, digests, device, tuple(overrides), glossary is not None)
         _loaded[origin] = loaded
         translator = PicklableTranslator(origin, loaded)
         if glossary is not None:
