@@ -85,9 +85,9 @@ class OpenedModel:
     ) -> LoadedModel:
         settings = schema.override(self.settings, overrides)
         decoding = settings.search
+        if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
+            raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:
-            if ensemble:
-                raise NmtError(f"{self.path}: an exported folder cannot be in an ensemble: give model files")
             if glossary:
                 raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
             if decoding.engine == "torch" and any(override.startswith("decoding.engine=") for override in overrides):

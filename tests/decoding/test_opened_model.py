@@ -35,6 +35,13 @@ def test_what_is_known_before_the_weights_are_read(run: Path) -> None:
     opened = open_model(folder)
     assert (opened.file, opened.is_exported, opened.settings) == (folder, True, made.config)
     assert set(opened.files) == set(folder.iterdir())
+    for first, other in ((opened, open_model(run)), (open_model(run), opened)):
+        with pytest.raises(NmtError, match="exported: an exported folder cannot be in an ensemble: give model files"):
+            first.translator("cpu", ensemble=[other])
+    with pytest.raises(NmtError, match="exported: an exported folder cannot use a glossary"):
+        opened.translator("cpu", glossary=run / "terms")
+    with pytest.raises(NmtError, match="engine: torch: this folder is for CTranslate2: give the model file"):
+        opened.translator("cpu", ["decoding.engine=torch"])
     with pytest.raises(NmtError, match="none: no such file"):
         open_model(run / "none")
 
