@@ -167,7 +167,9 @@ class Arrays:
 
     def are_finite(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(map(_is_finite, self.weights.values()))
+        import numpy as np
+
+        return all(bool(np.isfinite(weight.numbers()).all()) for weight in self.weights.values())
 
 
 def load_arrays(path: Path) -> Arrays:
@@ -191,16 +193,6 @@ def _as_float32(weight: Array) -> Array:
     if weight.dtype == "bfloat16":  # the upper half of the bits of a float32
         return Array("float32", weight.shape, (numbers.astype("uint32") << 16).tobytes())
     return Array("float32", weight.shape, numbers.astype("float32").tobytes())
-
-
-def _is_finite(weight: Array) -> bool:
-    """Whether all numbers are finite; float32."""
-    highest = bytes(weight.content)[3::4]  # of each number: its sign and 7 bits of its exponent, all 1 in inf and NaN
-    if b"\x7f" not in highest and b"\xff" not in highest:
-        return True
-    import numpy as np  # some number is very large, or not finite
-
-    return bool(np.isfinite(weight.numbers()).all())
 
 
 def _vocabulary(path: Path, protos: Mapping[str, bytes], config: Config) -> Vocabulary:
@@ -308,13 +300,13 @@ def checkpoints(run: Path) -> list[Path]:
 
 def provenances(run: Path) -> dict[Path, dict[str, Any]]:
     """The provenance of each of the run's checkpoints, oldest first. Damaged ones are left out, with a warning."""
-    found = {}
+    read = {}
     for path in checkpoints(run):
         try:
-            found[path] = load_provenance(path)
+            read[path] = load_provenance(path)
         except NmtError as error:  # the other checkpoints are still good
             log.warning("%s; skipped", error)
-    return found
+    return read
 
 
 def best(run: Path, count: int) -> list[Path]:
@@ -347,8 +339,8 @@ def locate(model: Path) -> Path:
     run = run_folder(model)
     if (run / BEST).is_file():
         return run / BEST
-    if found := checkpoints(run):
-        return found[-1]
+    if in_order := checkpoints(run):
+        return in_order[-1]
     if (model / "tokenizer_config.json").is_file():
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
     if (model / "model.bin").is_file():

@@ -102,8 +102,8 @@ def evaluate(
     )
     _check_usage(request)
     with lines_out(None) as write:
-        found = evaluation.evaluate(request)
-        write(to_json(*found) if as_json else to_text(*found))
+        scored = evaluation.evaluate(request)
+        write(to_json(*scored) if as_json else to_text(*scored))
 
 
 def _check_usage(request: "Request") -> None:

@@ -89,7 +89,7 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     for name, paths in tqdm(among.items(), "validating", unit=" candidates", disable=None, leave=False):
         tried.append(_score(name, paths, validators, sets, device))
         log.info("%s: BLEU %.2f", name, tried[-1].scores["bleu"])
-    best = min(tried, key=lambda one: (-one.scores["bleu"], len(one.paths)))
+    best = min(tried, key=lambda candidate: (-candidate.scores["bleu"], len(candidate.paths)))
     mean = averaging.average(best.paths)
     provenance = {**mean.provenance, **best.scores, "selected": best.name}
     return dataclasses.replace(mean, provenance=provenance), tried
@@ -133,10 +133,10 @@ def write(
 def to_text(tried: Sequence[Candidate], kept: str) -> str:
     """A row for each candidate, with a star at the one named `kept`."""
     rows = [["candidate", "files", *(metric.label for metric in METRICS.values())]]
-    for one in tried:
-        scores = (f"{one.scores[name]:.{metric.decimals}f}" for name, metric in METRICS.items())
-        rows.append([one.name, str(len(one.paths)), *scores])
-    return table(rows, mark=[one.name for one in tried].index(kept) + 1)
+    for candidate in tried:
+        scores = (f"{candidate.scores[name]:.{metric.decimals}f}" for name, metric in METRICS.items())
+        rows.append([candidate.name, str(len(candidate.paths)), *scores])
+    return table(rows, mark=[candidate.name for candidate in tried].index(kept) + 1)
 
 
 def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple[ValidationSet, ...]:
@@ -153,11 +153,11 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
     how = "put the text back" if folder == current_folder() else f"run this command in the folder {where}"
     how += ", or correct the path there"
     try:
-        sets = validation_sets(data, [read_validation(one, data) for one in data.held_out], newest.vocabulary)
+        sets = validation_sets(data, [read_validation(corpus, data) for corpus in data.held_out], newest.vocabulary)
     except NmtError as error:
         raise NmtError(f"{place}: {error}: {how}") from None
     recorded = recorded_text_key(newest.provenance.get("validation_key", ""), newest.provenance.get("best_metric", ""))
-    labels = ", ".join(one.label for one in data.held_out)
+    labels = ", ".join(corpus.label for corpus in data.held_out)
     if recorded is None:
         log.warning("%s: its checkpoints do not record the text they were validated on: using %s", run, labels)
     elif recorded != text_key(sets):
@@ -181,8 +181,8 @@ def _score(
     engine = validators[0].engine(model)
     scores = [validator.score(engine) for validator in validators]
     of_sets = [
-        {"validation_loss": _loss(engine, one.ids, validators[0].search)} | of.scores
-        for one, of in zip(sets, scores, strict=True)
+        {"validation_loss": _loss(engine, held_out.ids, validators[0].search)} | of.scores
+        for held_out, of in zip(sets, scores, strict=True)
     ]
     return Candidate(name, paths, {key: math.fsum(of[key] for of in of_sets) / len(of_sets) for key in METRICS})
 
@@ -191,5 +191,5 @@ def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> f
     """The mean of -log p in nats per target token, EOS counted."""
     sides = ids.pairs(np.arange(len(ids)))
     pairs = [(source[:-1].tolist(), target[:-1].tolist()) for source, target in zip(*sides, strict=True)]
-    log_probabilities = [one for line in engine.score(pairs, batch_tokens(engine, search)) for one in line]
+    log_probabilities = [log_p for line in engine.score(pairs, batch_tokens(engine, search)) for log_p in line]
     return -math.fsum(log_probabilities) / len(log_probabilities)

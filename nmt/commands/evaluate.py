@@ -87,13 +87,13 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
         )
     translations, robust = _translations(request, opened, source, references, languages)
     systems = [*translations, *hypotheses]
-    found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
+    scored = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
         assert source is not None
-        found += comet.score(request.comet, source, systems, references[0], request.device)
+        scored += comet.score(request.comet, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
-        return found, None, robust
-    return found, _details(request, source, systems, references, languages), robust
+        return scored, None, robust
+    return scored, _details(request, source, systems, references, languages), robust
 
 
 def _has_no_spaces(text: AlignedText) -> bool:
@@ -160,7 +160,7 @@ def _translations(
     if requested."""
     for models in opened:
         models.log()
-    found, robust = list[AlignedText](), list[Robustness]()
+    translations, robust = list[AlignedText](), list[Robustness]()
     for number, (model, models) in enumerate(zip(request.models, opened, strict=True)):
         assert source is not None
         translator = models.translator(request.device, request.overrides)
@@ -168,17 +168,17 @@ def _translations(
         translate = partial(_translate, translator, what)
         texts = translate(source.lines)
         log_counts(translator.counts, translator.longest_part)
-        found.append(AlignedText(str(model), texts))
+        translations.append(AlignedText(str(model), texts))
         if request.outputs:
             with lines_out(request.outputs[number]) as write:
                 for text in texts:
                     write(text)
         if request.robustness:
             translator.counts = LineCounts()  # those of the variations apart
-            varied = varied_texts(source.lines, [one.lines for one in references], languages)
+            varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
             robust.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer))
             log_counts(translator.counts, translator.longest_part)
-    return found, robust
+    return translations, robust
 
 
 def _translate(translator: Translator, what: str, lines: Sequence[str], variation: str = "") -> list[str]:
@@ -206,7 +206,7 @@ def _details(
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
     worst, changed = example_sentences(source, *scored, count=request.sentences)
     return Details(
-        lengths=[breakdowns.by_length(one, its, *scored) for one, its in measured],
+        lengths=[breakdowns.by_length(text, its_language, *scored) for text, its_language in measured],
         frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),
         worst=worst,
         changed=changed,

@@ -40,5 +40,5 @@ def check_training(config: Config, device: "torch.device") -> None:
     if training.compile and (reason := compilation.missing_compiler(device)):
         log.warning("training.compile: torch.compile does not work here, training will go on without it (%s)", reason)
     if training.validation_bleu:
-        for one in config.data.held_out:
-            validation_metrics(config.data.pair_of(one).target, quiet=False)
+        for corpus in config.data.held_out:
+            validation_metrics(config.data.pair_of(corpus).target, quiet=False)

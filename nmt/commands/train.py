@@ -75,7 +75,7 @@ def begun(config: Config) -> tuple[Config, Start | None]:
     """
     if newest := state.saved(Path(config.run_dir)):
         saved, _ = newest
-        config = start_from.as_begun(config, saved.config, saved.start)
+        config = start_from.with_recorded_start(config, saved.config, saved.start)
         check_settings(config, saved.config, Path(config.run_dir))
         return config, saved.start
     return start_from.read(config)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
@@ -79,31 +79,24 @@ class Corpus:
     )
 
     @property
-    def label(self) -> str:
-        """The corpus in a few words, for reports and messages."""
-        return f"{self._label}, reversed" if self.reversed else self._label
-
-    @property
     def own_name(self) -> str | None:
         """The name that the user gave it; that of a hub dataset is a part of the dataset's."""
         return None if self.hub else self.name
 
     @property
-    def called(self) -> str:
-        """Its name in data.stages: its own, or else its label."""
-        return self.own_name or self.label
-
-    @property
-    def _label(self) -> str:
+    def label(self) -> str:
+        """What reports, messages and data.stages call it: its own name, or else where its text is from."""
         if self.own_name:
             return self.own_name
         if self.hub:
-            return "/".join(part for part in (self.hub, self.name, self.split) if part)
-        if self.opus:
-            return "/".join(part for part in ("opus", self.opus, self.version) if part)
-        if self.sacrebleu:
-            return f"sacrebleu/{self.sacrebleu}"
-        return self.file or f"{self.source} + {self.target}"
+            origin = "/".join(part for part in (self.hub, self.name, self.split) if part)
+        elif self.opus:
+            origin = "/".join(part for part in ("opus", self.opus, self.version) if part)
+        elif self.sacrebleu:
+            origin = f"sacrebleu/{self.sacrebleu}"
+        else:
+            origin = self.file or f"{self.source} + {self.target}"
+        return f"{origin}, reversed" if self.reversed else origin
 
 
 @dataclass(frozen=True)
@@ -149,11 +142,13 @@ class Stage:
 
         {weights: {europarl: 1, crawled: 3}, steps: 20000}
         {weights: {europarl: 1, crawled: 1}, passes: {europarl: 2}}
-        {temperature: 5, patience: 4}
+        {temperature: 5, steps: 10000}
         {weights: {europarl: 1}}
 
-    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps`, `passes` and `patience`,
-    which count from its beginning; the last stage has none, and lasts until the end of training."""
+    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps` and `passes`, which count
+    from its beginning; the last stage has none, and lasts until the end of training."""
+
+    REMOVED: ClassVar = ("patience",)
 
     weights: Mapping[str, float] | None = mix_setting(
         None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
@@ -163,12 +158,6 @@ class Stage:
     steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1, affects="order")
     passes: Mapping[str, float] | None = setting(
         None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0, affects="order"
-    )
-    patience: int | None = setting(
-        None,
-        "the stage ends after this many validations without a new best, at the end of a pool",
-        at_least=1,
-        affects="order",
     )
 
 
@@ -295,10 +284,10 @@ class DataConfig:
     @property
     def held_out_names(self) -> tuple[str, ...]:
         """The name of each of them: its own, or its languages if no other has the same, or its label."""
-        pairs = [str(self.pair_of(one)) for one in self.held_out]
+        pairs = [str(self.pair_of(corpus)) for corpus in self.held_out]
         return tuple(
-            one.own_name or (pair if pairs.count(pair) == 1 else one.label)
-            for one, pair in zip(self.held_out, pairs, strict=True)
+            corpus.own_name or (pair if pairs.count(pair) == 1 else corpus.label)
+            for corpus, pair in zip(self.held_out, pairs, strict=True)
         )
 
     def pair_of(self, corpus: Corpus) -> LanguagePair:
@@ -311,7 +300,7 @@ class DataConfig:
         """Those of the training corpora."""
         return LanguagePairs.of(map(self.pair_of, self.train), self.language_tags)
 
-    def as_read(self, corpus: Corpus) -> "DataConfig":
+    def with_languages_of(self, corpus: Corpus) -> "DataConfig":
         """The same with the languages of a corpus in place of those for all: by them its columns are found."""
         if corpus.languages is None:
             return self
@@ -321,7 +310,7 @@ class DataConfig:
     def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
         """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
         pairs = self.language_pairs
-        return [pairs.tags(self.pair_of(one)) + ((one.tag,) if one.tag else ()) for one in corpora]
+        return [pairs.tags(self.pair_of(corpus)) + ((corpus.tag,) if corpus.tag else ()) for corpus in corpora]
 
     @property
     def tags(self) -> tuple[str, ...]:

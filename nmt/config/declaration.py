@@ -72,8 +72,8 @@ def section(declaration: type[T], meaning: str) -> T:
     choice of the same name in all, decides which one is read.
     """
     own = settings(declaration).values()
-    default = dataclasses.MISSING if any(one.required for one in own) else declaration()
-    affects = frozenset[str]().union(*(one.affects for one in own))
+    default = dataclasses.MISSING if any(inner.required for inner in own) else declaration()
+    affects = frozenset[str]().union(*(inner.affects for inner in own))
     return typing.cast(T, _declared(default, meaning, affects, False, {}, False))
 
 
@@ -155,8 +155,8 @@ def setting_at(declaration: type, path: str) -> Setting:
     own = settings(declaration)[first.partition("[")[0]]
     for inner in own.declarations if rest else ():
         if rest.partition(".")[0].partition("[")[0] in settings(inner):
-            found = setting_at(inner, rest)
-            return found._replace(affects=found.affects & own.affects)
+            inmost = setting_at(inner, rest)
+            return inmost._replace(affects=inmost.affects & own.affects)
     return own
 
 
@@ -170,14 +170,14 @@ def _dataclasses_in(annotation: Any) -> Iterator[Any]:
 def all_settings(declaration: type) -> dict[str, Setting]:
     """Every setting of a declaration and its sections, by dotted path. If a section has several declarations, their
     settings are joined: where they have one name, the first declaration's counts."""
-    found: dict[str, Setting] = {}
+    by_path: dict[str, Setting] = {}
     for name, own in settings(declaration).items():
         for variant in own.variants:
             for path, inner in all_settings(variant).items():
-                found.setdefault(f"{name}.{path}", inner)
+                by_path.setdefault(f"{name}.{path}", inner)
         if not own.is_section:
-            found[name] = own
-    return found
+            by_path[name] = own
+    return by_path
 
 
 def type_name(annotation: Any) -> str:

@@ -80,22 +80,22 @@ def matching(code: str, known: Sequence[str]) -> str | None:
     (`de` for `de-DE`: the lookup of RFC 4647, section 3.4), else the only known one of the same language, script and
     region, as far as both say them (`zh-Hans` for `zh-CN`, `pt-BR` for `pt`).
     """
-    by_normal = {normal(one): one for one in known}
+    by_normal = {normal(code): code for code in known}
     parts = normal(code).split("-")
     for end in range(len(parts), 0, -1):
-        if found := by_normal.get("-".join(parts[:end])):
-            return found
-    alike = [one for one in known if _agree(code, one)]
+        if match := by_normal.get("-".join(parts[:end])):
+            return match
+    alike = [other for other in known if _agree(code, other)]
     return alike[0] if len(alike) == 1 else None
 
 
-def _agree(one: str, other: str) -> bool:
+def _agree(code: str, other: str) -> bool:
     """Whether both are of a language, and of a region and a script where both say these: so not `pt-PT` and `pt-BR`. A
     region says the script too: so not `zh-TW` and `zh-Hans`."""
     import langcodes
 
     try:
-        tags = [langcodes.Language.get(code) for code in (one, other)]
+        tags = [langcodes.Language.get(one) for one in (code, other)]
     except ValueError:
         return False
     if not tags[0].language or tags[0].language != tags[1].language:

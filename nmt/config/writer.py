@@ -64,24 +64,24 @@ def flatten(value: Any) -> dict[str, str]:
 
 def _values(value: Any) -> dict[str, Any]:
     """Every setting's dotted path and its value."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, own in settings(type(value)).items():
         inner = getattr(value, name)
-        found |= {f"{name}.{path}": x for path, x in _values(inner).items()} if own.is_section else {name: inner}
-    return found
+        values |= {f"{name}.{path}": x for path, x in _values(inner).items()} if own.is_section else {name: inner}
+    return values
 
 
 def defaults(value: Any) -> dict[str, str]:
     """The default of every setting that `flatten` finds, as YAML in one line; empty where there is none."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, own in settings(type(value)).items():
         if own.is_section:
-            found |= {f"{name}.{path}": text for path, text in defaults(getattr(value, name)).items()}
+            texts |= {f"{name}.{path}": text for path, text in defaults(getattr(value, name)).items()}
             if own.choice:  # in the other declarations its default is their own value
-                found[f"{name}.{own.choice}"] = in_one_line(getattr(own.default, own.choice))
+                texts[f"{name}.{own.choice}"] = in_one_line(getattr(own.default, own.choice))
         else:
-            found[name] = "" if own.required else in_one_line(own.default)
-    return found
+            texts[name] = "" if own.required else in_one_line(own.default)
+    return texts
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
@@ -89,19 +89,19 @@ def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
 
     In lists of mappings, the settings of their entries: `books[0].title`; or both lengths. Of a section that is of
     another declaration in each, such as `model`, both as a whole, without what is the default."""
-    found: dict[str, tuple[str, str]] = {}
+    changed: dict[str, tuple[str, str]] = {}
     for name, own in settings(type(new)).items():
         sections = getattr(old, name), getattr(new, name)
         if own.choice and type(sections[0]) is not type(sections[1]):
-            found[name] = _in_one_line_with(own.choice, sections[0]), _in_one_line_with(own.choice, sections[1])
-    whole, before = tuple(f"{name}." for name in found), _values(old)
+            changed[name] = _in_one_line_with(own.choice, sections[0]), _in_one_line_with(own.choice, sections[1])
+    whole, before = tuple(f"{name}." for name in changed), _values(old)
     for path, now in _values(new).items():
         if path.startswith(whole):
             continue
         if before[path] != now:
             texts = in_one_line(before[path]), in_one_line(now)
-            found |= _differences_of_lists(path, before[path], now) or {path: texts}
-    return found
+            changed |= _differences_of_lists(path, before[path], now) or {path: texts}
+    return changed
 
 
 def _in_one_line_with(choice: str, section: Any) -> str:

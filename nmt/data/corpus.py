@@ -36,7 +36,7 @@ def read_pairs(
     content that was read does not have the expected fingerprint.
     """
     digests: Digests = {}
-    read_as = data.as_read(corpus)
+    read_as = data.with_languages_of(corpus)
     if corpus.hub:
         pairs = arrow_tables.hub_pairs(corpus, read_as, default_split)
     elif corpus.opus:
@@ -49,8 +49,8 @@ def read_pairs(
         pairs = ((target, source) for source, target in pairs)
     first = next(pairs, None)
     if first is None:
-        what = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
-        raise NmtError(f"{corpus.label}{what}: no sentence pairs: choose a corpus that has some")
+        where = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
+        raise NmtError(f"{corpus.label}{where}: no sentence pairs: choose a corpus that has some")
     yield first
     yield from pairs
     if expected is not None and fingerprint(corpus, data, default_split, digests) != expected:
@@ -118,7 +118,9 @@ def files_of(data: schema.DataConfig) -> list[Path]:
 
 
 def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
-    return [Path(file) for one in corpora for file in (one.source, one.target, one.file, one.scores) if file]
+    return [
+        Path(file) for corpus in corpora for file in (corpus.source, corpus.target, corpus.file, corpus.scores) if file
+    ]
 
 
 def check_files(data: schema.DataConfig) -> None:
@@ -160,13 +162,13 @@ def fingerprint(
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
-        content += opus.opus_content(corpus, data.as_read(corpus))
+        content += opus.opus_content(corpus, data.with_languages_of(corpus))
     elif corpus.file:
-        content.append(found := digest(path := Path(corpus.file)))
-        content += _reading(path, corpus, data.as_read(corpus), found)
+        content.append(file_hash := digest(path := Path(corpus.file)))
+        content += _reading(path, corpus, data.with_languages_of(corpus), file_hash)
     else:
-        for path in _text_files(corpus, data.as_read(corpus)):
-            content += [found := digest(path), *_reading(path, corpus, data, found)]
+        for path in _text_files(corpus, data.with_languages_of(corpus)):
+            content += [file_hash := digest(path), *_reading(path, corpus, data, file_hash)]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -20,13 +20,11 @@ from nmt.data.report import CorpusCounts, nothing_left
 @dataclass(frozen=True)
 class StagedMix:
     """A stage: its mix, as if training began with it, and its end: after this number of steps; or when a corpus has
-    given pairs in it (`given`: the number of the corpus, how many pairs); or after `patience` validations without a new
-    best, where a pool ends; or, without the three, never."""
+    given pairs in it (`given`: the number of the corpus, how many pairs); or, without the two, never."""
 
     mix: Mix
     steps: int | None = None
     given: tuple[int, int] | None = None
-    patience: int | None = None
 
     def begin(self, time: int, before: Sequence[int]) -> Mix:
         """The mix of the stage if it begins at this time, when the corpora have given `before` [corpora] pairs."""
@@ -41,20 +39,21 @@ def stages_of(data: schema.DataConfig, sizes: Sequence[int]) -> tuple[StagedMix,
     """Those of data.stages, for training corpora with these numbers of pairs, which suit them (`check_shares`); without
     data.stages one that never ends."""
     if not data.stages:
-        return (StagedMix(_mix(data, sizes, [one.weight for one in data.train], data.temperature)),)
+        return (StagedMix(_mix(data, sizes, [corpus.weight for corpus in data.train], data.temperature)),)
     return tuple(_stage(data, sizes, stage) for stage in data.stages)
 
 
 def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> None:
     """Raises NmtError for a corpus that should have a share of the mix, and of which no pair is kept. counts: of each
     training corpus."""
-    for i, (one, count) in enumerate(zip(data.train, counts, strict=True)):
+    for i, (corpus, count) in enumerate(zip(data.train, counts, strict=True)):
         in_stages = any(
-            weights(data, stage)[i] or stage.temperature or one.called in (stage.passes or {}) for stage in data.stages
+            weights(data, stage)[i] or stage.temperature or corpus.label in (stage.passes or {})
+            for stage in data.stages
         )
-        if not count.kept and (one.weight or data.temperature or in_stages):
+        if not count.kept and (corpus.weight or data.temperature or in_stages):
             advice = "; so it can have no share of the mix: correct its text or the rules, or remove it from data.train"
-            raise nothing_left(count, f"data.train[{i}], {one.label}", advice)
+            raise nothing_left(count, f"data.train[{i}], {corpus.label}", advice)
 
 
 def shares(data: schema.DataConfig, sizes: Sequence[int]) -> list[Fraction]:
@@ -68,10 +67,10 @@ def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -
     given = None
     if stage.passes:
         [(name, passes)] = stage.passes.items()
-        corpus = [one.called for one in data.train].index(name)
+        corpus = [one.label for one in data.train].index(name)
         given = corpus, ceil(Fraction(str(passes)) * sizes[corpus])
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
-    return StagedMix(mix, stage.steps, given, stage.patience)
+    return StagedMix(mix, stage.steps, given)
 
 
 def mix_of(stage: schema.Stage) -> str:
@@ -89,15 +88,13 @@ def end_of(stage: schema.Stage) -> str:
     if stage.passes:
         [(name, passes)] = stage.passes.items()
         return f"for {passes:g} pass{'es' * (passes != 1)} over {name}"
-    if stage.patience is not None:
-        return f"until {stage.patience} validation{'s' * (stage.patience > 1)} without a new best"
     return "to the end"
 
 
 def weights(data: schema.DataConfig, stage: schema.Stage) -> list[float | None]:
     """Of each training corpus in a stage; None for all if the stage has no weights."""
     given: Mapping[str, float] | None = stage.weights
-    return [None if given is None else given.get(one.called, 0.0) for one in data.train]
+    return [None if given is None else given.get(corpus.label, 0.0) for corpus in data.train]
 
 
 def _mix(
@@ -119,10 +116,10 @@ def _mix(
 
 def problems(data: schema.DataConfig, max_steps: int) -> Iterator[str]:
     """Corpora that no stage uses, and stages that training does not reach."""
-    for i, one in enumerate(data.train):
+    for i, corpus in enumerate(data.train):
         if data.stages and not any(stage.weights is None or weights(data, stage)[i] for stage in data.stages):
             yield (
-                f"data.train[{i}]: {one.label} is never trained on, as no stage gives it a weight: name it in "
+                f"data.train[{i}]: {corpus.label} is never trained on, as no stage gives it a weight: name it in "
                 "data.stages, or remove it"
             )
     step = 0

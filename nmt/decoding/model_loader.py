@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 
 def pytorch_engine(
-    loaded: Sequence[model_file.Checkpoint], device: str, decoding: schema.DecodingConfig
+    checkpoints: Sequence[model_file.Checkpoint], device: str, decoding: schema.DecodingConfig
 ) -> "PyTorchEngine":
     """PyTorch's engine for these models. Raises NmtError where the device is not there, or cannot do what
     decoding.precision says."""
     from nmt.decoding.engine import PyTorchEngine
 
     forked.limit_pytorch()
-    chosen, trained_in = devices.choose(device), loaded[0].config.training.precision
-    return PyTorchEngine([prepare(one.build(), chosen, decoding.precision, trained_in) for one in loaded], chosen)
+    chosen, trained_in = devices.choose(device), checkpoints[0].config.training.precision
+    models = [prepare(model.build(), chosen, decoding.precision, trained_in) for model in checkpoints]
+    return PyTorchEngine(models, chosen)
 
 
 def search_type(precision: str, trained_in: str, device: "torch.device") -> "torch.dtype":

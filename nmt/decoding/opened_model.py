@@ -95,11 +95,11 @@ class OpenedModel:
             return self._load_exported(settings, device)
         why = self._without_ctranslate2(decoding, device, ensemble, glossary)
         if why is None:
-            found = self._load_for_ctranslate2(settings, device)
-            if isinstance(found, LoadedModel):
+            loaded = self._load_for_ctranslate2(settings, device)
+            if isinstance(loaded, LoadedModel):
                 log.info("search: CTranslate2")
-                return found
-            why = found
+                return loaded
+            why = loaded
         if decoding.engine == "ctranslate2":
             raise NmtError(f"decoding.engine: ctranslate2 is not possible ({why}): set decoding.engine=auto")
         log.info("search: PyTorch%s", f" ({why})" if decoding.engine == "auto" else "")
@@ -107,6 +107,7 @@ class OpenedModel:
 
     def _load_exported(self, settings: schema.Config, device: str) -> LoadedModel:
         engine = CTranslate2Folder(self.file, device)
+        self._check_same(engine.settings)
         engine.check_precision(settings.search.precision)
         return self._loaded(settings, engine, engine.vocabulary, {self.file: engine.fingerprint})
 

@@ -30,9 +30,9 @@ class TargetWords:
 
     def _banned(self, words: tuple[str, ...]) -> "BannedWords | None":
         """What finds these words in outputs. Warns of those that the vocabulary cannot write as they are."""
-        from nmt.decoding.search.banned_words import BannedWords  # loads numpy
-
         if not words:
             return None
+        from nmt.decoding.search.banned_words import BannedWords  # loads numpy
+
         unwritable.warn("decoding.banned", words, self._target)
         return BannedWords(words, self._target.spellings(), EOS)

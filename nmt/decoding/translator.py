@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
-_Found = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
+_Searched = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
 
 
 class Translator:
@@ -144,7 +144,8 @@ class Translator:
         """
         pair = self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, 1, read_ahead, scores=False):
+        begin = partial(self._begin, n_best=1, scores=False)
+        for inputs, chunk in results(inputs_of, begin, read_ahead):
             texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
@@ -171,11 +172,12 @@ class Translator:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         details, pair = token_scores or alignment, self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, n_best, read_ahead, token_scores=details):
+        begin = partial(self._begin, n_best=n_best, token_scores=details)
+        for inputs, chunk in results(inputs_of, begin, read_ahead):
             translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
                 translations[place] = [
-                    dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in translations[place]
+                    dataclasses.replace(each, text=in_capitals(each.text, pair.target)) for each in translations[place]
                 ]
             if alignment:
                 with self._computing():
@@ -206,13 +208,13 @@ class Translator:
         longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
         default = schema.DecodingConfig().longest_output(longest or 0, self.engine.positions)
         most = max(default, self.longest_output(longest or 0))
-        found: list[Translation | None] = [None for _ in targets]
+        translations: list[Translation | None] = [None for _ in targets]
         fitting: dict[int, Pair] = {}
         for place, (ids, target) in enumerate(zip(*encoded, strict=True)):
             self.counts.lines += 1
             if not target and is_empty(sources[place], ids):
                 self.counts.empty += 1
-                found[place] = Translation(targets[place], 0.0, 0.0, [], [])
+                translations[place] = Translation(targets[place], 0.0, 0.0, [], [])
             elif longest is None or (len(ids) <= longest and len(target) <= most):
                 fitting[place] = tags + ids, target
             else:
@@ -224,9 +226,9 @@ class Translator:
         of_pairs = zip(pairs, scores, strict=True)
         hypotheses = [Hypothesis.scored(target, each, by_length) for (_, target), each in of_pairs]
         scored = translation.translations(hypotheses, self.vocabulary.target)
-        for place, one in zip(fitting, scored, strict=True):
-            found[place] = dataclasses.replace(one, text=targets[place])
-        return found
+        for place, translated in zip(fitting, scored, strict=True):
+            translations[place] = dataclasses.replace(translated, text=targets[place])
+        return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list["Tensor"]:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last; the
@@ -259,19 +261,6 @@ class Translator:
         with forked.in_turn(), explaining_out_of_memory(lambda: message):
             yield
 
-    def _chunks(
-        self,
-        inputs: Iterator[Inputs],
-        n_best: int,
-        read_ahead: bool,
-        *,
-        scores: bool = True,
-        token_scores: bool = True,
-    ) -> Iterator[_Found]:
-        """The result for each chunk, as `results` gives them."""
-        begin = partial(self._begin, n_best=n_best, scores=scores, token_scores=token_scores)
-        return results(inputs, begin, read_ahead)
-
     def _inputs(
         self,
         lines: Iterable[str],
@@ -290,7 +279,9 @@ class Translator:
                 inputs = self._builder(pair).build(chunk, given, start)
             yield inputs
 
-    def _begin(self, inputs: Inputs, n_best: int, scores: bool, token_scores: bool) -> Callable[[], _Found]:
+    def _begin(
+        self, inputs: Inputs, n_best: int, *, scores: bool = True, token_scores: bool = True
+    ) -> Callable[[], _Searched]:
         """Begin to search a chunk; what is returned gives the hypotheses of each line."""
         sources, options = inputs.sources, self._options(n_best, scores, token_scores)
         with self._computing():
@@ -298,11 +289,11 @@ class Translator:
 
         choice = Choice(self.engine, self.vocabulary.target, self.decoding, options, n_best, self.batch_tokens)
 
-        def finish() -> _Found:
+        def finish() -> _Searched:
             with self._computing(), reporting(self.engine, inputs.lines, len(sources), self.on_lines):
-                found = choice.of_sources(inputs, begun())
+                hypotheses = choice.of_sources(inputs, begun())
                 self.counts += inputs.counts
-            return inputs, choice.of_lines(inputs, found)
+            return inputs, choice.of_lines(inputs, hypotheses)
 
         return finish
 

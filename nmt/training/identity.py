@@ -58,7 +58,7 @@ class Identity:
 
 def check_settings(config: Config, saved: Config, run: Path) -> None:
     """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed. config: as
-    `start_from.as_begun` gives it."""
+    `start_from.with_recorded_start` gives it."""
     changed = _affecting(writer.differences(saved, config), _FIXED)
     if fatal := {path: both for path, both in changed.items() if not _may_be_moved(path, *both)}:
         raise _not_resumable(run, "other settings", fatal)

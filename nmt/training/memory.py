@@ -128,8 +128,8 @@ def check_step(
     few = max(1, min(_PROBE_TOKENS, tokens // 2) // length) * length
     log.info("training: measuring on small batches whether a step of %s padded tokens fits into memory", f"{tokens:,}")
     _passes(objective, few, length)  # allocates what is kept
-    one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
-    need = one - trained + (tokens - few) * (two - one) / few + packed
+    once, twice = (peak_bytes(objective, count, length) for count in (few, 2 * few))
+    need = once - trained + (tokens - few) * (twice - once) / few + packed
     if need > free:
         key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
@@ -227,5 +227,5 @@ def peak_bytes(objective: Objective, tokens: int, longest: int) -> int:
 
 def available_memory() -> int:
     """Bytes of free memory on this machine; 4 GiB if the system does not tell."""
-    found = available_host_memory()
-    return 4 << 30 if found is None else found
+    free = available_host_memory()
+    return 4 << 30 if free is None else free

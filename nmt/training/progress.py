@@ -88,14 +88,14 @@ class Progress:
     def corpora(self, sizes: Sequence[int], nll: Sequence[float]) -> list[dict[str, float | None]]:
         """For each corpus: its share of the pairs of this interval, how many passes over it were made since the start,
         and -log p per target token (None if it gave no pairs). sizes: its pairs; nll: its sum of -log p."""
-        total, found = sum(self.interval_pairs_of), list[dict[str, float | None]]()
+        total, rows = sum(self.interval_pairs_of), list[dict[str, float | None]]()
         for i, (size, value) in enumerate(zip(sizes, nll, strict=True)):
             tokens = self.interval_target_tokens_of[i]
             share, passes = self.interval_pairs_of[i] / total, self.pairs_of[i] / size if size else 0.0
-            found.append(
+            rows.append(
                 {"share": round(share, 5), "passes": round(passes, 4), "nll": value / tokens if tokens else None}
             )
-        return found
+        return rows
 
     def start_interval(self) -> None:
         """Set the sums to zero: a row of metrics has been written."""
@@ -105,5 +105,5 @@ class Progress:
         self.interval_seconds = self.interval_waiting = 0.0
 
 
-def _sums(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    return [a + b for a, b in zip(one, other, strict=True)]
+def _sums(left: Sequence[int], right: Sequence[int]) -> list[int]:
+    return [a + b for a, b in zip(left, right, strict=True)]

@@ -133,8 +133,8 @@ def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             damaged.append(path)
             continue
         with atomic.reporting(run, "run_dir"):
-            for one in damaged:  # no longer one of the two newest
-                one.rename(one.with_name(f"damaged-{one.name}"))
+            for file in damaged:  # no longer one of the two newest
+                file.rename(file.with_name(f"damaged-{file.name}"))
         return tensors, metadata
     raise NmtError(
         f"{run / 'state'}: all states there are damaged: set a new run_dir, or delete that folder to start again from "

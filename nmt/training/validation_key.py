@@ -24,7 +24,7 @@ def text_key(sets: Sequence[ValidationSet]) -> str:
     """A hash of the validation text and its languages' tags, wherever it was read from."""
     if len(sets) == 1 and not sets[0].tags:
         return content_key(sets[0].pairs, [])
-    return content_key([[one.tags, one.pairs] for one in sets] or None, [])
+    return content_key([[validated.tags, validated.pairs] for validated in sets] or None, [])
 
 
 def search_settings(training: TrainingConfig, decoding: DecodingConfig) -> list[object]:

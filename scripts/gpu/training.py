@@ -23,8 +23,7 @@ from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.config.schema import TrainingConfig
-from nmt.data import packing
-from nmt.data.batching import Batches, Step
+from nmt.data.batching import Batches, Budget, Order, Step
 from nmt.data.packing import pack
 from nmt.data.padding import collate_pairs
 from nmt.data.vocabulary import PAD
@@ -116,9 +115,8 @@ def make_step(
 def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS) -> tuple[Batches, Iterator[Step]]:
     """The batches of the store, and its steps without end, in memory from which a GPU can copy."""
     made = Batches(
-        store.pairs(run.store, small=run.small), batch_tokens=600 if run.small else tokens, micro_batch_tokens=None,
-        seed=1, pool_pairs=100_000, over_budget="skip", packed=packed,
-    )  # fmt: skip
+        store.pairs(run.store, small=run.small), Budget(600 if run.small else tokens), Order(1, 100_000), packed=packed
+    )
     steps = chain.from_iterable(map(made.epoch, count()))
     return made, map(Step.pinned, steps) if run.device.startswith("cuda") else steps
 
@@ -135,30 +133,27 @@ def seconds_of_steps(train_step: TrainStep, steps: list[Step], warmup: int = 0) 
     return time.perf_counter() - start, sum(step.target_tokens for step in steps[warmup:])
 
 
-def speed(run: Run, size: str, change: str = "as trained") -> None:
-    """Target tokens per second as it is trained on a GPU, or with one change to that. As trained: also where the time
-    of a step goes."""
-    if change == "25,000 places":
-        packing._TILE = 8
-    train_step = make_step(run, size, compiled=change != "not compiled", dropout=MODELS[size].dropout)
+def speed(run: Run, size: str) -> None:
+    """Target tokens per second as it is trained on a GPU, and where the time of a step goes."""
+    train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout)
     made, steps = batches_of(run, packed=True)
     start = time.perf_counter()
     train_step.prepare(made.example())
     train_step.run(next(steps), 1, 1e-4)
     train_step.wait()
     first = time.perf_counter() - start
-    number, warmup = (4, 2) if run.small else (315, 15) if (size, change) == ("base", "as trained") else (110, 10)
+    number, warmup = (4, 2) if run.small else (315, 15) if size == "base" else (110, 10)
     seconds, target = seconds_of_steps(train_step, list(islice(steps, number)), warmup)
     flops, copied = run.measured(parts.products_of(size)), run.measured(parts.COPY)
-    predicted = COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied) if flops and copied else None
+    predicted = None
+    if flops and copied and not run.small:
+        predicted = COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied)
     note = f"{1e3 * seconds / (number - warmup):.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
-    predicted = predicted if change in ("as trained", "again") and not run.small else None
-    run.row(f"{size}, {change}", target / seconds, predicted, unit="target tokens/s", note=note)
+    run.row(f"{size}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
     graphs = compilation.graphs()
     again, breaks = sum(one.recompile_reason is not None for one in graphs), dict(counters["graph_break"])
     run.row("graphs", len(graphs), note=f"{again} made again, breaks {breaks}"[:200])
-    if change == "as trained":
-        _profile(run, size, train_step, list(islice(steps, 10)))
+    _profile(run, size, train_step, list(islice(steps, 10)))
 
 
 def peak(run: Run) -> str:

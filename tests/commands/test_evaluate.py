@@ -15,7 +15,7 @@ from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands.evaluate import Request, evaluate
 from nmt.config.schema import Config
-from nmt.decoding.opened_model import open_model
+from nmt.decoding.opened_model import OpenedModel, open_model
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import comet
@@ -146,10 +146,8 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
     ("line", "settings", "warned"),
     [
         ("我喜欢在公园里散步。", {}, True),
-        ("你好吗？", {}, True),
         ("ฉันชอบเดินเล่นในสวนสาธารณะ", {"language": "th"}, True),  # sacreBLEU has no tokenizer for it
         ("我喜欢在公园里散步。", {"language": "zh"}, False),
-        ("我喜欢在公园里散步。", {"tokenizer": "char"}, False),
         ("我 喜欢 在 公园 里 散步 。", {}, False),
         ("나는 공원에서 산책하는 것을 좋아한다.", {}, False),
         ("I like to walk in the park.", {}, False),
@@ -181,7 +179,7 @@ def test_lines_are_counted_before_anything_is_translated(
 ) -> None:
     short = tmp_path / "short.txt"
     short.write_text("eins\n")
-    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(OpenedModel, "translator", lambda *_, **__: pytest.fail("loaded"))
     for changed in ({"source": short}, {"hypotheses": [short]}, {"references": [texts["reference"], short]}):
         given = {"models": models, "source": texts["source"], "references": [texts["reference"]], **changed}
         with pytest.raises(NmtError, match=r"short\.txt"):
@@ -236,7 +234,6 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
         lines = open_model(model).translator("cpu").translate(["ONE TWO THREE", "FOUR FIVE", "SIX SEVEN"])
         expected = sacrebleu.corpus_chrf(lines, [["DREI ZWEI EINS", "FÜNF VIER", "SIEBEN SECHS"]]).score
         assert (upper.variation, upper.changed, upper.chrf) == ("uppercase", 3, expected)
-    assert evaluate(request)[2] == found
     text = to_text(scores, details, found)
     assert "Robustness of system 2: scores of variations of the 3 lines" in " ".join(text.split())
     assert "Robustness of system 3" not in text

@@ -38,10 +38,10 @@ from nmt.training.trainer import Trainer
 
 SECONDS = 300  # the first test trains
 pytestmark = pytest.mark.usefixtures("time_limit")
-SMALL = (  # learns three languages in 360 steps
-    "vocabulary.size=340", "model.layers=2", "model.dropout=0", "training.label_smoothing=0", "training.max_steps=360",
-    "training.warmup_steps=50", "training.validate_every=180", "training.checkpoint_every=180",
-    "training.log_every=180", "training.validation_samples=1",
+SMALL = (  # learns three languages in 300 steps
+    "vocabulary.size=340", "model.layers=2", "model.dropout=0", "training.label_smoothing=0", "training.max_steps=300",
+    "training.warmup_steps=50", "training.validate_every=150", "training.checkpoint_every=150",
+    "training.log_every=150", "training.validation_samples=1",
 )  # fmt: skip
 
 

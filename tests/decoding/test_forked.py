@@ -79,8 +79,9 @@ def in_forked(*work: Callable[[], object]) -> list[object]:
 
 
 @pytest.mark.usefixtures("threads_of_openmp")
-@pytest.mark.parametrize("after", [False, True], ids=["before it translated", "after it translated"])
-@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "folder"])
+@pytest.mark.parametrize(
+    ("engine", "after"), [("torch", True), ("ctranslate2", False), ("ctranslate2", True), ("folder", True)]
+)
 def test_forked_processes_translate(engine: str, after: bool, tmp_path: Path) -> None:
     translator = opened(engine, tmp_path)
     expected = opened(engine, tmp_path).translate(LINES)
@@ -97,6 +98,7 @@ def test_forked_processes_translate(engine: str, after: bool, tmp_path: Path) ->
     assert translator.translate(LINES) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("threads_of_openmp")
 def test_a_forked_process_opens_a_model(tmp_path: Path) -> None:
     """With PyTorch, which another translator has used before."""

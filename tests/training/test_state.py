@@ -135,18 +135,18 @@ def test_other_validation_scores_start_the_count_of_patience_anew(make_config: M
     assert (restored.best, restored.without_best) == (None, 0)
 
 
-@pytest.mark.parametrize("at_step", [0, 7])
 @pytest.mark.parametrize(
-    ("override", "text", "compared"),
+    ("override", "text", "compared", "metric", "at_step"),
     [
-        ("decoding.beam_size=3", "one", {"validation_loss"}),
-        ("training.validation_sentences=3", "one", {"validation_loss"}),
-        ("decoding.batch_tokens=100", "one", {"validation_loss", "bleu"}),
-        ("decoding.engine=torch", "one", {"validation_loss", "bleu"}),
-        ("training.log_every=7", "another", set()),
+        ("decoding.beam_size=3", "one", {"validation_loss"}, "bleu", 7),
+        ("decoding.beam_size=3", "one", {"validation_loss"}, "validation_loss", 0),
+        ("training.validation_sentences=3", "one", {"validation_loss"}, "validation_loss", 7),
+        ("decoding.batch_tokens=100", "one", {"validation_loss", "bleu"}, "bleu", 0),
+        ("decoding.engine=torch", "one", {"validation_loss", "bleu"}, "validation_loss", 7),
+        ("training.log_every=7", "another", set(), "bleu", 7),
+        ("training.log_every=7", "another", set(), "validation_loss", 0),
     ],
 )
-@pytest.mark.parametrize("metric", ["validation_loss", "bleu"])
 def test_scores_are_compared_with_those_of_the_same_text_and_search(
     make_config: MakeConfig, tmp_path: Path, metric: str, override: str, text: str, compared: set[str], at_step: int
 ) -> None:
@@ -332,27 +332,6 @@ def change(session: Session, config: Config) -> Session:
     return dataclasses.replace(session, config=config)
 
 
-@pytest.mark.parametrize(
-    "override",
-    [
-        "model.layers=2", "model.activation=gelu", "model.norm=pre", "vocabulary.size=301", "seed=2",
-        "data.pool_pairs=10", "training.batch_tokens=600", "training.best_metric=bleu", "data.max_length=99",
-        "data.max_length_ratio=3.5", "data.drop_copies=true", "data.drop_duplicates=true", "data.target_language=nl",
-        "training.optimizer=muon",
-    ],
-)  # fmt: skip
-def test_settings_that_the_state_cannot_follow_are_refused_by_name(
-    make_config: MakeConfig, tmp_path: Path, override: str
-) -> None:
-    session = Session.start(tmp_path, make_config())
-    session.save(1)
-    key, value = override.split("=")
-    with pytest.raises(
-        NmtError, match=rf"other settings \({key}: .* in the saved run, {value} now\): restore {key}=\S+, or set"
-    ):
-        change(session, make_config(override)).restore()
-
-
 def test_every_refused_setting_is_named_and_no_other(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     session.save(1)
@@ -370,6 +349,8 @@ def test_free_settings_may_change_and_are_said(
 ) -> None:
     session = Session.start(tmp_path, make_config())
     session.save(1)
+    session.restore()
+    assert not logged.records, "nothing has changed"
     free = {
         "training.max_steps": "20 -> 99", "training.learning_rate": "0.01 -> 0.5", "model.dropout": "0.1 -> 0.4",
         "model.attention_dropout": "0.0 -> 0.2", "decoding.beam_size": "2 -> 8", "training.keep_last": "10 -> 3",
@@ -383,15 +364,6 @@ def test_free_settings_may_change_and_are_said(
     )
 
 
-def test_unchanged_settings_are_not_worth_a_word(
-    make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture
-) -> None:
-    session = Session.start(tmp_path, make_config())
-    session.save(1)
-    session.restore()
-    assert not logged.records
-
-
 MIX = (
     "data.train=[{source: a.en, target: a.de, name: a}, {source: b.en, target: b.de, name: b}]",
     "data.stages=[{weights: {a: 3, b: 1}, steps: 5}, {weights: {b: 1}}]",
@@ -402,14 +374,10 @@ MIX = (
     ("place", "before", "now", "said"),
     [
         (0, "name: b}", "name: b, tag: <bt>}", "data.train[1].tag: null in the saved run, <bt> now"),
-        (0, "name: b}", "name: b, reversed: true}", "data.train[1].reversed: false in the saved run, true now"),
-        (0, "name: b}", "name: b, languages: [en, fr]}",
-         "data.train[1].languages: null in the saved run, [en, fr] now"),
         (0, "name: b}", "name: b}, {file: c.tsv}",
          "data.train: a list of 2 in the saved run, a list of 3 now"),
         (1, "a: 3", "a: 4",
          "data.stages[0].weights: {a: 3.0, b: 1.0} in the saved run, {a: 4.0, b: 1.0} now"),
-        (1, "steps: 5", "steps: 6", "data.stages[0].steps: 5 in the saved run, 6 now"),
     ],
 )  # fmt: skip
 def test_another_mix_is_refused_in_a_line_that_names_what_changed(
@@ -492,9 +460,7 @@ def test_other_data_and_another_vocabulary_are_refused(
         state.restore(tmp_path, identity, session.train_step, Ranks())
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("float32", "float16"), ("float16", "bfloat16"), ("bfloat16", "float32")]
-)
+@pytest.mark.parametrize(("before", "after"), [("float32", "float16"), ("float16", "bfloat16")])
 def test_the_precision_may_change(make_config: MakeConfig, tmp_path: Path, before: str, after: str) -> None:
     session = Session.start(tmp_path, make_config(f"training.precision={before}"))
     session.train()

@@ -153,7 +153,7 @@ def test_stages_are_marked_on_the_curves(browser: Browser, tmp_path: Path) -> No
     browser.shot("report-stages")
     assert browser.texts("#stages tbody td") == [
         *("1", "0", "crawled 75.0%, clean 25.0%", "for 850 steps"),
-        *("2", "850", "temperature 5", "until 3 validations without a new best"),
+        *("2", "850", "temperature 5", "for 3,000 steps"),
         *("3", "–", "clean 100.0%", "to the end"),
     ]
     assert browser.texts("#mix tbody td") == ["crawled", "0.0%", "0.40", "–", "clean", "100.0%", "2.25", "1.750"]

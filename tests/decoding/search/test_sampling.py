@@ -40,7 +40,7 @@ def assert_close(found: dict[int, float], expected: dict[int, float]) -> None:
         assert found.get(token, 0) == pytest.approx(expected.get(token, 0), abs=0.015)  # some 4 standard deviations
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_samples_follow_the_distribution(temperature: float) -> None:
     table = Table(3, 9, spread=1.0)
     assert_close(first_tokens(table, replace(SAMPLES, temperature=temperature)), distribution(table, temperature))

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.transformers import BOS, PAD, TINY, VARIANTS, V, decoder_input, make, sentences
+from helpers.transformers import BOS, EOS, PAD, TINY, VARIANTS, V, decoder_input, make, sentences
 from torch import Tensor, nn
 
+from nmt.decoding.search.interface import Options
+from nmt.decoding.search.search import search
 from nmt.errors import NmtError
 from nmt.models.transformer.model import DecoderState, Transformer
 
@@ -253,3 +255,16 @@ def test_under_autocast_states_and_gradients_are_close_to_those_in_float32(norm:
         assert half.dtype == torch.float32
         assert (half - exact).norm().item() < 0.1 * exact.norm().item()
     assert not torch.equal(results[0][0], results[1][0])
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.bfloat16, 0.3), (torch.float16, 0.03)], ids=str)
+def test_under_autocast_a_search_scores_as_the_forward_pass(dtype: torch.dtype, rounding: float) -> None:
+    """A cache of another type than its keys would end it. rounding: in nats, of log P of a short output."""
+    model, source = make(double=False).eval(), sentences([7, 7, 7])
+    options = Options(bos=BOS, eos=EOS, never=(PAD, BOS), beam_size=3)
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        for row, (found,) in zip(source, search(model, source, torch.full((3,), 7), options), strict=True):
+            before, after = torch.tensor([[BOS, *found.tokens]]), torch.tensor([*found.tokens, EOS])
+            log_p = model.scores(model(row[None], before)).float().log_softmax(dim=-1)
+            total = float(log_p[0, torch.arange(len(after)), after].sum())
+            assert total == pytest.approx(found.log_probability, abs=rounding)
