@@ -30,13 +30,14 @@ def load(
     A translator can be pickled, and used in processes that are forked or spawned.
     Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
     """
-    from nmt.decoding.picklable import PicklableTranslator  # PyTorch is not loaded before it is needed
+    from nmt.decoding.opened_model import open_model  # PyTorch is not loaded before it is needed
     from nmt.files.text import to_path
 
     if isinstance(ensemble, str | os.PathLike):
         raise TypeError("expected a list of models as ensemble, not one: for one, give [model]")
-    others, terms = [to_path(one) for one in ensemble], None if glossary is None else to_path(glossary)
-    return PicklableTranslator.load(to_path(path), device, others, overrides, terms)
+    others = [open_model(to_path(model)) for model in ensemble]
+    terms = None if glossary is None else to_path(glossary)
+    return open_model(to_path(path)).translator(device, overrides, others, terms)
 
 
 def keeps(

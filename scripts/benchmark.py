@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.config import schema
-from nmt.decoding.model_loader import load_settings
+from nmt.decoding.opened_model import open_model
 from nmt.device import usable_cores
 from nmt.errors import NmtError
 
@@ -248,7 +248,7 @@ def process(arguments: argparse.Namespace) -> None:
     clock, and by processor time, which other programs on the machine change less."""
     with tempfile.TemporaryDirectory() as folder:
         measured([*NMT, "export", arguments.model, "--format", "ctranslate2", "--output", f"{folder}/plain"])
-        beam = str(schema.override(load_settings(Path(arguments.model)), arguments.overrides).decoding.beam_size)
+        beam = str(schema.override(open_model(Path(arguments.model)).settings, arguments.overrides).decoding.beam_size)
         commands = {"nmt": [*NMT, "translate", arguments.model, str(arguments.input), *arguments.overrides]}
         for tokens in ("1024", "2048", "4096"):
             script = [sys.executable, "-c", PLAIN, f"{folder}/plain", str(arguments.input), beam, tokens]

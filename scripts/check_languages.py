@@ -43,11 +43,12 @@ from sacrebleu.metrics.bleu import BLEU
 
 import nmt
 from nmt.config import schema
+from nmt.config.language_codes import two_letters
 from nmt.config.schema import CleaningConfig
 from nmt.data import vocabulary
 from nmt.data.normalization import INVISIBLE, SETTINGS, UsedCharacters, plain
 from nmt.data.rules.judge import judge, not_checked, rules_of
-from nmt.data.sentences import join_sentences, sentences, two_letters
+from nmt.data.sentences import join_sentences, sentences
 from nmt.data.vocabulary import Tokenizer
 from nmt.files.table import table
 from nmt.files.text import read_lines

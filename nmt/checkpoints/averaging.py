@@ -49,18 +49,18 @@ def _are_in_one_run(paths: Sequence[Path]) -> bool:
 def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
     """A run's newest `last` checkpoints, or its `best` best. Raises NmtError when it has fewer."""
     count = last or best or 0
-    found = model_file.checkpoints(run)[-count:] if last else model_file.best(run, count)
+    chosen = model_file.checkpoints(run)[-count:] if last else model_file.best(run, count)
     if not model_file.checkpoints(run):
         model_file.locate(run)  # says when the first one is due
-    if len(found) < count:
+    if len(chosen) < count:
         kind = "checkpoints" if last else "validated checkpoints"
         written, kept = ("checkpoint_every", "keep_last") if last else ("validate_every", "keep_best")
-        fewer = f"use --{'last' if last else 'best'} {len(found)}, or " if found else ""
+        fewer = f"use --{'last' if last else 'best'} {len(chosen)}, or " if chosen else ""
         raise NmtError(
-            f"{run}: has {len(found)} {kind}, not {count}: {fewer}train with a lower training.{written} and a higher "
+            f"{run}: has {len(chosen)} {kind}, not {count}: {fewer}train with a lower training.{written} and a higher "
             f"training.{kept}"
         )
-    return found
+    return chosen
 
 
 def _add(mean: dict[str, Tensor], read: list[Checkpoint], path: Path, first_path: Path) -> None:

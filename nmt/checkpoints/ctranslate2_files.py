@@ -1,20 +1,22 @@
-"""The files of a CTranslate2 model, from the weights of a model file. Loads neither PyTorch nor CTranslate2, and numpy
-only where weights are changed, not where they are copied: loading it takes longer than converting a small model.
+"""Writes a CTranslate2 model from the weights of a model file, with CTranslate2's own classes. Loads no PyTorch.
 
 CTranslate2 supports every setting of our Transformer: positions are rotary there too, or are written as a table, so
-that any layout is exact, and keys and values of different widths are padded with zeros. The bytes are those that
-CTranslate2's own converter writes.
-Source: ctranslate2.specs (model_spec, transformer_spec, attention_spec), and src/models/model.cc for the format.
+that any layout is exact, and keys and values of different widths are padded with zeros.
+Source: ctranslate2.specs (model_spec, transformer_spec, attention_spec).
 
 Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = max(dk, dv), V subwords, T positions.
 """
 
-import json
 import math
-import struct
-from array import array
-from collections.abc import Iterator, Mapping
-from itertools import accumulate, chain, pairwise
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nmt.config.schema import Config, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
@@ -23,23 +25,16 @@ from nmt.files.tensors import Array
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
-_VERSION, _REVISION = 6, 7  # of the binary format, and of the names of a Transformer's variables
-_TYPES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "bfloat16": 5}
-_FORMATS = {"float32": "<f", "int8": "<b", "int16": "<h", "int32": "<i"}  # of the module struct
-_ACTIVATIONS = {"relu": 0, "swish": 2, "gelu": 3}  # ours is the exact x · Φ(x); 1 and 4 are approximations
 _NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 # Half of int8's range: x86 processors without VNNI add two products of a weight and an input, which may be 255, in
 # 16 bits, where larger sums are cut off. CTranslate2's own converter uses 127.
 _INT8_LARGEST = 63
-_NEVER = (PAD, UNK, BOS)  # what no search chooses
-_PARTS = 17  # of each of these, see `model_files`; 48 more subwords keep the rows of scores aligned in memory
-# Of `_shift`. Numbers that nearly cancel leave only their rounding: their sum must be at least this share of their
-# sizes, so that scores are off by 1e-4 at most. And a row keeps its own numbers only if what is added is not too large.
-_LEAST_SHARE, _LARGEST_SHIFT = 1e-3, 1e4
-_LARGEST_COPY = 1 << 24  # bytes: a larger matrix takes longer to copy than a bias takes to add
+_NEVER = (PAD, UNK, BOS)  # what no search chooses; they have the first ids
+_PARTS = 17  # of each of these, see `write`; 48 more subwords keep the rows of scores aligned in memory
 
 
-def model_files(
+def write(
+    folder: Path,
     config: Config,
     vocabulary: Vocabulary,
     weights: Mapping[str, Array],
@@ -47,8 +42,8 @@ def model_files(
     quantization: str = "float32",
     *,
     divided: bool = False,
-) -> dict[str, bytes]:
-    """The content of each file by its name: for a folder, or for the argument `files` of ctranslate2.Translator.
+) -> None:
+    """Write a model into an existing folder.
 
     weights: those of a model file, in float32; positions: the length of a table of sinusoids. Raises NmtError where
     weights and settings do not belong together.
@@ -60,32 +55,174 @@ def model_files(
     """
     if config.model.architecture != "transformer":
         raise NmtError(f"model.architecture: {config.model.architecture}: only a transformer can be converted")
-    variables = _variables(config.model, vocabulary, weights, positions)
+    spec = _specification(config.model, vocabulary, weights, positions)
     source, target = (_names(vocabulary, side) for side in (vocabulary.source, vocabulary.target))
     if divided:
-        parts = [f"<part {i}>" for i in range(_PARTS * len(_NEVER) - len(_NEVER))]  # no subword has a space
-        shared = variables["encoder/embeddings_0/weight"] is variables["decoder/embeddings/weight"]
+        shared = spec.encoder.embeddings[0].weight is spec.decoder.embeddings.weight
+        _divide(spec)
+        parts = [f"<part {i}>" for i in range(len(_NEVER) * (_PARTS - 1))]  # no subword has a space
         source, target = source + parts if shared else source, target + parts
-        variables |= _divided(variables, _shift(config.model, variables))
-    vocabularies = {"shared": target} if source == target else {"source": source, "target": target}
-    special = dict(zip(("unk_token", "bos_token", "eos_token"), target[UNK:], strict=False))
-    settings = {
-        **special,
-        "decoder_start_token": special["bos_token"],
-        "add_source_bos": False,
-        "add_source_eos": True,
-        "layer_norm_epsilon": _NORM_EPSILON,
-        "multi_query_attention": False,
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = target[UNK], target[BOS], target[EOS]
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = _NORM_EPSILON
+    spec.validate()
+    spec.optimize()  # equal matrices are written once
+    _quantize(spec, quantization)
+    spec.save(str(folder))
+
+
+def load_specs() -> ModuleType:
+    """ctranslate2.specs. It would load PyTorch, which takes a second, and is needed for bfloat16 only."""
+
+    class WithoutPyTorch:
+        """For this thread."""
+
+        thread = get_ident()
+
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            if name == "torch" and get_ident() == self.thread:
+                raise ImportError("PyTorch is not needed here")
+
+    finder: Any = WithoutPyTorch()
+    sys.meta_path.insert(0, finder)
+    try:
+        from ctranslate2 import specs
+    finally:
+        sys.meta_path.remove(finder)
+    return specs
+
+
+def _specification(config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, Array], length: int) -> Any:
+    """The model without its vocabularies, as a ctranslate2.specs.TransformerSpec."""
+    specs, width = load_specs(), config.d_model
+    key, value = config.head_widths
+    shape = {
+        "num_heads": config.heads,
+        "pre_norm": config.norm == "pre",
+        # Our GELU is the exact x · Φ(x), which is GELU there; GELUTanh and GELUSigmoid are approximations.
+        "activation": specs.Activation[config.activation.upper()],
+        "head_dim": max(key, value),
     }
-    return {
-        "model.bin": _binary(variables, quantization),
-        "config.json": f"{json.dumps(settings, indent=2, sort_keys=True)}\n".encode(),
-        # With an indent, which the converter writes, json takes twenty times as long.
-        **{
-            f"{name}_vocabulary.json": json.dumps(each, indent=None if divided else 2).encode()
-            for name, each in vocabularies.items()
-        },
-    }
+    if config.positions == "rotary":  # numbers i and i + dk/2 of a head are turned together
+        shape |= {"rotary_dim": key, "rotary_interleave": False}
+    encoder = specs.TransformerEncoderSpec(config.encoder_layers or config.layers, **shape)
+    decoder = specs.TransformerDecoderSpec(config.decoder_layers or config.layers, **shape)
+    given = _Weights(weights, config)
+    target = given.take("target_embedding.weight", len(vocabulary.target), width)
+    source = target if config.tie == "all" else given.take("source_embedding.weight", len(vocabulary.source), width)
+    encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
+    untied = config.tie == "none"
+    decoder.projection.weight = given.take("output.weight", len(vocabulary.target), width) if untied else target
+    if config.positions == "learned":
+        for side, name in ((encoder, "source"), (decoder, "target")):
+            side.position_encodings.encodings = given.take(f"{name}_positions.weight", config.max_positions, width)
+    elif config.positions != "rotary":
+        table = sinusoids(length, width, concatenated=config.positions == "concatenated")
+        encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
+    for side, name in ((encoder, "encoder"), (decoder, "decoder")):
+        if config.norm == "pre":
+            given.norm(side.layer_norm, f"{name}_norm")
+        for number, layer in enumerate(side.layer):
+            given.attention(layer.self_attention, f"{name}.{number}.self_attention")
+            if name == "decoder":
+                given.attention(layer.attention, f"{name}.{number}.cross_attention")
+            given.feed_forward(layer.ffn, f"{name}.{number}.feed_forward")
+    given.check_all_taken()
+    return specs.TransformerSpec(encoder, decoder)
+
+
+class _Weights:
+    """The weights of a model file, each taken once."""
+
+    def __init__(self, weights: Mapping[str, Array], config: TransformerConfig):
+        self.remaining, self.config = dict(weights), config
+
+    def take(self, name: str, *shape: int) -> NDArray[Any]:
+        """Raises NmtError if it is missing, or has another shape."""
+        weight = self.remaining.pop(name, None)
+        if weight is None or weight.shape != shape:
+            what = "is missing" if weight is None else f"is {list(weight.shape)}, but its settings need {list(shape)}"
+            raise NmtError(f"weight {name} {what}: settings and weights do not belong together")
+        return weight.numpy()
+
+    def check_all_taken(self) -> None:
+        """Raises NmtError if weights remain."""
+        for name in self.remaining:
+            raise NmtError(f"unknown weight {name[:100]}: settings and weights do not belong together")
+
+    def norm(self, to: Any, name: str) -> None:
+        width = self.config.d_model
+        to.gamma, to.beta = self.take(f"{name}.weight", width), self.take(f"{name}.bias", width)
+
+    def linear(self, to: Any, name: str, outputs: int, inputs: int) -> None:
+        to.weight = self.take(f"{name}.weight", outputs, inputs)
+        if self.config.bias:
+            to.bias = self.take(f"{name}.bias", outputs)
+
+    def feed_forward(self, to: Any, name: str) -> None:
+        self.linear(to.linear_0, f"{name}.inner", self.config.feed_forward, self.config.d_model)
+        self.linear(to.linear_1, f"{name}.outer", self.config.d_model, self.config.feed_forward)
+        self.norm(to.layer_norm, f"{name}_residual.norm")
+
+    def attention(self, to: Any, name: str) -> None:
+        """Self-attention has queries, keys and values in one matrix there; cross-attention has the queries in another
+        one. With keys and values of two widths, zeros are added to the narrower ones: the result does not change."""
+        heads, width, (key, value) = self.config.heads, self.config.d_model, self.config.head_widths
+        rows = [heads * key, heads * key, heads * value]
+        wide = max(key, value)
+        *inputs, output = to.linear
+        ends = [rows[0], rows[0] + rows[1]]  # of queries and keys; what remains are the values
+        for part, shape in (("weight", (sum(rows), width)), ("bias", (sum(rows),))):
+            if part == "weight" or self.config.bias:
+                joint = self.take(f"{name}.projection.{part}", *shape)
+                query, *others = (_widened(each, heads, wide) for each in np.split(joint, ends))
+                if len(inputs) == 1:
+                    setattr(inputs[0], part, np.concatenate([query, *others]))
+                else:
+                    setattr(inputs[0], part, query)
+                    setattr(inputs[1], part, np.concatenate(others))
+        self.linear(output, f"{name}.output", width, heads * value)
+        output.weight = _widened(output.weight.T, heads, wide).T
+        to.queries_scale = key**-0.5
+        self.norm(to.layer_norm, f"{name}_residual.norm")
+
+
+def _widened(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
+    """The rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
+    size = len(rows) // heads
+    if size == width:
+        return rows
+    by_head = rows.reshape(heads, size, *rows.shape[1:])
+    missing = [(0, 0), (0, width - size), *[(0, 0)] * (rows.ndim - 1)]
+    return np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
+
+
+def sinusoids(length: int, d_model: int, *, concatenated: bool) -> NDArray[Any]:
+    """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
+    pairs = d_model // 2
+    exponents = np.arange(pairs) / max(pairs - 1, 1) if concatenated else 2 * np.arange(pairs) / d_model
+    angles = np.arange(length)[:, None] * np.exp(-math.log(10_000.0) * exponents)  # [T, D/2]
+    both = [np.sin(angles), np.cos(angles)]
+    table = np.concatenate(both, axis=1) if concatenated else np.stack(both, axis=2).reshape(length, 2 * pairs)
+    return table.astype(np.float32)
+
+
+def _divide(spec: Any) -> None:
+    """Add rows for the parts of what is never chosen: [V, D] → [V + 3·16, D]. Equal matrices stay one."""
+    layers = [spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection]
+    tables = [layer.weight for layer in layers]
+    projection = tables[2]
+    parts = np.tile(projection[: len(_NEVER)], (_PARTS - 1, 1))
+    # Those of the embeddings are never read, but there must be as many as of the projection.
+    longer = {id(table): np.concatenate([table, parts]) for table in tables[1:]}
+    for layer, table in zip(layers, tables, strict=True):
+        layer.weight = longer.get(id(table), table)
+    bias = np.zeros(len(projection) + len(parts), dtype=np.float32)
+    bias[: len(_NEVER)] = bias[len(projection) :] = -math.log(_PARTS)
+    spec.decoder.projection.bias = bias
 
 
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
@@ -93,264 +230,32 @@ def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
     return vocabulary.target.pieces([PAD, UNK, BOS, EOS]) + side.every_piece()[EOS + 1 :]
 
 
-def _divided(variables: Mapping[str, Array], shift: "array[float] | None") -> dict[str, Array]:
-    """The matrices with rows for the parts of what is never chosen: [V, D] → [V + 3·16, D]. Equal ones stay one.
-
-    shift: as `_shift` gives it; None: the projection has a bias instead, which CTranslate2 adds in a pass of its own
-    over all scores: 2% of the time of a small model.
-    """
-    output, embeddings = variables["decoder/projection/weight"], variables["decoder/embeddings/weight"]
-    rows = [_rows(output, number, number + 1) for number in _NEVER]
-    names = "encoder/embeddings_0/weight", "decoder/embeddings/weight"
-    # Those of the embeddings are never read, but there must be as many as of the projection.
-    longer = _joined(embeddings, *rows * (_PARTS - 1))
-    found = {name: longer for name in names if variables[name] is embeddings}
-    if shift is not None:
-        lower = [_sum(row, shift) for row in rows]
-        others = _rows(output, len(_NEVER), output.shape[0])  # what is never chosen has the first ids
-        return found | {"decoder/projection/weight": _joined(*lower, others, *lower * (_PARTS - 1))}
-    projection = longer if output is embeddings else _joined(output, *rows * (_PARTS - 1))
-    share, parts = -math.log(_PARTS), {*_NEVER, *range(output.shape[0], projection.shape[0])}
-    bias = array("f", [share if number in parts else 0.0 for number in range(projection.shape[0])])
-    added = Array("float32", (len(bias),), bias.tobytes())
-    return found | {"decoder/projection/weight": projection, "decoder/projection/bias": added}
-
-
-def _shift(config: TransformerConfig, variables: Mapping[str, Array]) -> "array[float] | None":
-    """What to add to a row of the projection so that its score is always lower by log 17: [D]. None if there is none
-    that is precise and cheap.
-
-    The projection's input is γ ⊙ x + β, from a layer norm, where the numbers of x have the sum 0. So its product with
-    1 / γ is Σ β / γ, whatever x is.
-    """
-    layers = config.decoder_layers or config.layers
-    norm = "decoder/layer_norm" if config.norm == "pre" else f"decoder/layer_{layers - 1}/ffn/layer_norm"
-    gamma, beta = _numbers(variables[f"{norm}/gamma"]), _numbers(variables[f"{norm}/beta"])
-    output = variables["decoder/projection/weight"]
-    copied = output is variables["decoder/embeddings/weight"]  # as it is no longer the same matrix
-    if not all(gamma) or (copied and output.size > _LARGEST_COPY):
-        return None
-    ratios = [b / g for g, b in zip(gamma, beta, strict=True)]
-    total, sizes = sum(ratios), len(ratios) + sum(map(abs, ratios))  # the numbers of x have the mean square 1
-    if not abs(total) >= _LEAST_SHARE * sizes:  # or not a number
-        return None
-    factors = [-math.log(_PARTS) / (total * g) for g in gamma]
-    return array("f", factors) if max(map(abs, factors)) < _LARGEST_SHIFT else None
-
-
-def _numbers(of: Array) -> "array[float]":
-    """The numbers of a float32 array."""
-    found = array("f")
-    found.frombytes(of.content)
-    return found
-
-
-def _sum(row: Array, shift: "array[float]") -> Array:
-    """A row with what is added to it: [1, D]."""
-    numbers = array("f", map(float.__add__, _numbers(row), shift))
-    return Array(row.dtype, row.shape, numbers.tobytes())
-
-
-def _rows(of: Array, start: int, end: int) -> Array:
-    """Some rows: [N, …] → [end - start, …]."""
-    size = of.size // of.shape[0]
-    return Array(of.dtype, (end - start, *of.shape[1:]), memoryview(of.content)[start * size : end * size])
-
-
-def _joined(*parts: Array) -> Array:
-    """The rows of all parts: [N, …], [M, …], … → [N + M + …, …]."""
-    rows = sum(part.shape[0] for part in parts)
-    return Array(parts[0].dtype, (rows, *parts[0].shape[1:]), b"".join(part.content for part in parts))
-
-
-def _scalar(value: float, dtype: str) -> Array:
-    return Array(dtype, (), struct.pack(_FORMATS[dtype], value))
-
-
-def _variables(
-    config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, Array], length: int
-) -> dict[str, Array]:
-    """CTranslate2's variables by name, in the order in which they are written."""
-    given, width = _Given(weights), config.d_model
-    heads = config.heads, *config.head_widths
-    target = given.take("target_embedding.weight", len(vocabulary.target), width)
-    source = target if config.tie == "all" else given.take("source_embedding.weight", len(vocabulary.source), width)
-    output = given.take("output.weight", len(vocabulary.target), width) if config.tie == "none" else target
-    found = {
-        "encoder/embeddings_0/weight": source,
-        "encoder/embeddings_merge": _scalar(0, "int8"),
-        "encoder/multi_query_attention": _scalar(0, "int8"),
-        "decoder/embeddings/weight": target,
-        "decoder/projection/weight": output,
-        "decoder/alibi": _scalar(0, "int8"),
-        "decoder/alibi_use_positive_positions": _scalar(0, "int8"),
-        "decoder/alignment_heads": _scalar(1, "int16"),
-        "decoder/alignment_layer": _scalar(-1, "int16"),
-        "decoder/scale_alibi": _scalar(0, "int8"),
-        "decoder/start_from_zero_embedding": _scalar(0, "int8"),
-    }
-    tables: dict[str, Array] = {}  # none of rotary positions
-    if config.positions == "learned":
-        for name, side in (("encoder", "source"), ("decoder", "target")):
-            tables[name] = given.take(f"{side}_positions.weight", config.max_positions, width)
-    elif config.positions != "rotary":
-        both = sinusoids(length, width, concatenated=config.positions == "concatenated")
-        tables = {"encoder": both, "decoder": both}
-    found |= {f"{name}/position_encodings/encodings": table for name, table in tables.items()}
-    layers = config.encoder_layers or config.layers, config.decoder_layers or config.layers
-    for name, count in zip(("encoder", "decoder"), layers, strict=True):
-        found |= {
-            f"{name}/activation": _scalar(_ACTIVATIONS[config.activation], "int8"),
-            f"{name}/num_heads": _scalar(config.heads, "int16"),
-            f"{name}/pre_norm": _scalar(config.norm == "pre", "int8"),
-            f"{name}/scale_embeddings": _scalar(1, "int8"),
-        }
-        if config.norm == "pre":
-            found |= given.norm(f"{name}/layer_norm", f"{name}_norm", width)
-        for number in range(count):
-            ours, theirs = f"{name}.{number}", f"{name}/layer_{number}"
-            found |= given.attention(f"{theirs}/self_attention", f"{ours}.self_attention", width, heads, config.bias)
-            if config.positions == "rotary":
-                found |= _rotary(f"{theirs}/self_attention", heads[1])
-            if name == "decoder":
-                found |= given.attention(f"{theirs}/attention", f"{ours}.cross_attention", width, heads, config.bias)
-            inner, outer = f"{ours}.feed_forward.inner", f"{ours}.feed_forward.outer"
-            found |= given.linear(f"{theirs}/ffn/linear_0", inner, config.feed_forward, width, config.bias)
-            found |= given.linear(f"{theirs}/ffn/linear_1", outer, width, config.feed_forward, config.bias)
-            found |= given.norm(f"{theirs}/ffn/layer_norm", f"{ours}.feed_forward_residual.norm", width)
-    given.check_all_taken()
-    return {name: found[name] for name in sorted(found)}
-
-
-def _rotary(to: str, key_size: int) -> dict[str, Array]:
-    """Rotates the first `key_size` numbers of a head's queries and keys as nmt.models.transformer.attention does."""
-    return {
-        f"{to}/rotary_base": _scalar(10_000, "float32"),
-        f"{to}/rotary_dim": _scalar(key_size, "int32"),
-        f"{to}/rotary_interleave": _scalar(0, "int8"),
-    }
-
-
-class _Given:
-    """The weights of a model file, each taken once."""
-
-    def __init__(self, weights: Mapping[str, Array]):
-        self.left = dict(weights)
-
-    def take(self, name: str, *shape: int) -> Array:
-        """Raises NmtError if it is missing, or has another shape."""
-        found = self.left.pop(name, None)
-        if found is None or found.shape != shape:
-            what = "is missing" if found is None else f"is {list(found.shape)}, but its settings need {list(shape)}"
-            raise NmtError(f"weight {name} {what}: settings and weights do not belong together")
-        return found
-
-    def check_all_taken(self) -> None:
-        """Raises NmtError if weights are left."""
-        for name in self.left:
-            raise NmtError(f"unknown weight {name[:100]}: settings and weights do not belong together")
-
-    def norm(self, to: str, name: str, width: int) -> dict[str, Array]:
-        return {f"{to}/gamma": self.take(f"{name}.weight", width), f"{to}/beta": self.take(f"{name}.bias", width)}
-
-    def linear(self, to: str, name: str, outputs: int, inputs: int, bias: bool) -> dict[str, Array]:
-        found = {f"{to}/weight": self.take(f"{name}.weight", outputs, inputs)}
-        return found | ({f"{to}/bias": self.take(f"{name}.bias", outputs)} if bias else {})
-
-    def attention(self, to: str, name: str, width: int, heads: tuple[int, int, int], bias: bool) -> dict[str, Array]:
-        """heads: their number, and the widths of their keys and values. Self-attention has queries, keys and values in
-        one matrix; cross-attention has the queries in another one. With heads of two widths, zeros are added to the
-        narrower ones: the result does not change."""
-        count, key, value = heads
-        wide = max(key, value)
-        rows = [count * key, count * key, count * value]
-        joint = self.linear("", f"{name}.projection", sum(rows), width, bias)
-        output = self.linear("", f"{name}.output", width, count * value, bias)
-        first, last = ("linear_0", "linear_1") if ".self_" in name else ("linear_1", "linear_2")
-        found = {f"{to}/{last}{part}": weight for part, weight in output.items()}
-        for part, weight in joint.items():
-            if key != value:
-                ends = list(accumulate(rows, initial=0))
-                weight = _joined(*(_widened(_rows(weight, *of), count, wide) for of in pairwise(ends)))
-            if first == "linear_1":
-                queries = count * wide
-                found[f"{to}/linear_0{part}"] = _rows(weight, 0, queries)
-                weight = _rows(weight, queries, weight.shape[0])
-            found[f"{to}/{first}{part}"] = weight
-        if value < wide:
-            found[f"{to}/{last}/weight"] = _widened(output["/weight"], count, wide, columns=True)
-        found |= {f"{to}/head_dim": _scalar(wide, "int32"), f"{to}/queries_scale": _scalar(key**-0.5, "float32")}
-        return found | self.norm(f"{to}/layer_norm", f"{name}_residual.norm", width)
-
-
-def _widened(weight: Array, heads: int, width: int, *, columns: bool = False) -> Array:
-    """The rows or columns of H heads, [H·d, …] → [H·W, …] or [D, H·d] → [D, H·W], zeros at the end of each head."""
-    import numpy as np
-
-    rows = weight.numpy().T if columns else weight.numpy()
-    by_head = rows.reshape(heads, len(rows) // heads, *rows.shape[1:])  # [H, d, …]
-    missing = [(0, 0), (0, width - by_head.shape[1]), *[(0, 0)] * (by_head.ndim - 2)]
-    wider = np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
-    return Array.of(wider.T if columns else wider)
-
-
-def sinusoids(length: int, d_model: int, *, concatenated: bool) -> Array:
-    """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
-    pairs = d_model // 2
-    exponents = [pair / max(pairs - 1, 1) if concatenated else 2 * pair / d_model for pair in range(pairs)]
-    rates = [math.exp(-math.log(10_000.0) * exponent) for exponent in exponents]
-    table = array("f")
-    for position in range(length):
-        angles = [position * rate for rate in rates]
-        both = map(math.sin, angles), map(math.cos, angles)
-        table.extend(chain(*both) if concatenated else chain.from_iterable(zip(*both, strict=True)))
-    return Array("float32", (length, 2 * pairs), table.tobytes())
-
-
-def _binary(variables: Mapping[str, Array], quantization: str) -> bytes:
-    """The content of model.bin: the variables, then the names of those that equal an earlier one."""
-    first: dict[int, str] = {}  # by the identity of a variable, which `variables` keeps alive
-    written: list[bytes | memoryview] = []
-    aliases: list[bytes] = []
-    count = 0
-    for name, variable in variables.items():
-        if first.setdefault(id(variable), name) != name:
-            aliases += [_text(name), _text(first[id(variable)])]
-            continue
-        for suffix, values in _quantized(name, variable, quantization):
-            sizes = struct.pack(f"<B{len(values.shape)}I", len(values.shape), *values.shape)
-            kind = struct.pack("<BI", _TYPES[values.dtype], values.size)
-            written += [_text(name + suffix), sizes, kind, values.content]
-            count += 1
-    head = [struct.pack("<I", _VERSION), _text("TransformerSpec"), struct.pack("<II", _REVISION, count)]
-    return b"".join([*head, *written, struct.pack("<I", len(aliases) // 2), *aliases])
-
-
-def _text(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack("<H", len(encoded) + 1) + encoded + b"\0"
-
-
-def _quantized(name: str, variable: Array, quantization: str) -> Iterator[tuple[str, Array]]:
-    """What stands for a variable, with what is added to its name. int8 has a scale for each row of a matrix; others
-    may become 16-bit floating-point numbers."""
+def _quantize(spec: Any, quantization: str) -> None:
+    """Change the numbers of a complete specification. int8 has a scale for each row of a matrix; other numbers may
+    become 16-bit floating-point numbers. As `spec.optimize` does, but for the largest int8."""
     kind, _, rest = quantization.partition("_")
-    if not variable.shape or variable.dtype != "float32" or quantization == "float32":
-        yield "", variable
+    if quantization == "float32":
         return
-    import numpy as np
+    from ctranslate2.specs import model_spec
 
-    numbers = variable.numpy()
-    if name.endswith("/weight") and kind == "int8":
+    if "bfloat16" in quantization:  # which PyTorch computes there, also where it was not loaded with the specifications
+        import torch
+
+        model_spec.torch, model_spec.torch_is_available = torch, True
+
+    def change(layer: Any, name: str, variable: Any) -> None:
+        name = name.rpartition("/")[2]
+        if not isinstance(variable, model_spec.Variable) or variable.is_scalar():
+            return
+        if kind != "int8" or not hasattr(layer, f"{name}_scale"):
+            setattr(layer, name, variable.to(rest or "float32" if kind == "int8" else kind))
+            return
+        numbers = variable.numpy()
         largest = np.abs(numbers).max(axis=1)
         largest[largest == 0] = _INT8_LARGEST
+        # At least so large that the scale is a float32.
         scale = np.float32(_INT8_LARGEST) / np.maximum(largest, np.float32(_INT8_LARGEST) / np.finfo(np.float32).max)
-        yield "", Array.of(np.rint(numbers * scale[:, None]).astype(np.int8))
-        yield "_scale", Array.of(scale)
-    elif "float16" in (kind, rest):
-        yield "", Array.of(numbers.astype(np.float16))
-    elif "bfloat16" in (kind, rest):
-        bits = numbers.view(np.uint32)  # rounded to the nearest number, and to the even one of two
-        yield "", Array.of(((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16))
-    else:
-        yield "", variable
+        layer.weight = model_spec.NumpyVariable(np.rint(numbers * scale[:, None]).astype(np.int8))
+        layer.weight_scale = model_spec.NumpyVariable(scale)
+
+    model_spec.visit_spec(spec, change)

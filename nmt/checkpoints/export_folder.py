@@ -55,14 +55,14 @@ def load_source_text(folder: Path) -> SourceText | None:
     is damaged."""
     path = folder / SOURCE_TEXT
     try:
-        found = SourceText.from_json(json.loads(path.read_text(encoding="ascii")))
+        source_text = SourceText.from_json(json.loads(path.read_text(encoding="ascii")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
-    if found is None:
+    if source_text is None:
         raise NmtError(f"{path}: damaged: export it again")
-    return found
+    return source_text
 
 
 def load_vocabulary(folder: Path, settings: Config) -> Vocabulary:

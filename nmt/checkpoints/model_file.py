@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema, writer
+from nmt.config.metrics import METRICS
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
@@ -166,7 +167,9 @@ class Arrays:
 
     def are_finite(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(map(_is_finite, self.weights.values()))
+        import numpy as np
+
+        return all(bool(np.isfinite(weight.numbers()).all()) for weight in self.weights.values())
 
 
 def load_arrays(path: Path) -> Arrays:
@@ -192,16 +195,6 @@ def _as_float32(weight: Array) -> Array:
     return Array("float32", weight.shape, numbers.astype("float32").tobytes())
 
 
-def _is_finite(weight: Array) -> bool:
-    """Whether all numbers are finite; float32."""
-    highest = bytes(weight.content)[3::4]  # of each number: its sign and 7 bits of its exponent, all 1 in inf and NaN
-    if b"\x7f" not in highest and b"\xff" not in highest:
-        return True
-    import numpy as np  # some number is very large, or not finite
-
-    return bool(np.isfinite(weight.numbers()).all())
-
-
 def _vocabulary(path: Path, protos: Mapping[str, bytes], config: Config) -> Vocabulary:
     source = target = Tokenizer(protos[_SOURCE], f"{path}: vocabulary")
     if _TARGET in protos:
@@ -214,9 +207,10 @@ def load_provenance(path: Path) -> dict[str, Any]:
     return _provenance(path, tensor_file.read_metadata(path))
 
 
-def load_config(path: Path) -> Config:
-    """A model file's settings without its weights. Raises NmtError as `load` does."""
-    return _config(path, tensor_file.read_metadata(path))
+def load_header(path: Path) -> tuple[Config, dict[str, Any]]:
+    """A model file's settings and provenance without its weights. Raises NmtError as `load` does."""
+    metadata = tensor_file.read_metadata(path)
+    return _config(path, metadata), _provenance(path, metadata)
 
 
 def _config(path: Path, metadata: Mapping[str, str]) -> Config:
@@ -304,18 +298,15 @@ def checkpoints(run: Path) -> list[Path]:
     return sorted((run / "checkpoints").glob(_CHECKPOINTS), key=lambda path: (len(path.name), path.name))
 
 
-_SCORES = {"validation_loss": 1, "bleu": -1, "chrf": -1}  # with this factor, the lowest is the best
-
-
 def provenances(run: Path) -> dict[Path, dict[str, Any]]:
     """The provenance of each of the run's checkpoints, oldest first. Damaged ones are left out, with a warning."""
-    found = {}
+    read = {}
     for path in checkpoints(run):
         try:
-            found[path] = load_provenance(path)
+            read[path] = load_provenance(path)
         except NmtError as error:  # the other checkpoints are still good
             log.warning("%s; skipped", error)
-    return found
+    return read
 
 
 def best(run: Path, count: int) -> list[Path]:
@@ -334,11 +325,11 @@ def ranked(provenances: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
         # The set that decides, by its place: it may have another name by now. None: their mean.
         place = next((i for i, of in enumerate(sets) if of["name"] == provenance.get("best_set")), None)
         score = (provenance if place is None else sets[place]).get(metric)
-        if metric in _SCORES and isinstance(score, int | float) and not math.isnan(score):
+        if metric in METRICS and isinstance(score, int | float) and not math.isnan(score):
             key = metric, place, provenance.get("validation_key")
-            scored.append((key, score * _SCORES[metric], path))
+            scored.append((key, METRICS[metric].gain(score), path))
     comparable = [(score, path) for key, score, path in scored if key == scored[-1][0]]
-    return [path for _, path in sorted(comparable, key=lambda pair: pair[0])]
+    return [path for _, path in sorted(comparable, key=lambda pair: -pair[0])]
 
 
 def locate(model: Path) -> Path:
@@ -348,8 +339,8 @@ def locate(model: Path) -> Path:
     run = run_folder(model)
     if (run / BEST).is_file():
         return run / BEST
-    if found := checkpoints(run):
-        return found[-1]
+    if in_order := checkpoints(run):
+        return in_order[-1]
     if (model / "tokenizer_config.json").is_file():
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
     if (model / "model.bin").is_file():

@@ -1,13 +1,16 @@
 """`nmt evaluate`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperCommand
 
 from nmt.cli import options, terminal
 from nmt.files.text import lines_out, to_path
+
+if TYPE_CHECKING:
+    from nmt.commands.evaluate import Request
 
 
 class Command(TyperCommand):
@@ -73,42 +76,20 @@ def evaluate(
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
-    settings = list(filter(options.is_setting, models or ()))
-    files = [to_path(one) for one in models or () if one not in settings]
-    for file in files:
-        if not file.exists():
-            options.check_not_a_setting(file)
-    if test_set is not None and references:
-        raise typer.BadParameter("--test-set has its own references: leave out --reference, or --test-set")
-    if (test_set is None and not references) or (test_set is None) != (language_pair is None):
-        raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
-    if test_set is not None and source is not None:
-        raise typer.BadParameter("--test-set has its own source: leave --source out")
-    if not (files or hypotheses) or (files and source is None and test_set is None):
-        raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE, or both")
-    overrides = options.decoding_overrides(settings, beam_size, length_penalty)
-    if not files and (outputs or overrides or to or from_):
-        raise typer.BadParameter("--output, --to, --from and decoding settings are for translating: give MODEL")
-    if robustness and not files:
-        raise typer.BadParameter("--robustness translates variations of the source: give MODEL")
-    if outputs and len(outputs) != len(files):
-        raise typer.BadParameter(
-            f"number of models: {len(files)}, of --output: {len(outputs)}: give one for each, or none"
-        )
-
     from nmt.commands import evaluate as evaluation
-    from nmt.commands.models import Languages
-    from nmt.evaluation import report
+    from nmt.evaluation.output import to_json, to_text
 
+    settings = list(filter(options.is_setting, models or ()))
     request = evaluation.Request(
-        models=files,
-        overrides=overrides,
+        models=[to_path(argument) for argument in models or () if argument not in settings],
+        overrides=options.decoding_overrides(settings, beam_size, length_penalty),
         hypotheses=hypotheses or (),
         source=source,
         references=references or (),
         test_set=test_set,
         language_pair=language_pair,
-        languages=Languages(to, from_),
+        to=to,
+        from_=from_,
         language=language,
         tokenizer=tokenizer,
         outputs=outputs or (),
@@ -119,6 +100,31 @@ def evaluate(
         comet=comet,
         device=device,
     )
+    _check_usage(request)
     with lines_out(None) as write:
-        found = evaluation.evaluate(request)
-        write(report.to_json(*found) if as_json else report.to_text(*found))
+        scored = evaluation.evaluate(request)
+        write(to_json(*scored) if as_json else to_text(*scored))
+
+
+def _check_usage(request: "Request") -> None:
+    """Raise BadParameter for options that do not belong together, NmtError for a model that may be a setting."""
+    for model in request.models:
+        if not model.exists():
+            options.check_not_a_setting(model)
+    of_test_set, text = request.test_set is not None, request.source is not None or request.test_set is not None
+    if of_test_set and request.references:
+        raise typer.BadParameter("--test-set has its own references: leave out --reference, or --test-set")
+    if not (of_test_set or request.references) or of_test_set != (request.language_pair is not None):
+        raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
+    if of_test_set and request.source is not None:
+        raise typer.BadParameter("--test-set has its own source: leave --source out")
+    if not (request.models or request.hypotheses) or (request.models and not text):
+        raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE, or both")
+    if not request.models and (request.outputs or request.overrides or request.to or request.from_):
+        raise typer.BadParameter("--output, --to, --from and decoding settings are for translating: give MODEL")
+    if request.robustness and not request.models:
+        raise typer.BadParameter("--robustness translates variations of the source: give MODEL")
+    if request.outputs and len(request.outputs) != len(request.models):
+        raise typer.BadParameter(
+            f"number of models: {len(request.models)}, of --output: {len(request.outputs)}: give one for each, or none"
+        )

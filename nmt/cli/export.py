@@ -29,8 +29,8 @@ def export(
     from nmt.commands.export import export as exporting
 
     lines = list(text.read_lines(sample)) if sample else None
-    found, kept = exporting.export(model, format, output, "float32" if quantization is None else quantization, lines)
-    text.result(found)
+    compared, kept = exporting.export(model, format, output, "float32" if quantization is None else quantization, lines)
+    text.result(compared)
     if not kept:
         raise NmtError(f"{output}: not kept: its translations differ from the model's")
     text.result(output)

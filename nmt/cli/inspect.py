@@ -19,9 +19,7 @@ def inspect(
     to: options.To = None,
     from_: options.From = None,
     target: Annotated[str | None, typer.Option(help="Look at this translation instead of the model's own.")] = None,
-    output: Annotated[Path | None, options.file("Folder for a page, pictures and numbers.", metavar="FOLDER")] = None,
-    layer: Annotated[int | None, typer.Option(min=1, help="Layer that is drawn. Default: the alignment layer.")] = None,
-    pictures: Annotated[bool, typer.Option("--pictures/--no-pictures", help="PNG files too; needs matplotlib.")] = True,
+    output: Annotated[Path | None, options.file("Folder for a page and the numbers.", metavar="FOLDER")] = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
@@ -29,35 +27,32 @@ def inspect(
     """Look at how a sentence is translated: attention, word alignment, and the hypotheses of the beam.
 
     Prints the translation, the word alignment and what the search found. With --output FOLDER it also writes
-    FOLDER/index.html, to open in a browser (all heads, all layers, the whole beam, positions), heat maps as PNG
-    files, and the numbers in FOLDER/inspection.json.
+    FOLDER/index.html, to open in a browser (all heads, all layers, the whole beam, positions), and the numbers in
+    FOLDER/inspection.json.
 
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
-    from nmt.commands import models
     from nmt.commands.inspect import output_folder
     from nmt.commands.inspect import text as printing
     from nmt.commands.inspect.inspect import Inspector
+    from nmt.commands.models import ModelsOfCommand
 
     if target is not None and not target.strip():
         raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
-    if layer is not None and (output is None or not pictures):
-        raise typer.BadParameter("--layer chooses which heads are drawn: it needs --output, without --no-pictures")
     if output is not None:
-        output_folder.check(output, pictures=pictures)
+        output_folder.check(output)
     for what, given in (("TEXT", text), ("--target", target or "")):
         try:
             given.encode()
         except UnicodeEncodeError:
             raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
     with lines_out(None) as write:
-        models.log_chosen_files(model)
-        models.choose_languages(model, models.Languages(to, from_))
+        ModelsOfCommand.open(model, (), to, from_).log()
         inspector = Inspector.load(model, device, options.decoding_overrides(overrides, beam_size, length_penalty))
         seen = inspector.inspect(text, target, to=to, from_=from_)
         write(printing.to_text(seen))
     if output is not None:
-        output_folder.write(seen, output, None if layer is None else layer - 1, pictures=pictures)
+        output_folder.write(seen, output)
 
 
 @terminal.reporting()

@@ -36,17 +36,20 @@ def serve(
     try:
         from nmt.commands.serve import hosts, requests, server
     except ModuleNotFoundError as error:
-        raise NmtError(f"serving needs the package {error.name}: pip install fastapi uvicorn") from None
-    from nmt.commands import models
-    from nmt.decoding.model_loader import load_settings
+        raise NmtError(
+            f"serving needs the package {error.name}: pip install fastapi uvicorn prometheus-client"
+        ) from None
+    from nmt.commands.models import log_chosen_files
+    from nmt.decoding.opened_model import open_model
+    from nmt.device import prepare_memory
 
     limits = requests.Limits(max_lines, max_characters, max_waiting, max_answer * 2**20)
     hosts.check_names(allowed_host or ())
-    data = load_settings(model).data
-    models.log_chosen_files(model)
-    overrides = options.decoding_overrides(overrides, beam_size, length_penalty)
-    translator = models.load_translator(model, device, overrides)
+    opened = open_model(model)
+    log_chosen_files(opened)
+    prepare_memory()
+    translator = opened.translator(device, options.decoding_overrides(overrides, beam_size, length_penalty))
     try:
-        server.serve(translator, data.language_pairs, host, port, limits, log_requests, allowed_host or ())
+        server.serve(translator, opened.languages, host, port, limits, log_requests, allowed_host or ())
     except KeyboardInterrupt:  # the service has told how it ended
         raise typer.Exit(130) from None

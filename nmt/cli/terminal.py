@@ -5,7 +5,6 @@ import gc
 import io
 import logging
 import os
-import select
 import sys
 import time
 from collections.abc import Iterator
@@ -42,7 +41,7 @@ def application(help: str | None = None) -> typer.Typer:
 
 def run(commands: typer.Typer) -> None:
     """Run a command line, as a console script does. Commands report their own errors: `reporting`."""
-    _open_standard_streams()
+    _keep_standard_error()
     try:
         commands()
     except OSError as error:  # help that cannot be written
@@ -60,7 +59,7 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     rank_of_a_job: the command may be one of several processes that a launcher has started. Otherwise the variables of
     a launcher or a scheduler are ignored, except by the ranks that translate a file together.
     """
-    _open_standard_streams()
+    _keep_standard_error()
     if not rank_of_a_job:
         ignore_launcher()
     log.addHandler(_StandardError(logging.ERROR if rank() else logging.INFO))  # the other ranks log errors only
@@ -93,40 +92,31 @@ def _reason(error: OSError) -> str:
 
 
 class _Lasting(io.FileIO):
-    """A stream that goes to /dev/null after its first error: a closed terminal must not stop training."""
+    """A stream that goes to /dev/null after its first error: a terminal that is closed must not stop training, which
+    shows its progress there."""
 
     def write(self, data: "ReadableBuffer") -> int:
-        """Write all of it, here or to /dev/null; returns its size."""
-        left = memoryview(data).cast("B")
-        size = len(left)
-        while left:
-            try:
-                written = super().write(left)
-            except OSError:
-                discard(self.fileno())
-                break
-            if written is None:  # a terminal that another process has made non-blocking, and that is not ready
-                select.select([], [self], [])
-            else:
-                left = left[written:]
-        return size
-
-
-def _open_standard_streams() -> None:
-    """Make standard error survive errors, and open closed standard streams: a file that got the number of one would
-    receive what is meant for the stream."""
-    for number in range(3):
         try:
-            os.fstat(number)
+            return super().write(data)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free
+            discard(self.fileno())
+            return memoryview(data).nbytes
+
+
+def _keep_standard_error() -> None:
+    """Let standard error survive errors, and open it if it is closed: another file would get its number."""
+    encoding = "utf-8"
     if sys.stderr is None:
-        sys.stderr = io.TextIOWrapper(_Lasting(2, "w", closefd=False), write_through=True)
-    with contextlib.suppress(OSError, AttributeError):  # not a file: replaced by a test or a program
-        if sys.stderr.fileno() == 2 and not isinstance(sys.stderr.buffer, _Lasting):
-            sys.stderr.flush()
-            stream = _Lasting(2, "w", closefd=False)
-            sys.stderr = io.TextIOWrapper(stream, sys.stderr.encoding, "backslashreplace", write_through=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    else:
+        try:
+            if sys.stderr.fileno() != 2 or isinstance(sys.stderr.buffer, _Lasting):
+                return
+        except (OSError, AttributeError):  # not a file: replaced by a test or a program
+            return
+        sys.stderr.flush()
+        encoding = sys.stderr.encoding
+    sys.stderr = io.TextIOWrapper(_Lasting(2, "w", closefd=False), encoding, "backslashreplace", write_through=True)
 
 
 class _StandardError(logging.Handler):

@@ -59,7 +59,6 @@ def translate(
     """
     terminate_with_launcher()
     from nmt.commands import translate as translation
-    from nmt.commands.models import Languages
     from nmt.commands.output_format import OutputFormat
     from nmt.files.tensors import NotAModelFile
 
@@ -74,7 +73,8 @@ def translate(
         source=source,
         output=output,
         format=OutputFormat(n_best, scores, format == "json"),
-        languages=Languages(to, from_),
+        to=to,
+        from_=from_,
         overrides=options.decoding_overrides(overrides, beam_size, length_penalty),
         ensemble=ensemble or (),
         glossary=glossary,
@@ -120,7 +120,6 @@ def score(
     Example: nmt score runs/demo --source data/demo/test.en --target data/demo/test.de
     """
     from nmt.commands import score as scoring
-    from nmt.commands.models import Languages
 
-    overrides, languages = options.decoding_overrides(overrides, None, length_penalty), Languages(to, from_)
-    scoring.score(model, source, target, output, format, ensemble or (), overrides, device, languages)
+    overrides = options.decoding_overrides(overrides, None, length_penalty)
+    scoring.score(model, source, target, output, format, ensemble or (), overrides, device, to, from_)

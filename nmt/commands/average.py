@@ -20,6 +20,7 @@ from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.validate import Validator, validators_of
 from nmt.config import schema
+from nmt.config.metrics import METRICS
 from nmt.data.prepare import ValidationSet, read_validation, validation_sets
 from nmt.data.token_store import TokenStore
 from nmt.decoding.interface import Searcher, batch_tokens
@@ -36,13 +37,11 @@ _COUNTS = (1, 3, 5, 10, 20)
 @dataclass(frozen=True)
 class Candidate:
     """Files whose mean was tried, by name (`last 5`, or `last 5, best 5` where both are the same files), and its scores
-    on the validation set: loss in nats per target subword, BLEU and chrF of its translation."""
+    on the validation set by their names in METRICS: the loss is in nats per target subword."""
 
     name: str
     paths: Sequence[Path]
-    loss: float
-    bleu: float
-    chrf: float
+    scores: dict[str, float]
 
 
 def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> dict[str, list[Path]]:
@@ -89,11 +88,11 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     tried = []
     for name, paths in tqdm(among.items(), "validating", unit=" candidates", disable=None, leave=False):
         tried.append(_score(name, paths, validators, sets, device))
-        log.info("%s: BLEU %.2f", name, tried[-1].bleu)
-    best = min(tried, key=lambda one: (-one.bleu, len(one.paths)))
+        log.info("%s: BLEU %.2f", name, tried[-1].scores["bleu"])
+    best = min(tried, key=lambda candidate: (-candidate.scores["bleu"], len(candidate.paths)))
     mean = averaging.average(best.paths)
-    scores = {"validation_loss": best.loss, "bleu": best.bleu, "chrf": best.chrf, "selected": best.name}
-    return dataclasses.replace(mean, provenance={**mean.provenance, **scores}), tried
+    provenance = {**mean.provenance, **best.scores, "selected": best.name}
+    return dataclasses.replace(mean, provenance=provenance), tried
 
 
 def write(
@@ -133,11 +132,11 @@ def write(
 
 def to_text(tried: Sequence[Candidate], kept: str) -> str:
     """A row for each candidate, with a star at the one named `kept`."""
-    rows = [["candidate", "files", "loss", "BLEU", "chrF"]]
-    for one in tried:
-        scores = [f"{one.loss:.4f}", f"{one.bleu:.2f}", f"{one.chrf:.2f}"]
-        rows.append([one.name, str(len(one.paths)), *scores])
-    return table(rows, mark=[one.name for one in tried].index(kept) + 1)
+    rows = [["candidate", "files", *(metric.label for metric in METRICS.values())]]
+    for candidate in tried:
+        scores = (f"{candidate.scores[name]:.{metric.decimals}f}" for name, metric in METRICS.items())
+        rows.append([candidate.name, str(len(candidate.paths)), *scores])
+    return table(rows, mark=[candidate.name for candidate in tried].index(kept) + 1)
 
 
 def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple[ValidationSet, ...]:
@@ -154,11 +153,11 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
     how = "put the text back" if folder == current_folder() else f"run this command in the folder {where}"
     how += ", or correct the path there"
     try:
-        sets = validation_sets(data, [read_validation(one, data) for one in data.held_out], newest.vocabulary)
+        sets = validation_sets(data, [read_validation(corpus, data) for corpus in data.held_out], newest.vocabulary)
     except NmtError as error:
         raise NmtError(f"{place}: {error}: {how}") from None
     recorded = recorded_text_key(newest.provenance.get("validation_key", ""), newest.provenance.get("best_metric", ""))
-    labels = ", ".join(one.label for one in data.held_out)
+    labels = ", ".join(corpus.label for corpus in data.held_out)
     if recorded is None:
         log.warning("%s: its checkpoints do not record the text they were validated on: using %s", run, labels)
     elif recorded != text_key(sets):
@@ -176,19 +175,21 @@ def _score(
     sets: Sequence[ValidationSet],
     device: torch.device,
 ) -> Candidate:
-    """The means over the sets: the loss over all pairs, as in training; BLEU and chrF over the first
+    """The means over the sets: the loss over all pairs, as in training; the scores of translations over the first
     training.validation_sentences of them."""
     model = averaging.average(paths).build().to(device)
     engine = validators[0].engine(model)
     scores = [validator.score(engine) for validator in validators]
-    losses = [_loss(engine, one.ids, validators[0].search) for one in sets]
-    means = [math.fsum(each) / len(sets) for each in (losses, [of.bleu for of in scores], [of.chrf for of in scores])]
-    return Candidate(name, paths, *means)
+    of_sets = [
+        {"validation_loss": _loss(engine, held_out.ids, validators[0].search)} | of.scores
+        for held_out, of in zip(sets, scores, strict=True)
+    ]
+    return Candidate(name, paths, {key: math.fsum(of[key] for of in of_sets) / len(of_sets) for key in METRICS})
 
 
 def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> float:
     """The mean of -log p in nats per target token, EOS counted."""
     sides = ids.pairs(np.arange(len(ids)))
     pairs = [(source[:-1].tolist(), target[:-1].tolist()) for source, target in zip(*sides, strict=True)]
-    log_probabilities = [one for line in engine.score(pairs, batch_tokens(engine, search)) for one in line]
+    log_probabilities = [log_p for line in engine.score(pairs, batch_tokens(engine, search)) for log_p in line]
     return -math.fsum(log_probabilities) / len(log_probabilities)

@@ -9,19 +9,18 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from nmt.commands import models
-from nmt.commands.models import Languages
+from nmt.commands.models import ModelsOfCommand
 from nmt.commands.progress import line_bar
 from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.chunks import LineCounts, log_counts
-from nmt.decoding.model_loader import files_of, load_settings
+from nmt.decoding.opened_model import open_model
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
 from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
-from nmt.evaluation.report import Details
+from nmt.evaluation.output import Details
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.scores import Score
 from nmt.evaluation.sentences import example_sentences
@@ -44,7 +43,8 @@ class Request:
     references: Sequence[Path] = ()
     test_set: str | None = None  # with language_pair, in place of source and references
     language_pair: str | None = None
-    languages: Languages = Languages()  # of models of several pairs; by default those of language_pair
+    to: str | None = None  # languages, for models of several pairs; by default those of language_pair
+    from_: str | None = None
     language: str | None = None  # of the references; chooses BLEU's tokenizer unless one is given
     tokenizer: str | None = None  # by its name in sacreBLEU
     outputs: Sequence[Path] = ()  # one per model, or none
@@ -67,7 +67,8 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
         check_tokenizer(request.tokenizer)
     scores.check_seed()
     scores.check_names(list(map(str, [*request.models, *request.hypotheses])))
-    _check_outputs(request)
+    opened = [_open(request, model) for model in request.models]
+    _check_outputs(request, opened)
     for path in request.training_texts:
         if not is_special(path):
             next(read_lines(path), None)  # raises where it cannot be read
@@ -76,7 +77,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
     for text in (source, *hypotheses):  # before the work of translating
         if text is not None:
             check_aligned(text, references)
-    languages = _languages(request)
+    languages = _languages(request, opened)
     language = languages.target
     if request.tokenizer is None and _has_no_spaces(references[0]) and has_words_by_spaces(language):
         log.warning(
@@ -84,15 +85,15 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
             "other languages --tokenize char",
             references[0].name,
         )
-    translations, robust = _translations(request, source, references, languages)
+    translations, robust = _translations(request, opened, source, references, languages)
     systems = [*translations, *hypotheses]
-    found = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
+    scored = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
         assert source is not None
-        found += comet.score(request.comet, source, systems, references[0], request.device)
+        scored += comet.score(request.comet, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
-        return found, None, robust
-    return found, _details(request, source, systems, references, languages), robust
+        return scored, None, robust
+    return scored, _details(request, source, systems, references, languages), robust
 
 
 def _has_no_spaces(text: AlignedText) -> bool:
@@ -103,9 +104,19 @@ def _has_no_spaces(text: AlignedText) -> bool:
     return len(letters) > 8 * beginning.count(" ") and 2 * sum(map(is_unspaced, letters)) > len(letters)
 
 
-def _check_outputs(request: Request) -> None:
+def _open(request: Request, model: Path) -> ModelsOfCommand:
+    """Open a model. With a test set, one of several pairs of languages translates its pair."""
+    to, from_ = request.to, request.from_
+    opened = open_model(model)
+    if not (to or from_) and request.language_pair and opened.languages.several:
+        from_, _, to = request.language_pair.partition("-")
+    return ModelsOfCommand(opened, (), opened.languages.choose(to, from_))
+
+
+def _check_outputs(request: Request, opened: Sequence[ModelsOfCommand]) -> None:
     """Raises NmtError for an output that cannot be written, or that would replace a text or another output."""
-    read = [*files_of(*request.models), *request.hypotheses, *request.references, *request.training_texts]
+    read = [file for models in opened for file in models.files]
+    read += [*request.hypotheses, *request.references, *request.training_texts]
     if request.source is not None:
         read.append(request.source)
     checked: set[Path] = set()
@@ -116,23 +127,15 @@ def _check_outputs(request: Request) -> None:
         checked.add(place)
 
 
-def _languages(request: Request) -> LanguagePair:
+def _languages(request: Request, opened: Sequence[ModelsOfCommand]) -> LanguagePair:
     """Of the source and the target: as given, or those of the test set or the models; empty where unknown."""
-    of_models = [models.choose_languages(model, _languages_of(request, model)) for model in request.models]
     source, _, target = (request.language_pair or "").partition("-")
-    targets = dict.fromkeys(one.target for one in of_models)
+    targets = dict.fromkeys(models.pair.target for models in opened)
     target = request.language or target
     if not target and len(targets) > 1:
         raise NmtError(f"models with different target languages ({', '.join(targets)}): give --language")
-    return LanguagePair(source or next((one.source for one in of_models), ""), target or next(iter(targets), ""))
-
-
-def _languages_of(request: Request, model: Path) -> Languages:
-    """What is said about the languages of a model: with a test set, one of several pairs translates its pair."""
-    if not any(request.languages) and request.language_pair and load_settings(model).data.language_pairs.several:
-        source, _, target = request.language_pair.partition("-")
-        return Languages(target, source)
-    return request.languages
+    source = source or next((models.pair.source for models in opened), "")
+    return LanguagePair(source, target or next(iter(targets), ""))
 
 
 def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText]]:
@@ -147,31 +150,35 @@ def _read(path: Path) -> AlignedText:
 
 
 def _translations(
-    request: Request, source: AlignedText | None, references: Sequence[AlignedText], languages: LanguagePair
+    request: Request,
+    opened: Sequence[ModelsOfCommand],
+    source: AlignedText | None,
+    references: Sequence[AlignedText],
+    languages: LanguagePair,
 ) -> tuple[list[AlignedText], list[Robustness]]:
     """Each model's translation of the source, also written to its output file where there is one; and its robustness,
     if requested."""
-    models.log_chosen_files(*request.models)
-    found, robust = list[AlignedText](), list[Robustness]()
-    for number, model in enumerate(request.models):
+    for models in opened:
+        models.log()
+    translations, robust = list[AlignedText](), list[Robustness]()
+    for number, (model, models) in enumerate(zip(request.models, opened, strict=True)):
         assert source is not None
-        translator = models.load_translator(model, request.device, request.overrides)
-        translator.languages.use(*_languages_of(request, model))
+        translator = models.translator(request.device, request.overrides)
         what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
         translate = partial(_translate, translator, what)
         texts = translate(source.lines)
         log_counts(translator.counts, translator.longest_part)
-        found.append(AlignedText(str(model), texts))
+        translations.append(AlignedText(str(model), texts))
         if request.outputs:
             with lines_out(request.outputs[number]) as write:
                 for text in texts:
                     write(text)
         if request.robustness:
             translator.counts = LineCounts()  # those of the variations apart
-            varied = varied_texts(source.lines, [one.lines for one in references], languages)
+            varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
             robust.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer))
             log_counts(translator.counts, translator.longest_part)
-    return found, robust
+    return translations, robust
 
 
 def _translate(translator: Translator, what: str, lines: Sequence[str], variation: str = "") -> list[str]:
@@ -199,7 +206,7 @@ def _details(
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
     worst, changed = example_sentences(source, *scored, count=request.sentences)
     return Details(
-        lengths=[breakdowns.by_length(one, its, *scored) for one, its in measured],
+        lengths=[breakdowns.by_length(text, its_language, *scored) for text, its_language in measured],
         frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),
         worst=worst,
         changed=changed,

@@ -155,10 +155,10 @@ class FileJob:
 
         given = None if self.prefixes is None else prefixes()
         translator.counts = LineCounts()
-        found = iter(texts(translator, lines(), self.chunk_lines, first=number, prefixes=given, read_ahead=True))
-        for text in found:
+        translations = iter(texts(translator, lines(), self.chunk_lines, first=number, prefixes=given, read_ahead=True))
+        for text in translations:
             chunk = reading.popleft()
-            content = "".join(f"{one}\n" for one in chain([text], islice(found, len(chunk.lines) - 1)))
+            content = "".join(f"{line}\n" for line in chain([text], islice(translations, len(chunk.lines) - 1)))
             counts, longest = asdict(translator.counts), translator.longest_part
             header = json.dumps({"text": chunk.digest, "counts": counts, "longest": longest})
             with atomic.reporting(self.output, "--output"):
@@ -217,8 +217,8 @@ class FileJob:
 
     def _translated(self) -> dict[Path, int]:
         """The translated chunks, and the number of lines of each."""
-        found = {path: _CHUNK.fullmatch(path.name) for path in self.folder.iterdir()}
-        return {path: int(match[2]) - int(match[1]) + 1 for path, match in found.items() if match}
+        matches = {path: _CHUNK.fullmatch(path.name) for path in self.folder.iterdir()}
+        return {path: int(match[2]) - int(match[1]) + 1 for path, match in matches.items() if match}
 
     def lines_done(self) -> int:
         """How many lines are translated, by any process."""
@@ -231,7 +231,9 @@ class FileJob:
         """The folders of jobs with the same output and another model, input or options."""
         name = re.compile(rf"\.{re.escape(self.output.name)}\.[0-9a-f]{{16}}\.part")
         with suppress(PermissionError):  # a folder that can be written to but not listed
-            others = [one for one in self.output.parent.iterdir() if name.fullmatch(one.name) and one != self.folder]
+            others = [
+                path for path in self.output.parent.iterdir() if name.fullmatch(path.name) and path != self.folder
+            ]
             return [folder for folder in others if (folder / atomic.LOCK).is_file()]
         return []
 

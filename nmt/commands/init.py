@@ -112,12 +112,12 @@ def _fitting(train: tuple[Path, Path]) -> dict[str, object]:
     steps = max(_FEWEST_STEPS, 100 * round(_PASSES * subwords / batch / 100))
     if steps >= default.max_steps:
         return {}
-    found: dict[str, object] = {"max_steps": steps}
+    settings: dict[str, object] = {"max_steps": steps}
     if batch != default.batch_tokens:
-        found["batch_tokens"] = batch
+        settings["batch_tokens"] = batch
     if (warmup := fitting_warmup(steps)) < default.warmup_steps:
-        found |= {"schedule": "cosine", "learning_rate": _PEAK, "warmup_steps": warmup}
-    return {f"training.{key}": value for key, value in found.items()}
+        settings |= {"schedule": "cosine", "learning_rate": _PEAK, "warmup_steps": warmup}
+    return {f"training.{key}": value for key, value in settings.items()}
 
 
 def _subwords(path: Path, most: int) -> int:

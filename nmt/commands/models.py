@@ -1,51 +1,57 @@
-"""The models that commands are given: the model file of a run folder, and loading."""
+"""The models that a command is given."""
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from nmt.checkpoints import export_folder, model_file
 from nmt.config.language_pairs import LanguagePair
-from nmt.decoding.model_loader import load_settings
+from nmt.decoding.opened_model import OpenedModel, open_model
 from nmt.decoding.translator import Translator
 from nmt.device import prepare_memory
-from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
 
-class Languages(NamedTuple):
-    """What a command line says about languages: --to and --from."""
+@dataclass(frozen=True)
+class ModelsOfCommand:
+    """What a command translates with, opened, and the languages that it is asked for."""
 
-    to: str | None = None
-    from_: str | None = None
+    model: OpenedModel
+    ensemble: Sequence[OpenedModel]
+    pair: LanguagePair
+
+    @classmethod
+    def open(
+        cls, model: Path, ensemble: Sequence[Path] = (), to: str | None = None, from_: str | None = None
+    ) -> "ModelsOfCommand":
+        """Open the models. Raises NmtError where one is none, or does not know the languages: no weights are read, so
+        a mistake is found before any work."""
+        first, *others = map(open_model, (model, *ensemble))
+        return cls(first, others, first.languages.choose(to, from_))
+
+    @property
+    def files(self) -> list[Path]:
+        """All files that a translator is read from."""
+        return [file for model in (self.model, *self.ensemble) for file in model.files]
+
+    def log(self) -> None:
+        """Log the model file that is used of each run folder, and the languages if there is a choice."""
+        log_chosen_files(self.model, *self.ensemble)
+        if self.model.languages.several:
+            log.info("languages: %sinto %s", f"from {self.pair.source} " if self.pair.source else "", self.pair.target)
+
+    def translator(self, device: str, overrides: Sequence[str] = (), glossary: Path | None = None) -> Translator:
+        """As `OpenedModel.translator`, for the languages, in a process whose memory is this program's alone."""
+        prepare_memory()
+        translator = self.model.translator(device, overrides, self.ensemble, glossary)
+        translator.languages.used = self.pair
+        return translator
 
 
-def log_chosen_files(*models: Path) -> None:
-    """Log the model file that is used of each run folder, and its step. Raises NmtError for a folder without one."""
-    for model in dict.fromkeys(models):
-        if model.is_dir() and not export_folder.is_ctranslate2(model):
-            file, step = model_file.locate(model), None
-            with suppress(NmtError):  # loading the file reports what is wrong with it
-                step = model_file.load_provenance(file).get("step")
-            log.info("model: %s%s", file, f", step {step:,}" if isinstance(step, int) else "")
-
-
-def load_translator(
-    model: Path, device: str, overrides: Sequence[str] = (), ensemble: Sequence[Path] = (), glossary: Path | None = None
-) -> Translator:
-    """`Translator.load`, in a process whose memory is this program's alone."""
-    prepare_memory()
-    return Translator.load(model, device, ensemble, overrides, glossary)
-
-
-def choose_languages(model: Path, languages: Languages) -> LanguagePair:
-    """The languages of a command, as the model has them; logs them if it has several pairs. Raises NmtError as
-    `LanguagePairs.choose`. It reads no weights, so that a mistake is found before the work of loading."""
-    known = load_settings(model).data.language_pairs
-    pair = known.choose(*languages)
-    if known.several:
-        log.info("languages: %sinto %s", f"from {pair.source} " if pair.source else "", pair.target)
-    return pair
+def log_chosen_files(*models: OpenedModel) -> None:
+    """Log the model file that is used of each run folder, and its step."""
+    for path, model in {model.path: model for model in models}.items():
+        if model.file != path:
+            step = model.provenance.get("step")
+            log.info("model: %s%s", model.file, f", step {step:,}" if isinstance(step, int) else "")

@@ -35,7 +35,7 @@ class OutputFormat:
             yield from translator.stream(lines, chunk_lines, prefixes=prefixes, first=first, read_ahead=read_ahead)
             return
         aligned = self.json and translator.engine.aligns
-        found = translator.stream_hypotheses(
+        of_lines = translator.stream_hypotheses(
             lines,
             self.n_best or 1,
             chunk_lines,
@@ -45,7 +45,7 @@ class OutputFormat:
             first=first,
             read_ahead=read_ahead,
         )
-        for number, translations in enumerate(found, start=first):
+        for number, translations in enumerate(of_lines, start=first):
             yield self.to_text(number, translations)
 
     def to_text(self, number: int, translations: Sequence[Translation]) -> str:
@@ -53,13 +53,13 @@ class OutputFormat:
         if self.json:
             return to_json(number, translations)
         place = f"{number}\t" if self.n_best is not None else ""
-        return "\n".join(f"{place}{one.score:.6f}\t{one.text}" for one in translations)
+        return "\n".join(f"{place}{each.score:.6f}\t{each.text}" for each in translations)
 
 
 def to_json(number: int, translations: Sequence[Translation]) -> str:
     """The JSON object of a line's translations."""
-    found = [{key: value for key, value in asdict(one).items() if value is not None} for one in translations]
-    return json.dumps({"line": number, "translations": found}, ensure_ascii=False)
+    fields = [{key: value for key, value in asdict(each).items() if value is not None} for each in translations]
+    return json.dumps({"line": number, "translations": fields}, ensure_ascii=False)
 
 
 def score_row(number: int, translation: Translation | None, format: Literal["text", "json"]) -> str:

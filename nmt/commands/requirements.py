@@ -28,7 +28,7 @@ def check_data(config: Config) -> None:
 def check_training(config: Config, device: "torch.device") -> None:
     """What training needs, its data included. Raises NmtError for what it cannot do without. Warns of what it replaces:
     BLEU of words by BLEU of characters, and compiled layers by layers that are not."""
-    from nmt.evaluation.metrics import bleu_metric
+    from nmt.evaluation.metrics import validation_metrics
     from nmt.training import compilation, run_log
 
     check_data(config)
@@ -40,5 +40,5 @@ def check_training(config: Config, device: "torch.device") -> None:
     if training.compile and (reason := compilation.missing_compiler(device)):
         log.warning("training.compile: torch.compile does not work here, training will go on without it (%s)", reason)
     if training.validation_bleu:
-        for one in config.data.held_out:
-            bleu_metric(config.data.pair_of(one).target)
+        for corpus in config.data.held_out:
+            validation_metrics(config.data.pair_of(corpus).target, quiet=False)

@@ -6,10 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from nmt.commands import models
-from nmt.commands.models import Languages
+from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import score_row
-from nmt.decoding.model_loader import files_of
 from nmt.files.outputs import check_output
 from nmt.files.text import line_pairs, lines_out
 
@@ -27,19 +25,19 @@ def score(
     ensemble: Sequence[Path],
     overrides: Sequence[str],
     device: str,
-    languages: Languages,
+    to: str | None,
+    from_: str | None,
 ) -> None:
     """Write the score of each line of `target` as a translation of that line of `source`; output None: standard output.
 
     Raises NmtError where a file cannot be read or written, or one has more lines.
     """
-    read = [*files_of(model, *ensemble), source, target]
+    models = ModelsOfCommand.open(model, ensemble, to, from_)
+    read = [*models.files, source, target]
     if output is not None:
         check_output(output, read)  # before the work of loading
-    models.log_chosen_files(model, *ensemble)
-    models.choose_languages(model, languages)
-    translator = models.load_translator(model, device, overrides, ensemble)
-    translator.languages.use(*languages)
+    models.log()
+    translator = models.translator(device, overrides)
     with lines_out(output, read) as write:
         pairs, first = line_pairs(source, target), 1
         while chunk := list(islice(pairs, _PAIRS_TOGETHER)):

@@ -22,6 +22,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.training import memory, schedule, start_from, state
 from nmt.training.data import TrainingData
+from nmt.training.identity import check_settings
 from nmt.training.start_from import Start
 from nmt.training.trainer import Trainer
 from nmt.training.validation_key import validation_key
@@ -72,11 +73,11 @@ def begun(config: Config) -> tuple[Config, Start | None]:
 
     Raises NmtError for settings with which the saved state cannot be resumed, and as `start_from.read`.
     """
-    if saved := state.saved(Path(config.run_dir)):
-        identity, _ = saved
-        config = start_from.as_begun(config, identity.config, identity.start)
-        state.check_settings(config, identity.config, Path(config.run_dir))
-        return config, identity.start
+    if newest := state.saved(Path(config.run_dir)):
+        saved, _ = newest
+        config = start_from.with_recorded_start(config, saved.config, saved.start)
+        check_settings(config, saved.config, Path(config.run_dir))
+        return config, saved.start
     return start_from.read(config)
 
 

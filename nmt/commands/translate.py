@@ -4,15 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
-from nmt.commands import models
 from nmt.commands.file_job import FileJob
-from nmt.commands.models import Languages
+from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
 from nmt.decoding.chunks import log_counts
-from nmt.decoding.model_loader import files_of, load_settings
 from nmt.decoding.translator import Translator
 from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.errors import NmtError
@@ -29,7 +28,8 @@ class Request:
     source: Path | None = None  # None: standard input
     output: Path | None = None  # None: standard output
     format: OutputFormat = field(default_factory=OutputFormat)
-    languages: Languages = Languages()
+    to: str | None = None  # languages, if the model has several
+    from_: str | None = None
     overrides: Sequence[str] = ()
     ensemble: Sequence[Path] = ()
     glossary: Path | None = None
@@ -50,35 +50,32 @@ class Request:
             return False
         return not any(map(outputs.is_special, (self.output, *self.texts)))
 
-    def load(self, device: str) -> Translator:
-        """The translator on a device, for the languages."""
-        translator = models.load_translator(self.model, device, self.overrides, self.ensemble, self.glossary)
-        translator.languages.use(*self.languages)
-        return translator
+    def open_models(self) -> ModelsOfCommand:
+        """Raises NmtError as `ModelsOfCommand.open`."""
+        return ModelsOfCommand.open(self.model, self.ensemble, self.to, self.from_)
 
 
 def translate(request: Request) -> int:
     """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
+    opened = request.open_models()
     if not request.from_file_to_file:
-        _stream(request)
+        _stream(request, opened)
         return 0
-    # Raises where it is not a model, or does not know the languages, before the input is read.
-    load_settings(request.model).data.language_pairs.choose(*request.languages)
-    job = job_of(request)
+    job = job_of(request, opened)
     if not is_launched():
-        models.log_chosen_files(request.model, *request.ensemble)
-        models.choose_languages(request.model, request.languages)
-    return run_job(job, request.load, request.format.texts, request.device, request.processes)
+        opened.log()
+    load = partial(opened.translator, overrides=request.overrides, glossary=request.glossary)
+    return run_job(job, load, request.format.texts, request.device, request.processes)
 
 
-def job_of(request: Request) -> FileJob:
-    """The job of translating from file to file. Raises NmtError as FileJob.of does, and where there is no model."""
+def job_of(request: Request, opened: ModelsOfCommand) -> FileJob:
+    """The job of translating from file to file. Raises NmtError as FileJob.of does."""
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
-    files = {"model": files_of(request.model, *request.ensemble), "glossary": glossary}
+    files = {"model": opened.files, "glossary": glossary}
     options: dict[str, object] = {"overrides": list(request.overrides), "format": asdict(request.format)}
-    if (known := load_settings(request.model).data.language_pairs).several:
-        options["languages"] = known.choose(*request.languages)
+    if opened.model.languages.several:
+        options["languages"] = opened.pair
     return FileJob.of(files, request.source, request.output, options, request.processes or 1, request.prefixes)
 
 
@@ -122,14 +119,13 @@ def run_job(
     return 0
 
 
-def _stream(request: Request) -> None:
+def _stream(request: Request, opened: ModelsOfCommand) -> None:
     """Translate while reading."""
-    read = [*files_of(request.model, *request.ensemble), *request.texts]
+    read = [*opened.files, *request.texts]
     if request.output is not None:
         outputs.check_output(request.output, read)  # before the work of loading
-    models.log_chosen_files(request.model, *request.ensemble)
-    models.choose_languages(request.model, request.languages)
-    translator = request.load(request.device)
+    opened.log()
+    translator = opened.translator(request.device, request.overrides, request.glossary)
     lines, typed = text.lines_in(request.source)
     with text.lines_out(request.output, read) as write:
         chunk_lines = 1 if typed or request.line_by_line else None
@@ -143,6 +139,6 @@ def _stream(request: Request) -> None:
             if not bar.disable and request.source is not None and not outputs.is_special(request.source):
                 bar.reset(text.survey(request.source, {}))
             translator.on_lines = bar.update
-            for one in translated:
-                write(one)
+            for row in translated:
+                write(row)
     log_counts(translator.counts, translator.longest_part)

@@ -1,4 +1,4 @@
-"""BLEU and chrF of a model in training, with the search that users will run.
+"""The scores of a model in training, with the search that users will run.
 
 Training gets the validators as a function; it does not know about search.
 """
@@ -7,10 +7,8 @@ import copy
 from collections.abc import Sequence
 
 import torch
-from sacrebleu.metrics.chrf import CHRF
 
-from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.config.schema import Config, DecodingConfig, TrainingConfig
+from nmt.config.schema import Config, DecodingConfig
 from nmt.data.prepare import ValidationSet
 from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
@@ -20,7 +18,7 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import bleu_metric
+from nmt.evaluation.metrics import validation_metrics
 from nmt.models.interface import TranslationModel
 from nmt.training.data import TranslationScores
 
@@ -30,27 +28,22 @@ class Validator:
 
     def __init__(
         self,
-        pairs: Sequence[tuple[str, str]],
+        held_out: ValidationSet,
         vocabulary: Vocabulary,
-        search: DecodingConfig,
-        training: TrainingConfig,
-        languages: LanguagePair,
-        trained: LanguagePairs | None = None,
+        config: Config,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
         source_text: SourceText | None = None,
     ):
-        """pairs: source and reference as raw text; the first training.validation_sentences of them are used.
-        languages: those of the text; trained: all that the model is trained on, None for a model of one pair;
-        source_text: as for a Translator. Raises NmtError where decoding.long_input does not let one be translated."""
-        pairs = pairs[: training.validation_sentences]
-        self.languages, self.trained, self.source_text = languages, trained, source_text
-        self.vocabulary, self.search, self.ranks = vocabulary, search, ranks
-        self.precision, self.samples = training.precision, training.validation_samples
+        """The first training.validation_sentences pairs of a set are used. source_text: that the model is trained on.
+        Raises NmtError where decoding.long_input does not let a pair be translated."""
+        pairs = held_out.pairs[: config.training.validation_sentences]
+        self.languages, self.vocabulary, self.config, self.ranks = held_out.languages, vocabulary, config, ranks
+        self.search, self.source_text = config.search, as_set(config, source_text)
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
-        if search.long_input == "error":
-            _check_lengths(self.sources, vocabulary, search)
+        if self.search.long_input == "error":
+            _check_lengths(self.sources, vocabulary, self.search)
         # quiet: a warning about tokenized text at every validation would tell nothing new.
-        self.metrics = {"bleu": bleu_metric(languages.target, quiet=True), "chrf": CHRF()}
+        self.metrics = validation_metrics(self.languages.target, quiet=True)
 
     def __call__(self, model: TranslationModel) -> TranslationScores:
         """Search on the model's device; the model stays as it is, and in its train or eval mode.
@@ -62,23 +55,27 @@ class Validator:
     def engine(self, model: TranslationModel) -> PyTorchEngine:
         """What decoding.precision: model means for a model, on its device. Where that is another type than that of
         its weights, it is a copy that is converted."""
-        device = next(model.parameters()).device
-        if model_loader.search_type("model", self.precision, device) != torch.float32:
-            model = model_loader.prepare(copy.deepcopy(model), device, "model", self.precision)
+        device, trained_in = next(model.parameters()).device, self.config.training.precision
+        if model_loader.search_type("model", trained_in, device) != torch.float32:
+            model = model_loader.prepare(copy.deepcopy(model), device, "model", trained_in)
         return PyTorchEngine([model], device)
 
     def score(self, engine: PyTorchEngine) -> TranslationScores:
         """As `__call__`, with its engine."""
-        translator = Translator(engine, self.vocabulary, self.search, self.trained, self.source_text)
-        if self.trained is not None:
-            translator.languages.use(self.languages.target, self.languages.source)
+        trained_on = self.config.data.language_pairs
+        translator = Translator(engine, self.vocabulary, self.search, trained_on, self.source_text)
+        translator.languages.use(self.languages.target, self.languages.source)
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
-        bleu, chrf = (metric.corpus_score(translations, [self.references]) for metric in self.metrics.values())
-        samples = list(zip(self.sources, self.references, translations, strict=True))[: self.samples]
+        scores = {
+            name: metric.corpus_score(translations, [self.references]).score for name, metric in self.metrics.items()
+        }
+        samples = list(zip(self.sources, self.references, translations, strict=True))[
+            : self.config.training.validation_samples
+        ]
         signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
-        return TranslationScores(bleu.score, chrf.score, samples, signatures)
+        return TranslationScores(scores, samples, signatures)
 
 
 def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: DecodingConfig) -> None:
@@ -101,14 +98,10 @@ def validators_of(
     source_text: SourceText | None = None,
 ) -> list[Validator]:
     """One for each set. source_text: that the model is trained on."""
-    trained, source_text = config.data.language_pairs, as_set(config, source_text)
-    return [
-        Validator(one.pairs, vocabulary, config.search, config.training, one.languages, trained, ranks, source_text)
-        for one in sets
-    ]
+    return [Validator(held_out, vocabulary, config, ranks, source_text) for held_out in sets]
 
 
 def score_all(validators: Sequence[Validator], model: TranslationModel) -> list[TranslationScores]:
     """The scores of each validator, with one engine. Collective."""
     engine = validators[0].engine(model)
-    return [one.score(engine) for one in validators]
+    return [validator.score(engine) for validator in validators]

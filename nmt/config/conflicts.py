@@ -9,6 +9,7 @@ from nmt.config import data_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.language_codes import normal
 from nmt.config.language_pairs import LanguagePair
+from nmt.config.metrics import METRICS
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
@@ -118,7 +119,7 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
 def of_stages(data: data_section.DataConfig) -> Iterator[str]:
     if not data.stages:
         return
-    names = [corpus.called for corpus in data.train]
+    names = [corpus.label for corpus in data.train]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"data.train has more than one corpus of the name {name}: data.stages needs different names"
     for i, corpus in enumerate(data.train):
@@ -142,19 +143,17 @@ def of_stages(data: data_section.DataConfig) -> Iterator[str]:
         if stage.passes is not None and len(stage.passes) != 1:
             yield f"{key}.passes: a stage ends after passes over one corpus, not {len(stage.passes)}: name one"
         yield from of_end(stage, key, last=last)
-        if stage.patience is not None and not data.held_out:
-            yield f"{key}.patience needs data.validation: it counts validations without a new best"
 
 
 def of_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
-    """When a stage ends: every stage but the last has one of three settings for it."""
-    ends = [name for name in ("steps", "passes", "patience") if getattr(stage, name) is not None]
+    """When a stage ends: every stage but the last has one of two settings for it."""
+    ends = [name for name in ("steps", "passes") if getattr(stage, name) is not None]
     if last and ends:
         yield f"{key}.{ends[0]}: the last stage lasts until the end of training: delete it, or add another stage"
     elif len(ends) > 1:
         yield f"{key} ends by {' and '.join(ends)}: give one of them"
     elif not last and not ends:
-        yield f"{key} never ends, so that the next stage cannot begin: give it steps, passes or patience"
+        yield f"{key} never ends, so that the next stage cannot begin: give it steps or passes"
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
@@ -269,7 +268,7 @@ def of_training(
     for key, given in not_with_sharding.items():
         if training.sharded and given:
             yield f"training.sharded does not go with training.{key}={getattr(training, key)}: remove one of them"
-    if training.best_metric != "validation_loss" and not training.validation_bleu:
+    if METRICS[training.best_metric].of_translations and not training.validation_bleu:
         yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
     if training.best_set is not None and not data.held_out:
         yield "training.best_set needs data.validation: it names one of its sets"
@@ -278,12 +277,6 @@ def of_training(
         yield f"training.best_set: {training.best_set[:100]}: no set of data.validation has this name{meant}"
     if training.patience is not None and not data.held_out:
         yield "training.patience needs data.validation: it counts validations without a new best"
-    for i, stage in enumerate(data.stages):
-        if stage.patience is not None and training.patience is not None and stage.patience >= training.patience:
-            yield (
-                f"data.stages[{i}].patience={stage.patience} is not below {training.patience=}, by which training ends "
-                "first: lower the one or raise the other"
-            )
     yield from of_schedule(training)
 
 

@@ -2,10 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import ClassVar, Literal
 
-from nmt.config.declaration import required, section, setting
+from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+
+# Where the text of a corpus is: a key has a hash of the text instead, so that the text may be moved.
+content_setting = partial(setting, None, affects="text", by_content=True)
+text_setting = partial(setting, affects="text")
+mix_setting = partial(setting, affects=("vocabulary", "order"))
+subword_setting = partial(setting, affects=("vocabulary", "tokens"))
 
 # In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
 LONGEST_OUTPUT = 1_000_000
@@ -31,52 +38,45 @@ class Corpus:
     are numbered from 1, or named as in its first line; those of a .tmx file, of OPUS and of sacreBLEU are language
     codes."""
 
-    source: str | None = setting(None, "text file of source sentences, one per line", path=True)
-    target: str | None = setting(None, "text file of target sentences, aligned with `source`", path=True)
-    file: str | None = setting(
-        None, "file of both sides: .tsv, .csv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
+    source: str | None = content_setting("text file of source sentences, one per line", path=True)
+    target: str | None = content_setting("text file of target sentences, aligned with `source`", path=True)
+    file: str | None = content_setting(
+        "file of both sides: .tsv, .csv, .jsonl, .parquet, or .tmx (a translation memory)", path=True
     )
-    hub: str | None = setting(None, "dataset on the Hugging Face hub, or a local folder in its formats", path=True)
-    name: str | None = setting(
-        None, "its name in reports and `data.stages`; with `hub`: the dataset's configuration, such as `de-en`"
+    hub: str | None = content_setting("dataset on the Hugging Face hub, or a local folder in its formats", path=True)
+    name: str | None = content_setting(
+        "its name in reports and `data.stages`; with `hub`: the dataset's configuration, such as `de-en`"
     )
-    split: str | None = setting(None, "with `hub`: the split; `train` for training corpora, `validation` otherwise")
-    revision: str | None = setting(None, "with `hub`: branch, tag or commit")
-    streaming: bool = setting(False, "with `hub`: not downloaded; preparation reads it three times")
-    opus: str | None = setting(None, "corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
-    version: str | None = setting(None, "with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
-    sacrebleu: str | None = setting(None, "for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
-    source_column: str | None = setting(
-        None,
+    split: str | None = content_setting("with `hub`: the split; `train` for training corpora, `validation` otherwise")
+    revision: str | None = content_setting("with `hub`: branch, tag or commit")
+    streaming: bool = free_setting(False, "with `hub`: not downloaded; preparation reads it once")
+    opus: str | None = content_setting("corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
+    version: str | None = content_setting("with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
+    sacrebleu: str | None = content_setting("for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
+    source_column: str | None = content_setting(
         "column of the source; null: `translation.en`, `en` (the language) or `source`; in .tsv without headings "
         "`1`; in .tmx a language code, such as `en-GB`; null: `en` or the first `en-…`",
     )
-    target_column: str | None = setting(
-        None,
+    target_column: str | None = content_setting(
         "column of the target; null: `translation.de`, `de` (the language) or `target`; in .tsv without headings "
         "`2`; in .tmx a language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
-    languages: tuple[str, str] | None = setting(
+    languages: tuple[str, str] | None = text_setting(
         None, "of source and target, such as `[en, fr]`; null: `data.source_language` and `data.target_language`"
     )
-    reversed: bool = setting(
+    reversed: bool = text_setting(
         False, "exchange the sides: `{source: a.en, target: a.de, reversed: true}` is German to English"
     )
-    tag: str | None = setting(
+    tag: str | None = subword_setting(
         None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
     )
-    weight: float | None = setting(
+    weight: float | None = mix_setting(
         None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
     )
-    scores: str | None = setting(
-        None, "for `data.clean.score`: file that `nmt score` wrote for this corpus, a line for each pair", path=True
+    scores: str | None = content_setting(
+        "for `data.clean.score`: file that `nmt score` wrote for this corpus, a line for each pair", path=True
     )
-
-    @property
-    def label(self) -> str:
-        """The corpus in a few words, for reports and messages."""
-        return f"{self._label}, reversed" if self.reversed else self._label
 
     @property
     def own_name(self) -> str | None:
@@ -84,21 +84,19 @@ class Corpus:
         return None if self.hub else self.name
 
     @property
-    def called(self) -> str:
-        """Its name in data.stages: its own, or else its label."""
-        return self.own_name or self.label
-
-    @property
-    def _label(self) -> str:
+    def label(self) -> str:
+        """What reports, messages and data.stages call it: its own name, or else where its text is from."""
         if self.own_name:
             return self.own_name
         if self.hub:
-            return "/".join(part for part in (self.hub, self.name, self.split) if part)
-        if self.opus:
-            return "/".join(part for part in ("opus", self.opus, self.version) if part)
-        if self.sacrebleu:
-            return f"sacrebleu/{self.sacrebleu}"
-        return self.file or f"{self.source} + {self.target}"
+            origin = "/".join(part for part in (self.hub, self.name, self.split) if part)
+        elif self.opus:
+            origin = "/".join(part for part in ("opus", self.opus, self.version) if part)
+        elif self.sacrebleu:
+            origin = f"sacrebleu/{self.sacrebleu}"
+        else:
+            origin = self.file or f"{self.source} + {self.target}"
+        return f"{origin}, reversed" if self.reversed else origin
 
 
 @dataclass(frozen=True)
@@ -111,21 +109,27 @@ class CleaningConfig:
     A rule gives each pair a score, and drops it if the score is above the rule's setting; `null` switches a rule off.
     [The rules in detail](../docs/cleaning.md)."""
 
-    language: float | None = setting(
+    language: float | None = text_setting(
         1.0, "how much more likely another language is: from 0, equally likely, to 1 and above, almost sure", at_least=0
     )
-    script: float | None = setting(0.5, "share of letters in another script than the language's", at_least=0, at_most=1)
-    digits: float | None = setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
-    symbols: float | None = setting(0.4, "share of characters that are no letters or digits", at_least=0, at_most=1)
-    repetition: float | None = setting(24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0)
-    copies: float | None = setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
-    addresses: float | None = setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
-    markup: float | None = setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
-    encoding: float | None = setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
-    near_duplicates: bool = setting(
+    script: float | None = text_setting(
+        0.5, "share of letters in another script than the language's", at_least=0, at_most=1
+    )
+    digits: float | None = text_setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
+    symbols: float | None = text_setting(
+        0.4, "share of characters that are no letters or digits", at_least=0, at_most=1
+    )
+    repetition: float | None = text_setting(
+        24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0
+    )
+    copies: float | None = text_setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
+    addresses: float | None = text_setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
+    markup: float | None = text_setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
+    encoding: float | None = text_setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
+    near_duplicates: bool = text_setting(
         True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
     )
-    score: float | None = setting(
+    score: float | None = text_setting(
         None,
         "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5",
         at_most=0,
@@ -138,23 +142,22 @@ class Stage:
 
         {weights: {europarl: 1, crawled: 3}, steps: 20000}
         {weights: {europarl: 1, crawled: 1}, passes: {europarl: 2}}
-        {temperature: 5, patience: 4}
+        {temperature: 5, steps: 10000}
         {weights: {europarl: 1}}
 
-    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps`, `passes` and `patience`,
-    which count from its beginning; the last stage has none, and lasts until the end of training."""
+    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps` and `passes`, which count
+    from its beginning; the last stage has none, and lasts until the end of training."""
 
-    weights: Mapping[str, float] | None = setting(
+    REMOVED: ClassVar = ("patience",)
+
+    weights: Mapping[str, float] | None = mix_setting(
         None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
         at_least=0,
     )  # fmt: skip
-    temperature: float | None = setting(None, "instead of weights: as `data.temperature`", at_least=1)
-    steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1)
+    temperature: float | None = mix_setting(None, "instead of weights: as `data.temperature`", at_least=1)
+    steps: int | None = setting(None, "the stage ends after this many optimizer steps", at_least=1, affects="order")
     passes: Mapping[str, float] | None = setting(
-        None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0
-    )
-    patience: int | None = setting(
-        None, "the stage ends after this many validations without a new best, at the end of a pool", at_least=1
+        None, "the stage ends after this many passes over a corpus, such as `{europarl: 2}`", above=0, affects="order"
     )
 
 
@@ -169,31 +172,31 @@ class Variation:
 
     A number alone is the rate, for both sides."""
 
-    rate: float = setting(0.0, "share of the training pairs", at_least=0, at_most=1)
-    sides: Sides = setting("both", "the sides that are changed: both, or the source alone")
+    rate: float = subword_setting(0.0, "share of the training pairs", at_least=0, at_most=1)
+    sides: Sides = subword_setting("both", "the sides that are changed: both, or the source alone")
 
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    uppercase: float | Variation = setting(0.0, "IN CAPITALS; scripts without case stay", at_least=0, at_most=1)
-    titlecase: float | Variation = setting(0.0, "Every Word With A Capital", at_least=0, at_most=1)
-    lowercase: float | Variation = setting(0.0, "without capitals", at_least=0, at_most=1)
-    remove_end_punctuation: float | Variation = setting(
+    uppercase: float | Variation = subword_setting(0.0, "IN CAPITALS; scripts without case stay", at_least=0, at_most=1)
+    titlecase: float | Variation = subword_setting(0.0, "Every Word With A Capital", at_least=0, at_most=1)
+    lowercase: float | Variation = subword_setting(0.0, "without capitals", at_least=0, at_most=1)
+    remove_end_punctuation: float | Variation = subword_setting(
         0.0, "without the full stop, question mark or exclamation mark at the end", at_least=0, at_most=1
     )
-    typos: float = setting(0.0, "typing errors in the source: about one in ten words", at_least=0, at_most=1)
-    noise: float = setting(
+    typos: float = subword_setting(0.0, "typing errors in the source: about one in ten words", at_least=0, at_most=1)
+    noise: float = subword_setting(
         0.0, "random symbols, emoji, URLs, e-mail addresses or numbers: copied beside, or instead of, the sentence",
         at_least=0, at_most=1,
     )  # fmt: skip
-    inline_tags: float = setting(
+    inline_tags: float = subword_setting(
         0.0, "markup such as `<b>…</b>`, or a placeholder such as `{0}`, the same on both sides", at_least=0, at_most=1
     )
     joined: float = setting(
         0.0, "joined with the one to three pairs after it, up to `max_length`: text of several sentences",
-        at_least=0, at_most=1,
+        at_least=0, at_most=1, affects="tokens"
     )  # fmt: skip
-    copied_names: float = setting(
+    copied_names: float = subword_setting(
         0.0, "names, numbers, URLs and the like that both sides have: replaced by random ones", at_least=0, at_most=1
     )
 
@@ -206,38 +209,50 @@ class AugmentConfig:
 @dataclass(frozen=True)
 class DataConfig:
     source_language: str = required(
-        "code of the language to translate from, such as `en`: that of each corpus without `languages`"
+        "code of the language to translate from, such as `en`: that of each corpus without `languages`", affects="text"
     )
-    target_language: str = required("code of the language to translate into, such as `de`; the same")
-    train: tuple[Corpus, ...] = required("the corpora to train on")
-    temperature: float | None = setting(
+    target_language: str = required("code of the language to translate into, such as `de`; the same", affects="text")
+    train: tuple[Corpus, ...] = required("the corpora to train on", affects=("text", "vocabulary", "tokens", "order"))
+    temperature: float | None = mix_setting(
         None,
         "weight of each corpus, or with several pairs of languages of each of these = its number of pairs ^ "
         "(1 / temperature): 1 as null, 100 all equal",
         at_least=1,
     )
-    language_tags: Literal["target", "both"] = setting(
+    language_tags: Literal["target", "both"] = subword_setting(
         "target", "tokens before each source, if there are several pairs of languages: `<2de>`; or both `<en>` `<2de>`"
     )
     validation: tuple[Corpus, ...] | Corpus | None = setting(
-        None, "the held-out corpus, by which the best checkpoint is chosen, or a list of several; null: none"
+        None,
+        "the held-out corpus, by which the best checkpoint is chosen, or a list of several; null: none",
+        affects="score",
+        by_content=True,
     )
-    stages: tuple[Stage, ...] = setting(
+    stages: tuple[Stage, ...] = mix_setting(
         (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
     )
-    validation_in_training: Literal["error", "warn"] = setting(
+    validation_in_training: Literal["error", "warn"] = free_setting(
         "error", "more than 1% of the validation pairs, and more than 10, are training pairs too: stop, or only warn"
     )
-    store_dir: str | None = setting(None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True)
+    store_dir: str | None = free_setting(
+        None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True
+    )
     max_length: int = setting(
-        256, "drop training pairs with more subwords than this on a side", at_least=1, at_most=LONGEST_OUTPUT // 10
+        256,
+        "drop training pairs with more subwords than this on a side",
+        at_least=1,
+        at_most=LONGEST_OUTPUT // 10,
+        affects="tokens",
     )
     max_length_ratio: float | None = setting(
-        9.0, "drop training pairs whose sides differ by more than this factor in subwords; null: keep", at_least=1
+        9.0,
+        "drop training pairs whose sides differ by more than this factor in subwords; null: keep",
+        at_least=1,
+        affects="tokens",
     )
-    drop_duplicates: bool = setting(False, "drop training pairs seen before (both sides equal)")
-    drop_copies: bool = setting(False, "drop training pairs whose source equals their target")
-    clean: CleaningConfig | None = setting(
+    drop_duplicates: bool = text_setting(False, "drop training pairs seen before (both sides equal)")
+    drop_copies: bool = text_setting(False, "drop training pairs whose source equals their target")
+    clean: CleaningConfig | None = text_setting(
         None,
         "rules that drop pairs in a wrong language, with HTML and other faults; `{}`: all with defaults; null: none",
     )
@@ -245,15 +260,19 @@ class DataConfig:
         AugmentConfig,
         "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",
     )
-    over_budget: Literal["skip", "error"] = setting("skip", "a pair larger than a batch: skip it and count it, or stop")
-    pool_pairs: int = setting(1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1)
-    workers: int | None = setting(
+    over_budget: Literal["skip", "error"] = free_setting(
+        "skip", "a pair larger than a batch: skip it and count it, or stop"
+    )
+    pool_pairs: int = setting(
+        1_000_000, "number of pairs that are shuffled and sorted by length together", at_least=1, affects="order"
+    )
+    workers: int | None = free_setting(
         None,
         "processes that encode text and apply the rules of `clean`; null: one per core",
         at_least=1,
         at_most=1024,
     )
-    prefetch: int = setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
+    prefetch: int = free_setting(8, "batches that are prepared ahead of training", at_least=1, at_most=1000)
 
     @property
     def held_out(self) -> tuple[Corpus, ...]:
@@ -265,10 +284,10 @@ class DataConfig:
     @property
     def held_out_names(self) -> tuple[str, ...]:
         """The name of each of them: its own, or its languages if no other has the same, or its label."""
-        pairs = [str(self.pair_of(one)) for one in self.held_out]
+        pairs = [str(self.pair_of(corpus)) for corpus in self.held_out]
         return tuple(
-            one.own_name or (pair if pairs.count(pair) == 1 else one.label)
-            for one, pair in zip(self.held_out, pairs, strict=True)
+            corpus.own_name or (pair if pairs.count(pair) == 1 else corpus.label)
+            for corpus, pair in zip(self.held_out, pairs, strict=True)
         )
 
     def pair_of(self, corpus: Corpus) -> LanguagePair:
@@ -281,7 +300,7 @@ class DataConfig:
         """Those of the training corpora."""
         return LanguagePairs.of(map(self.pair_of, self.train), self.language_tags)
 
-    def as_read(self, corpus: Corpus) -> "DataConfig":
+    def with_languages_of(self, corpus: Corpus) -> "DataConfig":
         """The same with the languages of a corpus in place of those for all: by them its columns are found."""
         if corpus.languages is None:
             return self
@@ -291,7 +310,7 @@ class DataConfig:
     def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
         """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
         pairs = self.language_pairs
-        return [pairs.tags(self.pair_of(one)) + ((one.tag,) if one.tag else ()) for one in corpora]
+        return [pairs.tags(self.pair_of(corpus)) + ((corpus.tag,) if corpus.tag else ()) for corpus in corpora]
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -4,54 +4,94 @@ import dataclasses
 import operator
 import types
 import typing
-from collections.abc import Hashable, Mapping
-from functools import cache
+from collections.abc import Hashable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+
+# What a setting can affect, in the order in which a run makes it. Each is made from what comes before.
+Result = Literal["text", "vocabulary", "tokens", "order", "model", "score"]
+Affected = Result | Literal["nothing"] | tuple[Result, ...]
 
 
 def setting(
     default: T,
     meaning: str,
     *,
+    affects: Affected,
+    by_content: bool = False,
     at_least: float | None = None,
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
     path: bool = False,
 ) -> T:
-    """Declare a setting: its default, its meaning in one line, and the range of its number.
+    """Declare a setting: its default, its meaning in one line, what it affects, and the range of its number.
 
-    The annotation of the field is its type. path: a file or a folder; `~` is the user's home.
+    affects: what a run has made that another value would make otherwise. Keys of what is stored are built from this,
+    and it decides what a saved run can change:
+        text        which pairs the cleaned training text has
+        vocabulary  which subwords are learned from this text
+        tokens      how the text is encoded with them
+        order       which pairs each optimizer step is trained on
+        model       the weights, the optimizer's state, and which of the weights are the best ones
+        score       the validation scores: others cannot be compared with them
+        nothing     none of these: a run can go on with another value
+
+    The annotation of the field is its type. by_content: the value says where something is; only what is there counts.
+    path: a file or a folder; `~` is the user's home.
     """
-    bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
-    given = {name: bound for name, bound in bounds.items() if bound is not None}
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "bounds": given, "path": path})
+    limits = {"at least": at_least, "above": above, "at most": at_most, "below": below}
+    bounds = {name: bound for name, bound in limits.items() if bound is not None}
+    return _declared(default, meaning, _results(affects), by_content, bounds, path)
 
 
-def required(meaning: str, *, path: bool = False) -> Any:
-    """Declare a setting without a default: leaving it out is an error. path: as in `setting`."""
-    return dataclasses.field(metadata={"meaning": meaning, "bounds": {}, "path": path})
+free_setting = partial(setting, affects="nothing")
+model_setting = partial(setting, affects="model")
+score_setting = partial(setting, affects="score")
+
+
+def required(meaning: str, *, affects: Affected, path: bool = False) -> Any:
+    """Declare a setting without a default: leaving it out is an error. affects, path: as in `setting`."""
+    return setting(typing.cast(Any, dataclasses.MISSING), meaning, affects=affects, path=path)
+
+
+def _results(affects: Affected) -> frozenset[str]:
+    results = frozenset((affects,) if isinstance(affects, str) else affects)
+    if unknown := results - {"nothing", *typing.get_args(Result)}:
+        raise ValueError(f"affects: unknown: {', '.join(sorted(unknown))}")
+    return results - {"nothing"}
 
 
 def section(declaration: type[T], meaning: str) -> T:
-    """Declare a section: a frozen dataclass of settings, read from a nested mapping.
+    """Declare a section: a frozen dataclass of settings, read from a nested mapping. It affects what they affect.
 
     The annotation of the field may be a union of declarations, of which this is the default. Their first setting, a
     choice of the same name in all, decides which one is read.
     """
-    if any(own.required for own in settings(declaration).values()):
-        return typing.cast(T, required(meaning))
-    return setting(declaration(), meaning)
+    own = settings(declaration).values()
+    default = dataclasses.MISSING if any(inner.required for inner in own) else declaration()
+    affects = frozenset[str]().union(*(inner.affects for inner in own))
+    return typing.cast(T, _declared(default, meaning, affects, False, {}, False))
+
+
+def _declared(
+    default: Any, meaning: str, affects: frozenset[str], by_content: bool, bounds: Mapping[str, float], path: bool
+) -> Any:
+    metadata = {"meaning": meaning, "affects": affects, "by_content": by_content, "bounds": bounds, "path": path}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class Setting(NamedTuple):
-    """A setting or a section, as it is declared; `path` and `bounds` as in `setting`."""
+    """A setting or a section, as it is declared: see `setting`."""
 
     type: Any
     default: Any
     meaning: str
+    affects: frozenset[str]
+    by_content: bool
     bounds: Mapping[str, float]
     path: bool
 
@@ -69,6 +109,16 @@ class Setting(NamedTuple):
     @property
     def is_section(self) -> bool:
         return bool(self.variants)
+
+    @property
+    def declarations(self) -> tuple[Any, ...]:
+        """The declarations of a section, of the entries of a list, or of a mapping that may be null."""
+        return tuple(dict.fromkeys(_dataclasses_in(self.type)))
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list of mappings, such as corpora, which can only be replaced as a whole."""
+        return typing.get_origin(self.type) is tuple and bool(self.declarations)
 
     @property
     def choice(self) -> str | None:
@@ -98,17 +148,36 @@ def _settings(declaration: Any) -> Mapping[str, Setting]:
     return {field.name: Setting(hints[field.name], field.default, **field.metadata) for field in fields}
 
 
+def setting_at(declaration: type, path: str) -> Setting:
+    """The setting or section at a dotted path, such as `data.train[0].weight`. An entry of a list affects at most what
+    the list affects."""
+    first, _, rest = path.partition(".")
+    own = settings(declaration)[first.partition("[")[0]]
+    for inner in own.declarations if rest else ():
+        if rest.partition(".")[0].partition("[")[0] in settings(inner):
+            inmost = setting_at(inner, rest)
+            return inmost._replace(affects=inmost.affects & own.affects)
+    return own
+
+
+def _dataclasses_in(annotation: Any) -> Iterator[Any]:
+    if dataclasses.is_dataclass(annotation):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _dataclasses_in(argument)
+
+
 def all_settings(declaration: type) -> dict[str, Setting]:
     """Every setting of a declaration and its sections, by dotted path. If a section has several declarations, their
     settings are joined: where they have one name, the first declaration's counts."""
-    found: dict[str, Setting] = {}
+    by_path: dict[str, Setting] = {}
     for name, own in settings(declaration).items():
         for variant in own.variants:
             for path, inner in all_settings(variant).items():
-                found.setdefault(f"{name}.{path}", inner)
+                by_path.setdefault(f"{name}.{path}", inner)
         if not own.is_section:
-            found[name] = own
-    return found
+            by_path[name] = own
+    return by_path
 
 
 def type_name(annotation: Any) -> str:

@@ -64,7 +64,7 @@ class LanguagePairs:
 
     def has(self, pair: LanguagePair) -> bool:
         """Whether the pair was trained on. Case does not matter, and `_` is the same as `-`."""
-        return tuple(map(normal, pair)) in {tuple(map(normal, one)) for one in self.pairs}
+        return tuple(map(normal, pair)) in {tuple(map(normal, trained)) for trained in self.pairs}
 
     def tags(self, pair: LanguagePair) -> tuple[str, ...]:
         """The tokens before a source of this pair; none if the model has only one."""
@@ -107,9 +107,9 @@ def _known(code: str | None, known: list[str], direction: str, other_side: list[
     """The code as the model has it; empty for None. other_side: languages that are no spelling mistakes."""
     if code is None:
         return ""
-    if found := matching(code, known):
-        return found
-    by_normal = {normal(one): one for one in known}
+    if meaning := matching(code, known):
+        return meaning
+    by_normal = {normal(known_code): known_code for known_code in known}
     meant = normal(code) not in map(normal, other_side)
     near = difflib.get_close_matches(normal(code), by_normal, n=1, cutoff=0.5) if meant else []
     hint = f"; did you mean {by_normal[near[0]]}?" if near else ""

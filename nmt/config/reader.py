@@ -71,8 +71,8 @@ def override(value: T, what: str, overrides: Sequence[str]) -> T:
 
 
 def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str], problems: list[str]) -> T:
-    for one in overrides:
-        _override(tree, one, problems)
+    for argument in overrides:
+        _override(tree, argument, problems)
     value = _Reader(declaration, problems).mapping(declaration, tree, "")
     problems.extend(getattr(value, "conflicts", list)())
     if problems:
@@ -150,7 +150,8 @@ class _Reader:
     def mapping(self, declaration: type[T], node: Node, path: str, others: Mapping[str, str] | None = None) -> T | None:
         """A dataclass from a mapping, all of whose settings may be left out; None once any was unusable.
 
-        others: settings that are unknown here for a known reason, and the reason.
+        others: settings that are unknown here for a known reason, and the reason. A setting in `REMOVED` of the
+        declaration, which earlier versions had, may still be given as null.
         """
         prefix = f"{path}." if path else ""
         given = {} if node.value is None else node.value
@@ -162,7 +163,7 @@ class _Reader:
         for key, child in given.items():
             if key in known:
                 values[key] = self._setting(known[key], child, prefix + key, known)
-            else:
+            elif child.value is not None or key not in getattr(declaration, "REMOVED", ()):
                 shown = len(self.problems) < _MOST_PROBLEMS
                 advice = (others or {}).get(key) or (self._suggestion(key, list(known), path) if shown else "")
                 self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{advice}")
@@ -176,20 +177,28 @@ class _Reader:
 
     def _variant(self, section: Setting, name: str, node: Node, path: str) -> Any:
         """A dataclass of the declaration that the setting `name` chooses; see `declaration.section`."""
-        choices = {value: one for one in section.variants for value in typing.get_args(settings(one)[name].type)}
+        choices = {
+            value: declaration
+            for declaration in section.variants
+            for value in typing.get_args(settings(declaration)[name].type)
+        }
         given = node.value.get(name) if isinstance(node.value, dict) else None
         if given is not None and (not isinstance(given.value, str) or given.value not in choices):
             takers = [
                 f": set {path}.{name}={value} and {path}.{key}={given.value}"
-                for value, one in choices.items()
-                for key in _with_choice(given.value, settings(one))
+                for value, declaration in choices.items()
+                for key in _with_choice(given.value, settings(declaration))
             ]
             advice = takers[0] if len(takers) == 1 else ""
             self._break(f"{given.where}{path}.{name}: expected {' | '.join(choices)}; found {given.written}{advice}")
             return None
         chosen = next(iter(choices)) if given is None else given.value
         advice = f" of {path}.{name}: {chosen}; {{0}} has it: delete it, or set {path}.{name}={{0}}"
-        others = {key: advice.format(value) for value, one in reversed(choices.items()) for key in settings(one)}
+        others = {
+            key: advice.format(value)
+            for value, declaration in reversed(choices.items())
+            for key in settings(declaration)
+        }
         return self.mapping(choices[chosen], node, path, others)
 
     def _setting(self, setting: Setting, node: Node, path: str, beside: Mapping[str, Setting]) -> Any:

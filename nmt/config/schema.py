@@ -15,7 +15,7 @@ from nmt.config.data_section import DataConfig as DataConfig
 from nmt.config.data_section import Sides as Sides
 from nmt.config.data_section import Stage as Stage
 from nmt.config.data_section import Variation as Variation
-from nmt.config.declaration import required, section, setting
+from nmt.config.declaration import required, section, setting, setting_at
 from nmt.config.sections import DecodingConfig as DecodingConfig
 from nmt.config.sections import ModelConfig as ModelConfig
 from nmt.config.sections import RecurrentConfig as RecurrentConfig
@@ -27,8 +27,10 @@ from nmt.errors import NmtError
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    run_dir: str = required("the run folder: everything that the run writes is in it", path=True)
-    seed: int = setting(1, "random seed of initialisation, dropout, shuffling and sampling", at_least=0)
+    run_dir: str = required("the run folder: everything that the run writes is in it", path=True, affects="nothing")
+    seed: int = setting(
+        1, "random seed of initialisation, dropout, shuffling and sampling", at_least=0, affects=("order", "model")
+    )
     data: DataConfig = section(DataConfig, "The text to train and validate on.")
     vocabulary: VocabularyConfig = section(VocabularyConfig, "The subwords, learned from the training text only.")
     model: ModelConfig = section(TransformerConfig, "The model: `architecture` decides which settings it has.")
@@ -107,12 +109,13 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
 
 
 def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]]:
-    """The settings in which their models differ, as `writer.differences`, without those of dropout, which acts in
-    training only, and `max_positions` where both models take any number."""
+    """The settings in which their models differ, as `writer.differences`: those of `model` that affect its weights,
+    without `max_positions` where both models take any number."""
     changed = writer.differences(old, new)
     if old.model.longest_position is new.model.longest_position is None:
         changed.pop("model.max_positions", None)
-    return {path: both for path, both in changed.items() if path.startswith("model") and "dropout" not in path}
+    ours = (path for path in changed if path.startswith("model") and setting_at(Config, path).affects)
+    return {path: changed[path] for path in ours}
 
 
 def did_you_mean(argument: str) -> str | None:

@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.config.declaration import setting
+from nmt.config.declaration import free_setting, model_setting, score_setting, setting
+from nmt.config.metrics import OF_TRANSLATIONS, MetricName
 
 _ROUNDING = 1e-9  # 100 · 1.15 is a little less than 115 in floating-point numbers
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
@@ -17,30 +18,52 @@ _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
 @dataclass(frozen=True)
 class VocabularyConfig:
     size: int = setting(
-        8000, "subwords, special ones included; per language if not shared", at_least=8, at_most=10_000_000
+        8000,
+        "subwords, special ones included; per language if not shared",
+        at_least=8,
+        at_most=10_000_000,
+        affects="vocabulary",
     )
-    shared: bool = setting(True, "one vocabulary for both languages")
+    shared: bool = setting(True, "one vocabulary for both languages", affects="vocabulary")
     character_coverage: float = setting(
-        1.0, "share of the text's characters to include; 0.9995 for Chinese or Japanese", at_least=0.98, at_most=1
+        1.0,
+        "share of the text's characters to include; 0.9995 for Chinese or Japanese",
+        at_least=0.98,
+        at_most=1,
+        affects="vocabulary",
     )
-    byte_fallback: bool = setting(True, "write characters outside the vocabulary as bytes: none is unknown")
+    byte_fallback: bool = setting(
+        True, "write characters outside the vocabulary as bytes: none is unknown", affects="vocabulary"
+    )
     normalization: Literal["fold_source", "nfc", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
         "fold_source",
         "how text is normalised: `nfc`: NFC with single spaces, without invisible characters that mean nothing; "
         "`fold_source`: on the source also forms of a letter, such as full width, as the plain one; others: "
         "SentencePiece's rules, which also change what is written; `_cf` also lower-cases",
+        affects="vocabulary",
     )
-    sample_sentences: int = setting(1_000_000, "pairs to learn it from, drawn evenly from each corpus", at_least=1)
-    source_model: str | None = setting(None, "use this SentencePiece model instead of learning one", path=True)
-    target_model: str | None = setting(None, "the same for the target; if shared, give only one", path=True)
-    relearn: bool = setting(False, "with training.start_from: learn a new vocabulary; false: use that of the model")
-    bpe_dropout: float = setting(0.0, "BPE-dropout: share of merges left out in training text", at_least=0, below=1)
+    sample_sentences: int = setting(
+        1_000_000, "pairs to learn it from, drawn evenly from each corpus", at_least=1, affects="vocabulary"
+    )
+    source_model: str | None = setting(
+        None, "use this SentencePiece model instead of learning one", path=True, affects="vocabulary", by_content=True
+    )
+    target_model: str | None = setting(
+        None, "the same for the target; if shared, give only one", path=True, affects="vocabulary", by_content=True
+    )
+    relearn: bool = setting(
+        False, "with training.start_from: learn a new vocabulary; false: use that of the model", affects="vocabulary"
+    )
+    bpe_dropout: float = setting(
+        0.0, "BPE-dropout: share of merges left out in training text", at_least=0, below=1, affects="tokens"
+    )
     bpe_dropout_samples: int = setting(
         10,
         "with bpe_dropout or data.augment: how many versions of the training text are stored; each pass over a corpus "
         "uses the next",
         at_least=1,
         at_most=1000,
+        affects="tokens",
     )
 
 
@@ -48,33 +71,41 @@ class VocabularyConfig:
 class TransformerConfig:
     """The Transformer (Vaswani et al. 2017); the defaults are the paper's base model."""
 
-    architecture: Literal["transformer"] = setting("transformer", "kind of model")
-    d_model: int = setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
-    feed_forward: int = setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
-    layers: int = setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
-    encoder_layers: int | None = setting(None, "encoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
-    decoder_layers: int | None = setting(None, "decoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
-    heads: int = setting(8, "attention heads", at_least=1, at_most=_WIDEST)
-    key_size: int | None = setting(
+    architecture: Literal["transformer"] = model_setting("transformer", "kind of model")
+    d_model: int = model_setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
+    feed_forward: int = model_setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
+    layers: int = model_setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
+    encoder_layers: int | None = model_setting(None, "encoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
+    decoder_layers: int | None = model_setting(None, "decoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
+    heads: int = model_setting(8, "attention heads", at_least=1, at_most=_WIDEST)
+    key_size: int | None = model_setting(
         None, "width of a head's queries and keys, d_k; null: d_model / heads", at_least=1, at_most=_WIDEST
     )
-    value_size: int | None = setting(
+    value_size: int | None = model_setting(
         None, "width of a head's values, d_v; null: d_model / heads", at_least=1, at_most=_WIDEST
     )
-    dropout: float = setting(0.1, "dropout on sub-layer outputs and on embeddings + positions", at_least=0, below=1)
-    attention_dropout: float = setting(0.0, "dropout on attention weights", at_least=0, below=1)
-    activation_dropout: float = setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
-    activation: Literal["relu", "gelu", "swish"] = setting("relu", "activation function of the feed-forward layers")
-    norm: Literal["post", "pre"] = setting("post", "layer norm after each sub-layer (as in the paper) or before it")
-    positions: Literal["interleaved", "concatenated", "learned", "rotary"] = setting(
+    dropout: float = free_setting(
+        0.1, "dropout on sub-layer outputs and on embeddings + positions", at_least=0, below=1
+    )
+    attention_dropout: float = free_setting(0.0, "dropout on attention weights", at_least=0, below=1)
+    activation_dropout: float = free_setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
+    activation: Literal["relu", "gelu", "swish"] = model_setting(
+        "relu", "activation function of the feed-forward layers"
+    )
+    norm: Literal["post", "pre"] = model_setting(
+        "post", "layer norm after each sub-layer (as in the paper) or before it"
+    )
+    positions: Literal["interleaved", "concatenated", "learned", "rotary"] = model_setting(
         "interleaved",
         "sinusoids as in the paper; as in Tensor2Tensor (sines, then cosines); learned; or rotated queries and keys",
     )
-    max_positions: int = setting(1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000)
-    tie: Literal["all", "target", "none"] = setting(
+    max_positions: int = model_setting(
+        1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000
+    )
+    tie: Literal["all", "target", "none"] = model_setting(
         "all", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
     )
-    bias: bool = setting(True, "biases in the attention and feed-forward projections")
+    bias: bool = model_setting(True, "biases in the attention and feed-forward projections")
 
     @property
     def head_widths(self) -> tuple[int, int]:
@@ -98,37 +129,39 @@ class RecurrentConfig:
     """Recurrent models, the Transformer's predecessors (Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015;
     Luong et al. 2015)."""
 
-    architecture: Literal["recurrent"] = setting("recurrent", "kind of model")
-    cell: Literal["lstm", "gru"] = setting("lstm", "recurrent unit")
-    embedding_size: int = setting(512, "width of the embeddings", at_least=1, at_most=_WIDEST)
-    hidden_size: int = setting(512, "width of the decoder's states", at_least=1, at_most=_WIDEST)
-    encoder_size: int | None = setting(
+    architecture: Literal["recurrent"] = model_setting("recurrent", "kind of model")
+    cell: Literal["lstm", "gru"] = model_setting("lstm", "recurrent unit")
+    embedding_size: int = model_setting(512, "width of the embeddings", at_least=1, at_most=_WIDEST)
+    hidden_size: int = model_setting(512, "width of the decoder's states", at_least=1, at_most=_WIDEST)
+    encoder_size: int | None = model_setting(
         None,
         "width of the encoder's states in one direction; null: `hidden_size`, which two directions share",
         at_least=1,
         at_most=_WIDEST,
     )
-    encoder_layers: int = setting(2, "encoder layers", at_least=1, at_most=_DEEPEST)
-    decoder_layers: int = setting(2, "decoder layers", at_least=1, at_most=_DEEPEST)
-    direction: Literal["both", "backward", "forward"] = setting(
+    encoder_layers: int = model_setting(2, "encoder layers", at_least=1, at_most=_DEEPEST)
+    decoder_layers: int = model_setting(2, "decoder layers", at_least=1, at_most=_DEEPEST)
+    direction: Literal["both", "backward", "forward"] = model_setting(
         "both", "in which the encoder reads the source; `backward`: from its end, as Sutskever et al."
     )
-    attention: Literal["none", "additive", "dot", "general", "concat", "location", "latent"] = setting(
+    attention: Literal["none", "additive", "dot", "general", "concat", "location", "latent"] = model_setting(
         "additive", "how a decoder state and the source's states are compared; none: only the first state is given"
     )
-    attention_span: Literal["global", "local-m", "local-p"] = setting(
+    attention_span: Literal["global", "local-m", "local-p"] = model_setting(
         "global", "the source positions compared: all; those around the target's position; those around a predicted one"
     )
-    attention_window: int = setting(10, "with a local span: the positions on each side, D", at_least=1, at_most=_WIDEST)
-    attention_choice: Literal["soft", "hard"] = setting(
+    attention_window: int = model_setting(
+        10, "with a local span: the positions on each side, D", at_least=1, at_most=_WIDEST
+    )
+    attention_choice: Literal["soft", "hard"] = model_setting(
         "soft", "the mean over the source positions, or one position, sampled in training"
     )
-    max_positions: int = setting(
+    max_positions: int = model_setting(
         257, "with `attention: location`: the longest sequence, end of sentence counted", at_least=1, at_most=_WIDEST
     )
-    input_feeding: bool = setting(True, "each step also reads what attention gave in the step before")
-    dropout: float = setting(0.2, "dropout on embeddings, between layers, before the output", at_least=0, below=1)
-    tie: Literal["all", "target", "none"] = setting(
+    input_feeding: bool = model_setting(True, "each step also reads what attention gave in the step before")
+    dropout: float = free_setting(0.2, "dropout on embeddings, between layers, before the output", at_least=0, below=1)
+    tie: Literal["all", "target", "none"] = model_setting(
         "none", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
     )
 
@@ -158,87 +191,100 @@ ModelConfig = TransformerConfig | RecurrentConfig
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    start_from: str | None = setting(
+    start_from: str | None = model_setting(
         None, "model file or run folder whose weights the run begins with, such as for fine-tuning", path=True
     )
-    freeze: tuple[str, ...] = setting(
+    freeze: tuple[str, ...] = free_setting(
         (), "parts that are not trained: `embeddings`, `encoder`, `decoder`, `output`, or layers, such as `encoder.0`"
     )
-    batch_tokens: int = setting(25_000, "padded tokens of one optimizer step: sentences × longest length", at_least=1)
-    micro_batch_tokens: int | Literal["auto"] | None = setting(
+    batch_tokens: int = setting(
+        25_000, "padded tokens of one optimizer step: sentences × longest length", at_least=1, affects="order"
+    )
+    micro_batch_tokens: int | Literal["auto"] | None = free_setting(
         None, "most padded tokens on a device at once, accumulated; null: the whole batch; auto: what fits", at_least=1
     )
-    activation_checkpointing: bool = setting(
+    activation_checkpointing: bool = free_setting(
         False, "keep only each layer's input; compute the rest again in the backward pass: less memory, slower"
     )
-    sharded: bool = setting(False, "split weights, gradients and optimizer state over devices: FSDP2, for large models")
-    max_steps: int = setting(100_000, "optimizer steps", at_least=1)
-    max_epochs: int | None = setting(None, "stop after this many passes over the data, or at max_steps", at_least=1)
-    max_seconds: float | None = setting(
+    sharded: bool = free_setting(
+        False, "split weights, gradients and optimizer state over devices: FSDP2, for large models"
+    )
+    max_steps: int = free_setting(100_000, "optimizer steps", at_least=1)
+    max_epochs: int | None = free_setting(
+        None, "stop after this many passes over the data, or at max_steps", at_least=1
+    )
+    max_seconds: float | None = free_setting(
         None, "save and stop this many seconds after the start of the command; the run can be resumed", above=0
     )
-    optimizer: Literal["adam", "muon"] = setting(
+    optimizer: Literal["adam", "muon"] = model_setting(
         "adam", "Adam, as in the paper; or Muon for the matrices in the layers, and Adam for all else"
     )
-    schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant", "warmup_stable_decay"] = setting(
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant", "warmup_stable_decay"] = free_setting(
         "paper",
         "learning rate after the warmup; `paper`: equation 3, its peak from d_model or hidden_size; "
         "`warmup_stable_decay`: constant, then falling in the last fifth of max_steps",
     )
-    learning_rate: float | None = setting(None, "peak learning rate; every schedule but `paper` needs it", above=0)
-    final_learning_rate: float = setting(
+    learning_rate: float | None = free_setting(None, "peak learning rate; every schedule but `paper` needs it", above=0)
+    final_learning_rate: float = free_setting(
         0.0, "learning rate at max_steps, with cosine, linear and warmup_stable_decay", at_least=0
     )
-    warmup_steps: int = setting(4000, "steps in which the learning rate rises from 0", at_least=0)
-    adam_betas: tuple[float, float] = setting((0.9, 0.98), "Adam's decay rates", at_least=0, below=1)
-    adam_epsilon: float = setting(1e-9, "Adam's epsilon", above=0)
-    weight_decay: float = setting(0.0, "decoupled weight decay on matrices, as in AdamW", at_least=0)
-    clip_norm: float | None = setting(None, "clip the gradient to this norm; null: no clipping", above=0)
-    label_smoothing: float = setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
-    consistency: Literal["none", "rdrop", "simcut"] = setting(
+    warmup_steps: int = free_setting(4000, "steps in which the learning rate rises from 0", at_least=0)
+    adam_betas: tuple[float, float] = free_setting((0.9, 0.98), "Adam's decay rates", at_least=0, below=1)
+    adam_epsilon: float = free_setting(1e-9, "Adam's epsilon", above=0)
+    weight_decay: float = free_setting(0.0, "decoupled weight decay on matrices, as in AdamW", at_least=0)
+    clip_norm: float | None = free_setting(None, "clip the gradient to this norm; null: no clipping", above=0)
+    label_smoothing: float = free_setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
+    consistency: Literal["none", "rdrop", "simcut"] = free_setting(
         "none",
         "two passes over each batch, whose predictions must be similar: less overfitting, half the speed",
     )
-    consistency_weight: float | None = setting(
+    consistency_weight: float | None = free_setting(
         None, "weight of the difference of the predictions; null: 5 with rdrop, 3 with simcut", at_least=0
     )
-    token_cutoff: float | None = setting(
+    token_cutoff: float | None = free_setting(
         None,
         "share of the tokens that are read without their embedding, with simcut in the second pass alone; null: 0.05 "
         "with simcut, 0 otherwise",
         at_least=0,
         below=1,
     )
-    ema_decay: float | None = setting(
+    ema_decay: float | None = free_setting(
         None, "also average the weights, with this decay, such as 0.999: `RUN/ema.safetensors`", above=0, below=1
     )
-    precision: Literal["float32", "tf32", "bfloat16", "float16"] = setting(
+    precision: Literal["float32", "tf32", "bfloat16", "float16"] = free_setting(
         "float32", "number format of the forward and backward pass; weights and optimizer state stay in float32"
     )
-    packed: bool | None = setting(
+    packed: bool | None = free_setting(
         None,
         "batches of one shape without padding: sentences lie one after another; null: on CUDA GPUs (slow elsewhere)",
     )
-    compile: bool | None = setting(
+    compile: bool | None = free_setting(
         None,
         "compile the layers with torch.compile, if there is a compiler; null: on CUDA GPUs, if batches are packed",
     )
-    validate_every: int = setting(1000, "steps between validations", at_least=1)
-    validation_bleu: bool = setting(True, "also translate the validation set and compute BLEU and chrF")
-    validation_sentences: int | None = setting(None, "translate only this many, the first ones; null: all", at_least=1)
-    validation_samples: int = setting(5, "validation translations to log and write to `samples.jsonl`", at_least=0)
-    checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
-    keep_last: int = setting(10, "number of newest checkpoints to keep", at_least=1)
-    keep_best: int = setting(5, "number of best checkpoints to keep", at_least=0)
-    best_metric: Literal["validation_loss", "bleu", "chrf"] = setting(
+    validate_every: int = free_setting(1000, "steps between validations", at_least=1)
+    validation_bleu: bool = free_setting(
+        True,
+        f"also translate the validation set and compute {' and '.join(one.label for one in OF_TRANSLATIONS.values())}",
+    )
+    validation_sentences: int | None = score_setting(
+        None, "translate only this many, the first ones; null: all", at_least=1
+    )
+    validation_samples: int = free_setting(5, "validation translations to log and write to `samples.jsonl`", at_least=0)
+    checkpoint_every: int = free_setting(1000, "steps between checkpoints", at_least=1)
+    keep_last: int = free_setting(10, "number of newest checkpoints to keep", at_least=1)
+    keep_best: int = free_setting(5, "number of best checkpoints to keep", at_least=0)
+    best_metric: MetricName = model_setting(
         "validation_loss", "the metric for `best.safetensors`, keep_best and patience"
     )
-    best_set: str | None = setting(
+    best_set: str | None = model_setting(
         None, "with several validation sets: the name of the one that best_metric is of; null: their mean"
     )
-    patience: int | None = setting(None, "stop after this many validations without a new best; null: never", at_least=1)
-    log_every: int = setting(100, "steps between lines in metrics.jsonl", at_least=1)
-    tensorboard: bool = setting(False, "also write `RUN/tensorboard` (needs: pip install tensorboard)")
+    patience: int | None = free_setting(
+        None, "stop after this many validations without a new best; null: never", at_least=1
+    )
+    log_every: int = free_setting(100, "steps between lines in metrics.jsonl", at_least=1)
+    tensorboard: bool = free_setting(False, "also write `RUN/tensorboard` (needs: pip install tensorboard)")
 
     @property
     def weight_of_consistency(self) -> float:
@@ -262,70 +308,80 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    method: Literal["beam", "sample"] = setting("beam", "`beam`: beam search; `sample`: draw subwords by probability")
-    beam_size: int = setting(4, "hypotheses kept per sentence; 1: greedy search", at_least=1, at_most=1000)
-    length_penalty: float = setting(0.6, "α of the length penalty, by which log P is divided", at_least=0, at_most=5)
-    normalization: Literal["gnmt", "average", "none"] = setting(
+    method: Literal["beam", "sample"] = score_setting(
+        "beam", "`beam`: beam search; `sample`: draw subwords by probability"
+    )
+    beam_size: int = score_setting(4, "hypotheses kept per sentence; 1: greedy search", at_least=1, at_most=1000)
+    length_penalty: float = score_setting(
+        0.6, "α of the length penalty, by which log P is divided", at_least=0, at_most=5
+    )
+    normalization: Literal["gnmt", "average", "none"] = score_setting(
         "gnmt", "the length penalty: ((5+|Y|)/6)^α, or |Y|^α (with α 1, log P per subword), or 1"
     )
-    coverage_penalty: float = setting(
+    coverage_penalty: float = score_setting(
         0.0, "β of GNMT's coverage penalty, against leaving out parts of the source", at_least=0, at_most=1000
     )
-    max_extra_tokens: int = setting(
+    max_extra_tokens: int = score_setting(
         50, "longest output: max_length_ratio times the source's subwords plus this", at_least=0, at_most=10_000
     )
-    max_length_ratio: float = setting(
+    max_length_ratio: float = score_setting(
         1.0, "longest output: this times the source's subwords, plus max_extra_tokens", at_least=0, at_most=100
     )
-    max_length: int | None = setting(None, "longest output in subwords, for any source; null: no limit", at_least=1)
-    min_length: int = setting(0, "shortest output in subwords (never above the longest)", at_least=0)
-    min_length_ratio: float = setting(0.0, "shortest output: this times the source's subwords, if more", at_least=0)
-    no_repeat_ngram: int | None = setting(
+    max_length: int | None = score_setting(
+        None, "longest output in subwords, for any source; null: no limit", at_least=1
+    )
+    min_length: int = score_setting(0, "shortest output in subwords (never above the longest)", at_least=0)
+    min_length_ratio: float = score_setting(
+        0.0, "shortest output: this times the source's subwords, if more", at_least=0
+    )
+    no_repeat_ngram: int | None = score_setting(
         None, "no sequence of this many subwords occurs twice in an output (of a long source: in one part)", at_least=1
     )
-    banned: tuple[str, ...] = setting(
+    banned: tuple[str, ...] = score_setting(
         (), "words or phrases that no output contains, in upper or lower case (of a long source: no part of the output)"
     )
-    temperature: float = setting(1.0, "sampling: below 1, likely subwords are drawn more often", at_least=0.001)
-    top_k: int | None = setting(None, "sampling: draw only from this many most likely subwords", at_least=1)
-    top_p: float | None = setting(
+    temperature: float = score_setting(1.0, "sampling: below 1, likely subwords are drawn more often", at_least=0.001)
+    top_k: int | None = score_setting(None, "sampling: draw only from this many most likely subwords", at_least=1)
+    top_p: float | None = score_setting(
         None, "sampling: draw only from the most likely subwords with this total probability", above=0, at_most=1
     )
-    seed: int = setting(1, "random seed of sampling; with the line's text it determines the line's samples", at_least=0)
-    consensus: Literal["none", "chrf", "bleu"] = setting(
+    seed: int = score_setting(
+        1, "random seed of sampling; with the line's text it determines the line's samples", at_least=0
+    )
+    consensus: Literal["none", "chrf", "bleu"] = score_setting(
         "none", "minimum Bayes risk: choose the candidate most similar to all others by chrF or BLEU"
     )
-    candidates: int = setting(
+    candidates: int = score_setting(
         32, "consensus: number of samples to choose from; beam search has its beam_size best", at_least=1, at_most=1000
     )
-    capitals: Literal["restore", "keep"] = setting(
+    capitals: Literal["restore", "keep"] = score_setting(
         "restore",
         "a line IN CAPITALS: `restore`: translate it in small letters, and put the translation in capitals; `keep`: "
         "translate it as it is",
     )
-    precision: Literal["model", "float32", "bfloat16", "float16", "int8"] = setting(
+    precision: Literal["model", "float32", "bfloat16", "float16", "int8"] = score_setting(
         "model",
         "number format: `model` is float32, or on CUDA the 16-bit format it was trained in; the others (float16: CUDA "
         "only; int8: CPU only) are faster with large models; translations can differ slightly",
     )
-    engine: Literal["auto", "torch", "ctranslate2"] = setting(
+    engine: Literal["auto", "torch", "ctranslate2"] = free_setting(
         "auto",
         "what searches: `ctranslate2`, an optional package, faster on CPUs; `torch`; or `auto`: CTranslate2 where it "
         "is installed and finds exactly what PyTorch finds. Validation uses PyTorch",
     )
-    batch_tokens: int | Literal["auto"] = setting(
+    batch_tokens: int | Literal["auto"] = free_setting(
         "auto",
         "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, more for many cores, or on "
         "CUDA what half of the free memory holds, at most 128,000",
         at_least=1,
     )
-    max_source_tokens: int | None = setting(
+    max_source_tokens: int | None = score_setting(
         None,
         "longest source in subwords that is translated in one piece; null: `data.max_length`, but with `long_input: "
         "split` the length of nearly all sources in training, and with several sentences of most such sources",
         at_least=1,
     )
-    long_input: Literal["split", "cut", "skip", "error"] = setting(
+    long_input: Literal["split", "cut", "skip", "error"] = score_setting(
         "split",
         "a longer source: translate it in parts (some sentences, or clauses) and join them; translate its beginning; "
         "write an empty line; or stop with an error. The number of such lines is reported",

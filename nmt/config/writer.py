@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from nmt.config import located_yaml
-from nmt.config.declaration import settings
+from nmt.config.declaration import Result, settings
 
 
 def to_yaml(value: Any) -> str:
@@ -33,6 +33,25 @@ def to_dict(value: Any, *, defaults: bool = True) -> Any:
     return value
 
 
+def affecting(value: Any, result: Result) -> Any:
+    """The settings on which a result depends directly, as `to_dict` has them, for the key of the result.
+
+    Left out are settings that are off, as by default, so that a setting that a version adds changes no key; and those
+    by content, where the key needs a hash of the content instead.
+    """
+    if isinstance(value, tuple):
+        return [affecting(item, result) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return to_dict(value)
+    kept = {}
+    for name, own in settings(type(value)).items():
+        x = getattr(value, name)
+        off = not x and x == own.default
+        if result in own.affects and not off and not own.by_content:
+            kept[name] = affecting(x, result)
+    return kept
+
+
 def in_one_line(value: Any) -> str:
     """A setting's value as YAML in one line."""
     return located_yaml.dump(to_dict(value, defaults=False), in_one_line=True)
@@ -45,43 +64,44 @@ def flatten(value: Any) -> dict[str, str]:
 
 def _values(value: Any) -> dict[str, Any]:
     """Every setting's dotted path and its value."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, own in settings(type(value)).items():
         inner = getattr(value, name)
-        found |= {f"{name}.{path}": x for path, x in _values(inner).items()} if own.is_section else {name: inner}
-    return found
+        values |= {f"{name}.{path}": x for path, x in _values(inner).items()} if own.is_section else {name: inner}
+    return values
 
 
 def defaults(value: Any) -> dict[str, str]:
     """The default of every setting that `flatten` finds, as YAML in one line; empty where there is none."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, own in settings(type(value)).items():
         if own.is_section:
-            found |= {f"{name}.{path}": text for path, text in defaults(getattr(value, name)).items()}
+            texts |= {f"{name}.{path}": text for path, text in defaults(getattr(value, name)).items()}
             if own.choice:  # in the other declarations its default is their own value
-                found[f"{name}.{own.choice}"] = in_one_line(getattr(own.default, own.choice))
+                texts[f"{name}.{own.choice}"] = in_one_line(getattr(own.default, own.choice))
         else:
-            found[name] = "" if own.required else in_one_line(own.default)
-    return found
+            texts[name] = "" if own.required else in_one_line(own.default)
+    return texts
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The settings in which two values of one declaration differ: path → both values, as YAML in one line. In lists
-    of the same length, the settings of their entries: `books[0].title`. Of a section that is of another declaration in
-    each, such as `model`, both as a whole, without what is the default."""
-    found: dict[str, tuple[str, str]] = {}
+    """The settings in which two values of one declaration differ: path → both values, as YAML in one line.
+
+    In lists of mappings, the settings of their entries: `books[0].title`; or both lengths. Of a section that is of
+    another declaration in each, such as `model`, both as a whole, without what is the default."""
+    changed: dict[str, tuple[str, str]] = {}
     for name, own in settings(type(new)).items():
         sections = getattr(old, name), getattr(new, name)
         if own.choice and type(sections[0]) is not type(sections[1]):
-            found[name] = _in_one_line_with(own.choice, sections[0]), _in_one_line_with(own.choice, sections[1])
-    whole, before = tuple(f"{name}." for name in found), _values(old)
+            changed[name] = _in_one_line_with(own.choice, sections[0]), _in_one_line_with(own.choice, sections[1])
+    whole, before = tuple(f"{name}." for name in changed), _values(old)
     for path, now in _values(new).items():
         if path.startswith(whole):
             continue
-        texts = in_one_line(before[path]), in_one_line(now)
-        if texts[0] != texts[1]:
-            found |= _differences_of_entries(path, before[path], now) or {path: texts}
-    return found
+        if before[path] != now:
+            texts = in_one_line(before[path]), in_one_line(now)
+            changed |= _differences_of_lists(path, before[path], now) or {path: texts}
+    return changed
 
 
 def _in_one_line_with(choice: str, section: Any) -> str:
@@ -89,11 +109,11 @@ def _in_one_line_with(choice: str, section: Any) -> str:
     return in_one_line({choice: getattr(section, choice)} | to_dict(section, defaults=False))
 
 
-def _differences_of_entries(path: str, old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The differences of two lists of dataclasses, entry by entry; none for other values, and other lengths."""
-    if not (isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new)):
+def _differences_of_lists(path: str, old: Any, new: Any) -> dict[str, tuple[str, str]]:
+    """The differences of two lists of dataclasses, entry by entry, or that of their lengths; none for other values."""
+    if not (isinstance(old, tuple) and isinstance(new, tuple) and all(map(dataclasses.is_dataclass, old + new))):
         return {}
-    if not all(map(dataclasses.is_dataclass, old + new)):
-        return {}
+    if len(old) != len(new):
+        return {path: (f"a list of {len(old)}", f"a list of {len(new)}")}
     entries = (differences(*both) for both in zip(old, new, strict=True))
     return {f"{path}[{i}].{inner}": texts for i, entry in enumerate(entries) for inner, texts in entry.items()}

@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from nmt.data.batch_cuts import plan_batches, sort_by_length
 from nmt.data.micro_batches import split_evenly
 from nmt.data.mixing import Mix
 from nmt.data.packing import PackedBatch, pack, packed_length
@@ -31,21 +32,13 @@ from nmt.data.read_ahead import read_ahead
 from nmt.data.token_cutoff import Cutoff, draw_cuts
 from nmt.data.token_store import Integers, TokenStore
 from nmt.data.vocabulary import EOS
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 
-# Lengths are sorted with some noise, so that other sentences share a batch in every epoch: with this probability a side
-# counts as one subword longer than it is. With Multi30k in 120 batches, 46% of the sentences that share a batch in one
-# epoch share one in another epoch too (60% without noise), and padding grows by 0.3% of the padded tokens.
-JITTER = 0.04
-# The cost of a batch when cuts are chosen, as a share of the budget; it is added to the cost of its padded tokens. A
-# lower value gives smaller batches with less padding, a higher one fuller batches with more.
-BATCH_COST = 0.2
 # A pool ends where a corpus ends a pass of at least this many batches of the mix: fewer cannot be cut well.
 LONG_PASS = 100
 # Padded tokens of a batch of repeated pairs. Fewer have less padding and take longer.
 REPEATED_TOKENS = 512
-# Places in a full batch where it may be cut. More places fill the batches better and take longer to plan.
-CUTS_PER_BATCH = 64
 _LENGTHS_AT_ONCE = 1 << 20  # that are looked at together: this bounds the memory
 _Planned = list[Integers]  # the batches of a step: their pairs
 _EXACT_PAIRS = 2_000_000  # the most pairs of an epoch whose steps are counted by planning all of them
@@ -81,48 +74,65 @@ class _Fitting(NamedTuple):
     mean: float
 
 
+@dataclass(frozen=True)
+class Budget:
+    """The most padded tokens of a step, and of what a device computes at once (None: the whole step). over_budget: what
+    is done with a pair that alone has more: left out and counted, or an error."""
+
+    batch_tokens: int
+    micro_batch_tokens: int | None = None
+    over_budget: Literal["skip", "error"] = "skip"
+
+    @property
+    def of_micro_batch(self) -> int:
+        return min(self.batch_tokens, self.micro_batch_tokens or self.batch_tokens)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What decides which pairs come when. pool_pairs: how many are shuffled and sorted together. versions: how many the
+    store has of each pair, one after the other; each pass over a corpus uses the next of them. mix: of the corpora,
+    whose pairs are in the store one after the other; None: all pairs are one corpus."""
+
+    seed: int
+    pool_pairs: int
+    versions: int = 1
+    mix: Mix | None = None
+
+
 class Batches:
     """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
-    `skipped` counts the pairs, over all versions, that alone have more padded tokens than `batch_tokens` or
-    `micro_batch_tokens`. They are in no epoch; apart from them, the steps do not depend on `micro_batch_tokens`. Raises
-    NmtError for the first of them if `over_budget` is "error", and if no pair remains.
+    `skipped` counts the pairs, over all versions, that alone have more padded tokens than the budget. They are in no
+    epoch; apart from them, the steps do not depend on `micro_batch_tokens`. Raises NmtError for the first of them if
+    `over_budget` is "error", and if no pair remains.
     """
 
     def __init__(
         self,
         store: TokenStore,
+        budget: Budget,
+        order: Order,
+        ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
         *,
-        batch_tokens: int,
-        micro_batch_tokens: int | None,
-        seed: int,
-        pool_pairs: int,
-        over_budget: Literal["skip", "error"],
-        versions: int = 1,
-        rank: int = 0,
-        world_size: int = 1,
         packed: bool = False,
-        mix: Mix | None = None,
         cutoff: Cutoff | None = None,
     ) -> None:
-        """versions: how many the store has of each pair, one after the other; each pass over a corpus uses the next of
-        them. packed: make packed micro-batches, all of one shape. mix: of the corpora, whose pairs are in
-        the store one after the other; None: all pairs are one corpus. cutoff: of tokens; None: there is none."""
-        self._store, self._versions = store, versions
-        self._batch_tokens = batch_tokens
-        self._micro_batch_tokens = min(batch_tokens, micro_batch_tokens or batch_tokens)
-        self._seed = seed
-        self._rank, self._ranks, self._cutoff = rank, world_size, cutoff
-        self._mix = mix or Mix.of([len(store) // versions or 1])
+        """packed: make packed micro-batches, all of one shape. cutoff: of tokens; None: there is none."""
+        self._store, self._versions, self._seed = store, order.versions, order.seed
+        self._batch_tokens, self._micro_batch_tokens = budget.batch_tokens, budget.of_micro_batch
+        self._ranks, self._cutoff = ranks, cutoff
+        self._mix = order.mix or Mix.of([len(store) // order.versions or 1])
         self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
-        fitting = self._fitting(over_budget)
+        fitting = self._fitting(budget.over_budget)
         self.skipped, self._longest = fitting.skipped, fitting.longest
-        self._pool_limits = pool_pairs, int(LONG_PASS * batch_tokens / fitting.mean)
+        self._pool_limits = order.pool_pairs, int(LONG_PASS * self._batch_tokens / fitting.mean)
         self._packed_length: int | None = None
         self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
         if packed:
-            self._packed_length = packed_length(batch_tokens, self._micro_batch_tokens, world_size, self._longest)
-            self._collate = partial(pack, length=self._packed_length, longest=self._longest)
+            length = packed_length(self._batch_tokens, self._micro_batch_tokens, ranks.size, self._longest)
+            self._packed_length = length
+            self._collate = partial(pack, length=length, longest=self._longest)
 
     def steps_in_epoch(self, epoch: int, mix: Mix | None = None) -> int:
         """Optimizer steps in one epoch; in a long one, or in one of which another mix has a part, about. Planning takes
@@ -280,7 +290,7 @@ class Batches:
         # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
         shares = self._shares(batches)
         corpora, several = self._corpora(pairs), len(self._firsts) > 1
-        own = shares[self._rank :: self._ranks]
+        own = shares[self._ranks.rank :: self._ranks.size]
         cuts = draw_cuts(source, target, corpora, self._cutoff, names) if self._cutoff else None
         return Step(
             micro_batches=[
@@ -304,7 +314,7 @@ class Batches:
         """The micro-batches of all ranks, as slices of the pairs of all batches."""
         shares, first, packed = list[slice](), 0, self._packed_length is not None
         for batch in batches:
-            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks, packed=packed)
+            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks.size, packed=packed)
             shares += [slice(first + share.start, first + share.stop) for share in split]
             first += len(batch)
         return shares
@@ -326,75 +336,3 @@ class Batches:
     def _lengths(self, pairs: Integers) -> tuple[Integers, Integers]:
         source, target = self._store.source.lengths[pairs], self._store.target.lengths[pairs]
         return source.astype(np.int64), target.astype(np.int64)
-
-
-def plan_batches(source: Integers, target: Integers, budget: int, random: np.random.Generator) -> list[Integers]:
-    """The indices of the pairs in each batch; pairs of similar lengths come together.
-
-    source, target: lengths int64 [pairs], none above `budget`, in random order, which decides between equal lengths.
-    budget: the most padded tokens of a batch, which are its sentences × its longest side.
-    """
-    noisy_source = source + (random.random(len(source)) < JITTER)
-    noisy_target = target + (random.random(len(target)) < JITTER)
-    order = sort_by_length(noisy_source, noisy_target, turn=int(random.integers(2)))
-    return np.split(order, choose_cuts(source[order], target[order], budget))
-
-
-def sort_by_length(source: Integers, target: Integers, turn: int = 0) -> Integers:
-    """Indices [pairs] that sort pairs so that neighbours have similar lengths on both sides.
-
-    Pairs are sorted by the longer side, and pairs with the same longer side by the difference of the sides: in turns in
-    ascending and descending order, because otherwise the largest and the smallest difference would be neighbours when
-    the longer side grows by one. `turn`: 1 begins with the other order.
-    """
-    longest, difference = np.maximum(source, target), target - source
-    upwards = (longest + turn) % 2 == 0
-    return np.lexsort((np.where(upwards, difference, -difference), longest))
-
-
-def choose_cuts(source: Integers, target: Integers, budget: int) -> Integers:
-    """Where to cut pairs, sorted by `sort_by_length`, into batches of at most `budget` padded tokens: [batches - 1].
-
-    The cuts with the least cost, which is the sum over all batches of the padded tokens of both sides and of
-    BATCH_COST × budget. Found by dynamic programming over blocks of pairs: the cost of the pairs from block i on is
-    best[i] = min over n of cost(batch of blocks i … i+n-1) + best[i+n].
-    """
-    starts, widest = _blocks(np.maximum(source, target), budget)
-    # Empty blocks are added at the end. Where `best` is infinite, it excludes batches that reach into them.
-    longest_of_blocks = (np.maximum.reduceat(side, starts) for side in (source, target))
-    count, longest_in_source, longest_in_target = (
-        np.lib.stride_tricks.sliding_window_view(np.pad(of_blocks, (0, widest - 1)), widest)  # [blocks, widest]
-        for of_blocks in (np.diff(starts, append=len(source)), *longest_of_blocks)
-    )
-    blocks = len(starts)
-    best = np.full(blocks + widest + 1, np.inf)
-    best[blocks] = 0
-    length = np.empty(blocks, np.int64)  # blocks in the best batch that begins with each block
-    for chunk in reversed(range(0, blocks, 4096)):  # bounds the memory
-        rows = slice(chunk, chunk + 4096)
-        sentences = count[rows].cumsum(axis=1)
-        longest_source = np.maximum.accumulate(longest_in_source[rows], axis=1)
-        longest_target = np.maximum.accumulate(longest_in_target[rows], axis=1)
-        cost = sentences * (longest_source + longest_target) + BATCH_COST * budget
-        cost[sentences * np.maximum(longest_source, longest_target) > budget] = np.inf
-        for i in reversed(range(chunk, chunk + len(cost))):
-            total = cost[i - chunk] + best[i + 1 : i + 1 + widest]
-            n = total.argmin()
-            length[i], best[i] = n + 1, total[n]
-    cuts, block = [], int(length[0])
-    while block < blocks:
-        cuts.append(block)
-        block += int(length[block])
-    return starts[cuts]
-
-
-def _blocks(longest: Integers, budget: int) -> tuple[Integers, int]:
-    """Blocks of neighbours that are never cut: where each starts, and the most blocks that one batch can hold.
-
-    A block holds about 1/CUTS_PER_BATCH of a batch's padded tokens, and its longest pair is at most about twice as long
-    as its shortest, so a block of several pairs always fits into a batch.
-    """
-    part = longest.cumsum() * CUTS_PER_BATCH // budget
-    magnitude = np.frexp(np.maximum.accumulate(longest))[1]
-    starts = np.flatnonzero((np.diff(part, prepend=-1) != 0) | (np.diff(magnitude, prepend=-1) != 0))
-    return starts, CUTS_PER_BATCH + 1 + int(magnitude[-1])

@@ -1,152 +1,60 @@
-"""The text that is trained on: which pairs of the corpora are kept, and how many are dropped for each reason."""
+"""Which pairs of the training corpora are kept, and how many are dropped for each reason."""
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
-from itertools import chain, compress, islice
-from pathlib import Path
+import math
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
-from nmt.config import reader, schema, writer
-from nmt.data import pair_scores
-from nmt.data.corpus import Pair, read_pairs
+from nmt.config import reader, schema
+from nmt.data.corpus import Pair
 from nmt.data.processes import mapped
 from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
-from nmt.data.rules.verdicts import Job, Verdict, verdict
-from nmt.data.validation_overlap import Overlap, OverlapSearch, compared
+from nmt.data.rules.near_duplicates import folded_hashes
+from nmt.data.rules.verdicts import Job, verdict
 from nmt.device import usable_cores
 from nmt.errors import NmtError
-from nmt.files.journal import Journal
-from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
 
 FIRST_CHUNKS = 64  # cleaned before other processes start: each of those needs seconds to load what it needs
-CHUNK_PAIRS = 4096  # pairs that are cleaned, encoded and written together: this bounds the memory
 
 
-class Chunk(NamedTuple):
-    """Pairs of one corpus."""
-
-    corpus: int  # its number in data.train
-    pairs: list[Pair]  # those kept
-    counts: CorpusCounts  # of the pairs read for it
-
-
-class Read(NamedTuple):
+class RawChunk(NamedTuple):
     """Pairs of one corpus as they were read."""
 
-    corpus: int
+    corpus: int  # its number in data.train
+    number: int  # of the chunk in its corpus
     pairs: list[Pair]
     scores: list[float] | None  # of the pairs; None: the corpus has none
 
 
-class Left(NamedTuple):
-    """What is left of a chunk without the pairs that are empty, and copies and duplicates where those are dropped."""
+class CleanChunk(NamedTuple):
+    """What is left of a chunk."""
 
-    chunk: Read
-    places: npt.NDArray[np.int64]  # of the pairs that are left
+    raw: RawChunk
+    pairs: list[Pair]
     counts: CorpusCounts
+    examples: DropExamples  # of what was dropped
 
-    @property
+
+class _Candidates(NamedTuple):
+    """A chunk without the pairs that are empty, and copies and duplicates where those are dropped."""
+
+    raw: RawChunk
+    places: list[int]  # of the pairs that are left
+    counts: CorpusCounts
+    examples: DropExamples
+
     def pairs(self) -> list[Pair]:
-        return [self.chunk.pairs[place] for place in self.places]
-
-
-class Decision(NamedTuple):
-    """Which pairs of a chunk are kept."""
-
-    bits: bytes  # one for each pair
-    counts: CorpusCounts
-
-    @classmethod
-    def of(cls, places: npt.NDArray[np.int64], counts: CorpusCounts) -> "Decision":
-        """places: of the pairs that are kept."""
-        kept = np.zeros(counts.read, np.bool_)
-        kept[places] = True
-        return cls(np.packbits(kept).tobytes(), counts)
-
-    def kept(self, pairs: list[Pair]) -> list[Pair]:
-        return list(compress(pairs, np.unpackbits(np.frombuffer(self.bits, np.uint8), count=len(pairs)).tolist()))
-
-
-@dataclass(frozen=True)
-class TrainingText:
-    """The training corpora. They are read each time that their chunks are iterated over; which pairs are kept is
-    decided the first time, and remembered: a bit per pair."""
-
-    data: schema.DataConfig
-    fingerprints: tuple[str, ...]  # of the corpora: reading one with another fingerprint is an error
-    held_out: Sequence[Sequence[Pair]] = ()  # the pairs of each validation set
-    store: Path | None = None  # the folder where what the rules say is kept
-    # Of what is dropped of each corpus, and what each validation set has in common with the pairs that are kept; empty
-    # until all chunks were read.
-    examples: list[DropExamples] = field(default_factory=list, init=False, compare=False)
-    overlaps: list[Overlap] = field(default_factory=list, init=False, compare=False)
-    notes: list[list[str]] = field(default_factory=list, init=False, compare=False)  # of each corpus, by `read_pairs`
-    _decisions: list[Decision] = field(default_factory=list, init=False, compare=False)  # of each chunk
-
-    @property
-    def key(self) -> list[object]:
-        """What decides which pairs there are."""
-        data = self.data
-        rules = [judge.FORMAT, writer.to_dict(data.clean)] if data.clean else []
-        names = data.source_language, data.target_language
-        return [self.fingerprints, *names, data.drop_copies, data.drop_duplicates, *rules]
-
-    def chunks(self, progress: str) -> Iterator[Chunk]:
-        """The pairs in their order. `progress` heads the progress bar. Raises NmtError as `read_pairs` does, and where
-        a rule cannot be used."""
-        with tqdm(desc=progress, unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-            for chunk in self._remembered() if self._decisions else self._decided():
-                bar.update(chunk.counts.read)
-                yield chunk
-
-    def _decided(self) -> Iterator[Chunk]:
-        cleaner, decisions = Cleaner(self.data, self._verdicts()), list[Decision]()
-        notes = [list[str]() for _ in self.data.train]
-        search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
-        for corpus, pairs, decision in cleaner.decisions(self._read(with_scores=True, notes=notes)):
-            decisions.append(decision)
-            chunk = Chunk(corpus, decision.kept(pairs), decision.counts)
-            search.add(corpus, chunk.pairs)
-            yield chunk
-        self._decisions[:], self.examples[:], self.overlaps[:] = decisions, cleaner.examples, search.overlaps()
-        self.notes[:] = notes
-
-    def _verdicts(self) -> Journal[Job, Verdict] | None:
-        if self.store is None or self.data.clean is None:
-            return None
-        path = self.store / f"verdicts-{content_key(self.key)}"
-        if path.exists() and path.stat().st_size:
-            log.info("data.clean: decisions made before are reused from %s", path)
-        return Journal(path, Job.digest, Verdict.pack, Verdict.unpack)
-
-    def _remembered(self) -> Iterator[Chunk]:
-        known = iter(self._decisions)
-        for corpus, pairs, _ in self._read(with_scores=False):
-            # A corpus that has become longer has none for its last chunks; `read_pairs` raises an error at its end.
-            decision = next(known, Decision(b"", CorpusCounts()))
-            yield Chunk(corpus, decision.kept(pairs), decision.counts)
-
-    def _read(self, with_scores: bool, notes: Sequence[list[str]] | None = None) -> Iterator[Read]:
-        for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
-            pairs = read_pairs(corpus, self.data, "train", expected, None if notes is None else notes[number])
-            scores = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores and with_scores else None
-            while True:
-                chunk = list(islice(pairs, CHUNK_PAIRS))
-                given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
-                if not chunk:
-                    break
-                yield Read(number, chunk, given)
+        return [self.raw.pairs[place] for place in self.places]
 
 
 class Cleaner:
@@ -155,38 +63,43 @@ class Cleaner:
 
     Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
 
-    def __init__(self, data: schema.DataConfig, verdicts: Journal[Job, Verdict] | None = None) -> None:
-        """verdicts: those of an earlier preparation; new ones are added."""
-        self.data, self._verdicts = data, verdicts
-        self.seen = seen_pairs(data) if data.drop_duplicates else None
-        self.seen_folded = seen_pairs(data)  # by their letters alone
-        self.examples = [DropExamples() for _ in data.train]  # of each corpus
+    def __init__(self, data: schema.DataConfig) -> None:
+        self._data = data
+        self._seen = seen_pairs(data) if data.drop_duplicates else None
+        self._seen_folded = seen_pairs(data)  # by their letters alone
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         for problem in not_checked(data):
             log.warning("%s", problem)
 
-    def decisions(self, chunks: Iterable[Read]) -> Iterator[tuple[int, list[Pair], Decision]]:
-        """The decision on each chunk, after its corpus and its pairs."""
-        clean, processes = self.data.clean, self.data.workers or usable_cores()
-        left = map(self._without_repeats, chunks)
+    def clean(self, chunks: Iterable[RawChunk]) -> Iterator[CleanChunk]:
+        """What is left of each chunk."""
+        clean, processes = self._data.clean, self._data.workers or usable_cores()
+        candidates = map(self._without_repeats, chunks)
         if clean is None:
-            yield from ((chunk.corpus, chunk.pairs, Decision.of(places, counts)) for chunk, places, counts in left)
+            for one in candidates:
+                yield CleanChunk(one.raw, one.pairs(), one.counts, one.examples)
             return
-        jobs = ((one, self._job(one, clean)) for one in left)
-        judged = partial(mapped, verdict, processes=processes, alone=FIRST_CHUNKS, what="applies data.clean")
-        for (chunk, places, counts), found in self._verdicts.results(jobs, judged) if self._verdicts else judged(jobs):
-            kept, rules, examples = places[found.kept], found.dropped, self.examples[chunk.corpus]
-            examples.merge(found.examples)
+        jobs = ((one, self._job(one, clean)) for one in candidates)
+        for one, found in mapped(verdict, jobs, processes, serial_first=FIRST_CHUNKS, what="applies data.clean"):
+            pairs, rules = list(compress(one.pairs(), found.kept.tolist())), found.dropped
+            one.examples.merge(found.examples)
             if clean.near_duplicates:
-                new = self.seen_folded[chunk.corpus].add_hashes(found.hashes)
-                examples.add_dropped("near_duplicates", [chunk.pairs[place] for place in kept[~new]])
-                kept, rules = kept[new], {**rules, "near_duplicates": int((~new).sum())}
-            yield chunk.corpus, chunk.pairs, Decision.of(kept, counts + CorpusCounts(rules=rules))
-        if clean.score is not None:
-            self._report_unscored()
+                new = self._seen_folded[one.raw.corpus].add_hashes(found.hashes)
+                one.examples.add_dropped("near_duplicates", list(compress(pairs, (~new).tolist())))
+                pairs = list(compress(pairs, new.tolist()))
+                rules = {**rules, "near_duplicates": int((~new).sum())}
+            yield CleanChunk(one.raw, pairs, one.counts + CorpusCounts(rules=rules), one.examples)
 
-    def _without_repeats(self, chunk: Read) -> Left:
-        pairs, examples, left = chunk.pairs, self.examples[chunk.corpus], list(range(len(chunk.pairs)))
+    def skip(self, chunk: RawChunk, kept: list[Pair]) -> CleanChunk:
+        """The next chunk, of which an earlier preparation kept these pairs: only what later chunks depend on is
+        computed."""
+        one = self._without_repeats(chunk)
+        if self._data.clean and self._data.clean.near_duplicates:
+            self._seen_folded[chunk.corpus].add_hashes(folded_hashes(kept))
+        return CleanChunk(chunk, kept, one.counts, one.examples)
+
+    def _without_repeats(self, chunk: RawChunk) -> _Candidates:
+        pairs, examples, left = chunk.pairs, DropExamples(), list(range(len(chunk.pairs)))
 
         def drop(reason: str, keeps: Iterable[bool]) -> int:
             """Keep some of the pairs that are left; returns how many are dropped."""
@@ -199,22 +112,25 @@ class Cleaner:
             return len(before) - len(left)
 
         empty, copies, duplicates = drop("empty", map(is_full, pairs)), 0, 0
-        if self.data.drop_copies:
+        if self._data.drop_copies:
             copies = drop("drop_copies", [pairs[place][0] != pairs[place][1] for place in left])
-        if self.seen is not None:
-            duplicates = drop("drop_duplicates", self.seen[chunk.corpus].add([pairs[place] for place in left]).tolist())
-        return Left(chunk, np.array(left, np.int64), CorpusCounts(len(pairs), empty, copies, duplicates))
+        if self._seen is not None:
+            new = self._seen[chunk.corpus].add([pairs[place] for place in left])
+            duplicates = drop("drop_duplicates", new.tolist())
+        if chunk.scores is not None:
+            self._unscored[chunk.corpus] += sum(math.isnan(chunk.scores[place]) for place in left)
+        return _Candidates(chunk, left, CorpusCounts(len(pairs), empty, copies, duplicates), examples)
 
-    def _job(self, left: Left, clean: schema.CleaningConfig) -> Job:
+    def _job(self, one: _Candidates, clean: schema.CleaningConfig) -> Job:
         """What the rules are to look at."""
-        scores = None if left.chunk.scores is None else np.array(left.chunk.scores, np.float32)[left.places]
-        if scores is not None:
-            self._unscored[left.chunk.corpus] += int(np.isnan(scores).sum())
-        return Job(left.pairs, scores, clean, self.data.pair_of(self.data.train[left.chunk.corpus]))
+        scores = None if one.raw.scores is None else np.array(one.raw.scores, np.float32)[one.places]
+        return Job(one.pairs(), scores, clean, self._data.pair_of(self._data.train[one.raw.corpus]))
 
-    def _report_unscored(self) -> None:
+    def report_unscored(self) -> None:
         """Log how many pairs of each corpus have no score."""
-        for corpus, unscored in zip(self.data.train, self._unscored, strict=True):
+        if self._data.clean is None or self._data.clean.score is None:
+            return
+        for corpus, unscored in zip(self._data.train, self._unscored, strict=True):
             if corpus.scores is None:
                 log.warning("data.clean.score: %s has no scores: it is not checked", corpus.label)
             elif unscored:

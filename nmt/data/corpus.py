@@ -36,7 +36,7 @@ def read_pairs(
     content that was read does not have the expected fingerprint.
     """
     digests: Digests = {}
-    read_as = data.as_read(corpus)
+    read_as = data.with_languages_of(corpus)
     if corpus.hub:
         pairs = arrow_tables.hub_pairs(corpus, read_as, default_split)
     elif corpus.opus:
@@ -49,8 +49,8 @@ def read_pairs(
         pairs = ((target, source) for source, target in pairs)
     first = next(pairs, None)
     if first is None:
-        what = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
-        raise NmtError(f"{corpus.label}{what}: no sentence pairs: choose a corpus that has some")
+        where = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
+        raise NmtError(f"{corpus.label}{where}: no sentence pairs: choose a corpus that has some")
     yield first
     yield from pairs
     if expected is not None and fingerprint(corpus, data, default_split, digests) != expected:
@@ -144,8 +144,8 @@ def fingerprint(
     default_split: str,
     digests: Mapping[Path, str] | None = None,
 ) -> str:
-    """A hash of the corpus's content, of its scores, and of how it is read: with the languages of `data`, it changes if
-    and only if they change.
+    """A hash of the corpus's content, of its scores, and of how it is read: with the settings that affect the text, it
+    changes if and only if they change.
 
     The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
     an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
@@ -157,17 +157,15 @@ def fingerprint(
         return (digests or {}).get(file) or file_digest(file)
 
     content: list[str | None] = [corpus.source_column, corpus.target_column]
-    content += [*corpus.languages] if corpus.languages else []
-    content += ["reversed"] if corpus.reversed else []
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
-        content += opus.opus_content(corpus, data.as_read(corpus))
+        content += opus.opus_content(corpus, data.with_languages_of(corpus))
     elif corpus.file:
         content.append(found := digest(path := Path(corpus.file)))
-        content += _reading(path, corpus, data.as_read(corpus), found)
+        content += _reading(path, corpus, data.with_languages_of(corpus), found)
     else:
-        for path in _text_files(corpus, data.as_read(corpus)):
+        for path in _text_files(corpus, data.with_languages_of(corpus)):
             content += [found := digest(path), *_reading(path, corpus, data, found)]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))

@@ -1,9 +1,6 @@
 """Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,22 +10,23 @@ import numpy.typing as npt
 
 from nmt.config import schema
 from nmt.data.bpe_dropout import DropoutEncoder
-from nmt.data.cleaning import Chunk, TrainingText, hashes_of, seen_pairs
-from nmt.data.corpus import Pair, digest
+from nmt.data.cleaned_text import CleanedText, Shard, sampled_evenly
+from nmt.data.cleaning import hashes_of, seen_pairs
+from nmt.data.corpus import Pair
+from nmt.data.encoded_shard import EncodedShard
 from nmt.data.processes import mapped
-from nmt.data.report import CorpusCounts, SideCounts, counts_from
+from nmt.data.report import CorpusCounts, SideCounts
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.judge import Judgement, Rule
 from nmt.data.sentences import has_several
-from nmt.data.statistics import Statistics
+from nmt.data.statistics import SAMPLE, CorpusStatistics, StatisticsCounter
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.data.word_encoding import WordEncoder
 from nmt.device import usable_cores
-from nmt.files.journal import Arrays, Journal
 
-FIRST_CHUNKS = 16  # encoded before other processes start: that takes half a second
+FIRST_CHUNKS = 16  # shards that begin with these are encoded before other processes start: that takes half a second
 Lengths = npt.NDArray[np.int64]
 Masks = npt.NDArray[np.bool_]
 Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
@@ -40,61 +38,98 @@ def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] 
 
 
 def encode_text(
-    text: TrainingText,
+    text: CleanedText,
     vocabulary: Vocabulary,
     config: schema.Config,
-    statistics: Statistics | None = None,
-    unfinished: Path | None = None,
+    folder: Path,
+    statistics: Sequence[CorpusStatistics],
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
-    """Encode the training text chunk by chunk: the number of its corpus, its tokens, and its counts.
+    """Encode the text shard by shard: the number of its corpus, its tokens, and its counts.
 
     With BPE-dropout or data.augment each pair comes `config.versions` times, one after the other, each time segmented
     or varied in another way. Which pairs are dropped is decided without both. Memory does not grow with the corpora,
-    except for `SeenPairs`. statistics: to add the pairs to. unfinished: a file that holds what was encoded before the
-    preparation was interrupted, and gets what is encoded now.
+    except for `SeenPairs`. folder: in it each encoded shard is written, and found if it is there; statistics: of each
+    corpus, to add those of the shards to.
     """
-    data, encoder, processes = text.data, ChunkEncoder(vocabulary, config), text.data.workers or usable_cores()
+    data, processes = config.data, config.data.workers or usable_cores()
+    encoder = ShardEncoder(text.folder, folder, vocabulary, config)
     seen = None if data.drop_duplicates else seen_pairs(data)
-    tags = list(map(len, data.tags_of(data.train)))
-    encoded = partial(mapped, encoder, processes=processes, alone=FIRST_CHUNKS, what="encodes text")
-    jobs = _jobs(text)
-    for chunk, found in _journal(unfinished).results(jobs, encoded) if unfinished else encoded(jobs):
-        counts = chunk.counts + found.counts
+    jobs = list(_jobs(text))
+    first = sum(job.chunk < FIRST_CHUNKS for job in jobs)
+    for shard, _ in mapped(encoder, ((job.shard, job) for job in jobs), processes, first, what="encodes text"):
+        found, counts = EncodedShard.read(folder / shard.name), shard.counts
         if seen is not None:
-            new = seen[chunk.corpus].add_hashes(found.hashes)
+            new = seen[shard.corpus].add_hashes(found.hashes)
             counts += CorpusCounts(kept_duplicates=int((~new).sum()))
-        if statistics:
-            statistics.corpora[chunk.corpus].examples.merge(found.examples)
-            statistics.add(chunk.corpus, list(compress(chunk.pairs, found.kept.tolist())), found.plain)
-            lengths = found.tokens.source.lengths.astype(np.int64) - 1 - tags[chunk.corpus]
+        statistics[shard.corpus].merge(found.statistics)
+        yield shard.corpus, found.tokens, counts + found.counts
+
+
+class ShardJob(NamedTuple):
+    """A shard to encode."""
+
+    shard: Shard
+    chunk: int  # the number of its first chunk in all of the text
+    first: int  # of its first pair in the corpus
+    total: int  # pairs of the corpus
+
+
+def _jobs(text: CleanedText) -> Iterator[ShardJob]:
+    totals = [sum(sum(shard.kept) for shard in text.shards if shard.corpus == n) for n in range(len(text.notes))]
+    chunk, firsts = 0, [0] * len(totals)
+    for shard in text.shards:
+        yield ShardJob(shard, chunk, firsts[shard.corpus], totals[shard.corpus])
+        chunk += len(shard.kept)
+        firsts[shard.corpus] += sum(shard.kept)
+
+
+class ShardEncoder:
+    """Encodes shards of cleaned text into files. Other processes can do this too."""
+
+    def __init__(self, text: Path, folder: Path, vocabulary: Vocabulary, config: schema.Config) -> None:
+        """text: the folder of the cleaned text; folder: that of the encoded shards."""
+        self._text, self._folder, self._vocabulary, self._config = text, folder, vocabulary, config
+        self._encoder = ChunkEncoder(vocabulary, config)
+        self._tags = list(map(len, config.data.tags_of(config.data.train)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShardEncoder, (self._text, self._folder, self._vocabulary, self._config)
+
+    def __call__(self, job: ShardJob) -> None:
+        shard, first = job.shard, job.first
+        if EncodedShard.exists(self._folder / shard.name):
+            return
+        encoded, statistics = list[Encoded](), StatisticsCounter(self._vocabulary)
+        for number, pairs in enumerate(shard.chunks(self._text)):
+            found = self._encoder(Job(job.chunk + number, shard.corpus, pairs, first))
+            kept = list(compress(pairs, found.kept.tolist()))
+            sampled = sampled_evenly(first + np.flatnonzero(found.kept), job.total, min(SAMPLE, job.total))
+            statistics.add(kept, found.plain)
+            statistics.add_examples(found.examples, list(compress(kept, sampled.tolist())))
+            lengths = found.tokens.source.lengths.astype(np.int64) - 1 - self._tags[shard.corpus]
             statistics.add_sources(lengths, found.several)
-        yield chunk.corpus, found.tokens, counts
+            encoded.append(found)
+            first += len(pairs)
+        EncodedShard(
+            tokens=TokenStore.joined([one.tokens for one in encoded]),
+            hashes=np.concatenate([one.hashes for one in encoded]),
+            counts=sum((one.counts for one in encoded), CorpusCounts()),
+            statistics=statistics.result(),
+        ).write(self._folder / shard.name)
 
 
 class Job(NamedTuple):
     """A chunk of pairs to encode."""
 
-    number: int  # of the chunk in the training text
+    number: int  # of the chunk in all of the text
     corpus: int
     pairs: list[Pair]
     first: int  # the number of its first pair in the corpus
-
-    def digest(self) -> bytes:
-        """A hash of the pairs."""
-        return digest(self.pairs)
-
-
-def _jobs(text: TrainingText) -> Iterator[tuple[Chunk, Job]]:
-    firsts = [0] * len(text.data.train)  # of each corpus: the pairs before a chunk
-    for number, chunk in enumerate(text.chunks("encoding")):
-        yield chunk, Job(number, chunk.corpus, chunk.pairs, firsts[chunk.corpus])
-        firsts[chunk.corpus] += len(chunk.pairs)
 
 
 class Encoded(NamedTuple):
     """A chunk of encoded pairs."""
 
-    job: bytes  # its hash
     kept: npt.NDArray[np.bool_]  # [pairs]
     plain: TokenStore  # of the pairs kept, without tags and variation
     tokens: TokenStore  # what is trained on: each pair's versions, one after the other
@@ -103,53 +138,14 @@ class Encoded(NamedTuple):
     examples: DropExamples
     hashes: npt.NDArray[np.uint64]  # of the pairs kept; none if duplicates were dropped before
 
-    def pack(self) -> Arrays:
-        """As arrays for a journal."""
-        text = json.dumps({"counts": asdict(self.counts), "examples": self.examples.to_json()})
-        stores = {"plain": self.plain} if self.tokens is self.plain else {"plain": self.plain, "tokens": self.tokens}
-        sides = {f"{name}.{side}": sequences for name, one in stores.items() for side, sequences in one.sides.items()}
-        return {
-            "job": np.frombuffer(self.job, np.uint8),
-            "kept": self.kept,
-            "several": self.several,
-            "hashes": self.hashes,
-            "text": np.frombuffer(text.encode(), np.uint8),
-            **{f"{name}.ids": sequences.ids for name, sequences in sides.items()},
-            **{f"{name}.lengths": sequences.lengths for name, sequences in sides.items()},
-        }
-
-    @classmethod
-    def unpack(cls, arrays: Arrays) -> "Encoded":
-        """What `pack` gave."""
-
-        def side(name: str) -> FlatSequences:
-            return FlatSequences.end_to_end(arrays[f"{name}.ids"], arrays[f"{name}.lengths"])
-
-        def store(name: str) -> TokenStore:
-            return TokenStore(side(f"{name}.source"), side(f"{name}.target"))
-
-        text, plain = json.loads(arrays["text"].tobytes()), store("plain")
-        tokens = store("tokens") if "tokens.source.ids" in arrays else plain
-        (counts,), examples = counts_from([text["counts"]]), DropExamples.from_json(text["examples"])
-        flags = arrays["kept"], plain, tokens, arrays["several"]
-        return cls(arrays["job"].tobytes(), *flags, counts, examples, arrays["hashes"])
-
-
-def _journal(path: Path) -> Journal[Job, Encoded]:
-    return Journal(path, Job.digest, Encoded.pack, Encoded.unpack)
-
 
 class ChunkEncoder:
-    """Encodes chunks of text as the settings want it. Other processes can do this too."""
+    """Encodes chunks of text as the settings want it."""
 
     def __init__(self, vocabulary: Vocabulary, config: schema.Config) -> None:
-        self._vocabulary, self._config = vocabulary, config
-        self._encoders = _encoders(vocabulary)
+        self._config, self._encoders = config, _encoders(vocabulary)
         self._dropout = _dropout_encoders(vocabulary, config.vocabulary.bpe_dropout)
         self._tags = list(map(vocabulary.source.tags, config.data.tags_of(config.data.train)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ChunkEncoder, (self._vocabulary, self._config)  # not the words that it knows by now
 
     def __call__(self, job: Job) -> Encoded:
         data = self._config.data
@@ -164,7 +160,6 @@ class ChunkEncoder:
         )
         tokens, several = self._versions(job, pairs, plain)
         return Encoded(
-            job=job.digest(),
             kept=kept,
             plain=plain,
             tokens=_tagged(tokens, self._tags[job.corpus]),

@@ -80,8 +80,8 @@ class Mix:
     def pools(self, start: int, end: int, most: int, long_pass: int) -> Iterator[tuple[int, int]]:
         """Intervals [start, end) of time, each of which gives pairs that are batched together and shuffled.
 
-        An interval has at most `most` pairs. It ends where a corpus ends a pass that takes `long_pass` pairs of the mix
-        or more, so that all pairs of that pass are used before the next one begins. For shorter ones see `passes`.
+        An interval has at most `most` pairs. It ends where a corpus ends a pass that takes `long_pass` or more pairs of
+        the mix, so that all pairs of that pass are used before the next one begins. For shorter ones see `passes`.
         """
         time = start
         long = [corpus for corpus in self._used() if self.sizes[corpus] >= long_pass * self.shares[corpus]]

@@ -84,20 +84,23 @@ class UsedCharacters:
     """Finds, line by line, which characters the text of one language uses that would be removed or folded."""
 
     lines: int = 0
-    _counts: Counter[str] = field(default_factory=Counter)  # lines with each of them
+    counts: Counter[str] = field(default_factory=Counter)  # lines with each of them
 
     def add(self, lines: Sequence[str]) -> None:
         self.lines += len(lines)
         for line in lines:
             if not line.isascii() and (found := set(_candidates().findall(line))):
-                self._counts.update(one for one in found if is_meant(one, line))
+                self.counts.update(one for one in found if is_meant(one, line))
+
+    def merge(self, other: "UsedCharacters") -> None:
+        """Add those of other lines."""
+        self.lines += other.lines
+        self.counts.update(other.counts)
 
     @property
     def found(self) -> frozenset[str]:
         """Those of at least one line in 5,000; of signs, one in 100."""
-        rates = (
-            (one, count * (_LINES if one in INVISIBLE else _LINES_OF_SIGNS)) for one, count in self._counts.items()
-        )
+        rates = ((one, count * (_LINES if one in INVISIBLE else _LINES_OF_SIGNS)) for one, count in self.counts.items())
         return frozenset(one for one, rate in rates if rate >= self.lines)
 
 

@@ -1,31 +1,32 @@
-"""Prepare the data for training. Text is streamed, so it is read several times: to learn the vocabulary twice (to count
-it, and to take a sample), and to encode it. Which pairs are kept is decided once. Vocabulary and token store are
-folders in the store, named by a hash of what they are made from, and reused when they exist. The longest work, the
-rules of data.clean and the encoding, continues where an interrupted preparation ended.
+"""Prepare the data for training: corpora → cleaned text → vocabulary → tokens. Each of the three is a folder in the
+store, named by a hash of what it is made from, and reused when it exists. The longest work, the rules of data.clean and
+the encoding, continues where an interrupted preparation ended.
 """
 
 import hashlib
 import logging
+import shutil
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
+
+import numpy as np
 
 from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
 from nmt.data import corpus, corpus_checks, stages, statistics, token_store, validation_overlap, vocabulary
-from nmt.data.cleaning import CHUNK_PAIRS, TrainingText, without_empty
+from nmt.data.cleaned_text import sampled_evenly
+from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs, encode_text, varied
-from nmt.data.normalization import UsedCharacters
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.source_text import SourceText
-from nmt.data.statistics import Statistics, source_text
+from nmt.data.statistics import CorpusStatistics, source_text
 from nmt.data.token_store import TokenStore
+from nmt.data.training_text import TrainingText
 from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
@@ -33,8 +34,6 @@ from nmt.files import atomic
 from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
-
-T = TypeVar("T")
 
 # The files of a vocabulary in the store. The source has its own where its text is normalized otherwise.
 _FILE, _FILE_OF_SOURCE = "subwords.model", "source.model"
@@ -83,13 +82,12 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store, "run_dir" if data.store_dir is None else "data.store_dir"):
         fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
-        text = TrainingText(data, fingerprints, held_out, store)
+        text = TrainingText(data, fingerprints, store, held_out)
         subwords = _find_vocabulary(text, config.vocabulary, store, named, started_with)
         _check_tags(subwords, data, started_with)
-        _find_overlaps(text, store, now=False)  # with a new vocabulary, an error is said before the text is encoded
+        overlaps = _find_overlaps(text, store)
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
-        overlaps = _find_overlaps(text, store, now=True)
     changes = statistics.changes(store / data_key)
     problems = _problems(data, counts, held_out, overlaps)
     found = tuple(chain(problems, corpus_checks.not_written(changes), stages.problems(data, config.training.max_steps)))
@@ -114,22 +112,18 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
     )
 
 
-def _find_overlaps(text: TrainingText, store: Path, *, now: bool) -> tuple[Overlap, ...]:
-    """What the validation sets have in common with the training text: found by an earlier run or in the first pass over
-    the text; if there was none, in a pass now, or not at all. Raises NmtError if it is too much."""
+def _find_overlaps(text: TrainingText, store: Path) -> tuple[Overlap, ...]:
+    """What the validation sets have in common with the training text, found now or by an earlier run. Raises NmtError
+    if it is too much."""
     if not text.held_out:
         return ()
     languages = [text.data.pair_of(one) for one in (*text.data.held_out, *text.data.train)]
     path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out, languages)}.json"
     if path.exists():
         overlaps = validation_overlap.read(path, len(text.held_out))
-    elif text.overlaps or now:
-        if not text.overlaps:
-            deque(text.chunks("comparing"), maxlen=0)
-        overlaps = tuple(text.overlaps)
-        validation_overlap.write(path, overlaps)
     else:
-        return ()
+        overlaps = tuple(text.find_overlaps())
+        validation_overlap.write(path, overlaps)
     validation_overlap.check(overlaps, text.data)
     return overlaps
 
@@ -219,14 +213,9 @@ def _learned_vocabulary(
 ) -> list[Tokenizer]:
     """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run: of each side, which differ
     at most in the normalization of text."""
-    learned_with = writer.to_dict(settings) | {"source_model": None, "target_model": None, "shared": len(sides) == 2}
     tags = text.data.tags if 0 in sides else ()
-    weights = [one.weight for one in text.data.train]
-    mixed = [*([tags] if tags else []), *([weights] if any(weights) else []), text.data.temperature or 0.0]
-    mixed += [[stages.weights(text.data, stage), stage.temperature] for stage in text.data.stages]
-    mixed += _augment_key(_without_joined(text.data).augment)
-    del learned_with["bpe_dropout"], learned_with["bpe_dropout_samples"]  # which change the encoding alone
-    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides, mixed)}"
+    learned_with = [writer.affecting(of, "vocabulary") for of in (text.data, settings)]
+    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
     if folder.exists():
         try:
             found = [vocabulary.load(path) for path in _files_of(folder)]
@@ -234,13 +223,8 @@ def _learned_vocabulary(
             raise NmtError(f"{error}: delete the folder {folder} to learn it again") from None
         log.info("%s: %s subwords reused from %s", name, f"{len(found[0]):,}", folder)
         return found * (len(sides) // len(found))
-    start = time.perf_counter()
-    counts = [CorpusCounts() for _ in text.data.train]
-    used = [[UsedCharacters() for _ in sides] for _ in text.data.train]
-    for chunk in text.chunks("counting"):
-        counts[chunk.corpus] += chunk.counts
-        for side, of_side in zip(sides, used[chunk.corpus], strict=True):
-            of_side.add([pair[side] for pair in chunk.pairs])
+    cleaned, start = text.cleaned, time.perf_counter()
+    counts, used = cleaned.counts, [[of_corpus[side] for side in sides] for of_corpus in cleaned.used]
     kept = [one.kept for one in counts]
     try:
         if not any(kept):
@@ -254,7 +238,7 @@ def _learned_vocabulary(
             )
         found = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
-        for problem in _problems(text.data, counts, text.held_out, text.overlaps):
+        for problem in _problems(text.data, counts, text.held_out, text.find_overlaps()):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
@@ -279,12 +263,12 @@ def _files_of(folder: Path) -> list[Path]:
 def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
     """`sizes` pairs of each corpus of those `kept`, as data.augment varies them: a vocabulary of plain text
     would write capitals letter by letter."""
-    data = _without_joined(text.data)
-    for number, chunks in groupby(text.chunks("learning"), key=lambda chunk: chunk.corpus):
-        pairs = enumerate(chain.from_iterable(chunk.pairs for chunk in chunks))
-        drawn = sample_evenly(pairs, kept[number], sizes[number])
-        while part := list(islice(drawn, CHUNK_PAIRS)):
-            yield from varied([pair for _, pair in part], [place for place, _ in part], number, 0, data)
+    data, firsts = _without_joined(text.data), [0] * len(kept)  # of each corpus: the pairs before a chunk
+    for number, pairs in text.cleaned.chunks():
+        numbers = np.arange(firsts[number], firsts[number] + len(pairs))
+        places = np.flatnonzero(sampled_evenly(numbers, kept[number], sizes[number])).tolist()
+        yield from varied([pairs[place] for place in places], numbers[places].tolist(), number, 0, data)
+        firsts[number] += len(pairs)
 
 
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
@@ -305,38 +289,20 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: 
                 raise NmtError(f"data.train[{i}]{key}: {tag}: {whose} vocabulary")
 
 
-def sample_evenly(items: Iterable[T], total: int, size: int) -> Iterator[T]:
-    """`size` of `total` items, at equal distances."""
-    return (item for number, item in enumerate(items) if number * size % total < size)
-
-
 def _find_tokens(
     text: TrainingText, subwords: Vocabulary, config: schema.Config, store: Path
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
     """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
-    data, dropout, versions = text.data, config.vocabulary.bpe_dropout, config.versions
+    data, versions = text.data, config.versions
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
-    encoded_with: list[object] = [
-        data.max_length,
-        data.max_length_ratio,
-        *(["versions of a pair together", dropout, versions] if config.varies_text else []),
-    ]
-    encoded_with += _augment_key(data.augment)
-    encoded_with += [list(map(_tags_key, data.tags_of(data.train)))] if data.tags else []
+    encoded_with = [writer.affecting(of, "tokens") for of in (data, config.vocabulary)]
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
     start, found, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not found:
-        if unfinished.exists() and unfinished.stat().st_size:
-            log.info("token store: text encoded before is reused from %s", unfinished)
-        with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as content:
-            counted = Statistics(len(data.train), subwords)
-            token_store.write(content, encode_text(text, subwords, config, counted, unfinished), text.examples)
-            counted.notes = text.notes
-            counted.write(content)
-    unfinished.unlink(missing_ok=True)
-    for other in sorted(store.glob("tokens-*.unfinished")):
-        size = f"{other.stat().st_size / 2**20:,.1f} MiB"
-        log.info("data: %s (%s) is of an interrupted preparation with other settings: delete it if unused", other, size)
+        _encode(text, subwords, config, unfinished, folder)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    for other in sorted(store.glob("*-*.unfinished")):
+        log.info("data: %s is of an interrupted preparation with other settings: delete it if unused", other)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if found:
@@ -347,22 +313,24 @@ def _find_tokens(
     return folder.name, tokens, counts
 
 
+def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unfinished: Path, folder: Path) -> None:
+    """Encode the training data into a new folder. unfinished: the folder of shards that are encoded."""
+    cleaned, counted = text.cleaned, [CorpusStatistics() for _ in text.data.train]
+    with atomic.reporting(folder, "data.store_dir"):
+        if unfinished.is_file():  # of an earlier version
+            unfinished.unlink()
+        if unfinished.exists():
+            log.info("token store: text encoded before is reused from %s", unfinished)
+        atomic.make_folder(unfinished)
+        with atomic.new_folder(folder) as content:
+            encoded = encode_text(cleaned, subwords, config, unfinished, counted)
+            token_store.write(content, encoded, cleaned.examples)
+            statistics.write(content, counted, cleaned.notes, subwords)
+
+
 def _without_joined(data: schema.DataConfig) -> schema.DataConfig:
     """The same without data.augment.joined: the words of joined pairs are those of the pairs."""
     return replace(data, augment=replace(data.augment, joined=0.0))
-
-
-def _augment_key(augment: schema.AugmentConfig) -> list[object]:
-    """data.augment in the key of a store; without what is off and was not in stores of an earlier version."""
-    settings = writer.to_dict(augment)
-    if not augment.joined:
-        del settings["joined"]
-    return [settings] if augment.changes_text else []
-
-
-def _tags_key(tags: tuple[str, ...]) -> object:
-    """Tags in the key of a store, where none is None and one is itself, as in stores of a time with at most one."""
-    return tags if len(tags) > 1 else next(iter(tags), None)
 
 
 def _problems(

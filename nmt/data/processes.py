@@ -22,18 +22,18 @@ _work: Callable[[Any], Any]  # of a process that was started here
 
 
 def mapped(
-    work: Callable[[J], R], jobs: Iterable[tuple[T, J]], processes: int, alone: int, what: str
+    work: Callable[[J], R], jobs: Iterable[tuple[T, J]], processes: int, serial_first: int, what: str
 ) -> Iterator[tuple[T, R]]:
     """The result of each job, in the order of the jobs, beside what came with the job.
 
-    work: a function or an object that can be pickled: it is sent to each process once. alone: how many jobs are done
-    before other processes are started. At most two jobs for each process are under way at a time. what: what the
+    work: a function or an object that can be pickled: it is sent to each process once. serial_first: how many jobs are
+    done before other processes are started. At most two jobs for each process are under way at a time. what: what the
     processes do, for messages. Raises what the work raises, and NmtError if a process is killed.
     """
     jobs, waiting = iter(jobs), deque[tuple[T, Future[R]]]()
     for number, (with_it, job) in enumerate(jobs, start=1):
         yield with_it, work(job)
-        if processes > 1 and number == alone:
+        if processes > 1 and number == serial_first:
             break
     else:
         return

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from functools import cache, lru_cache
 
-from nmt.config.language_codes import base
+from nmt.config.language_codes import two_letters
 
 # Full stops, exclamation marks and question marks that end a sentence only before a space: `3.5`, `nmt.load`, `a?b`.
 _SPACED = ".!?…‼⁇⁈⁉"
@@ -74,20 +74,6 @@ def sentences(text: str, language: str = "", first_words: Set[str] = frozenset()
 def has_several(text: str, language: str = "", first_words: Set[str] = frozenset()) -> bool:
     """Whether a text has more than one sentence. The arguments are those of `sentences`."""
     return next(_ends(text, language, first_words), None) is not None
-
-
-@lru_cache
-def two_letters(language: str) -> str:
-    """The code of a language in two letters, if it has one: `de` of `de_AT` and `deu`."""
-    code = base(language)
-    if len(code) != 3:
-        return code
-    import langcodes  # here: it takes longer than all of this
-
-    try:
-        return langcodes.Language.get(code).language or code
-    except ValueError:
-        return code
 
 
 def _ends(text: str, language: str, first_words: Set[str]) -> Iterator[int]:

@@ -20,13 +20,11 @@ from nmt.data.report import CorpusCounts, nothing_left
 @dataclass(frozen=True)
 class StagedMix:
     """A stage: its mix, as if training began with it, and its end: after this number of steps; or when a corpus has
-    given pairs in it (`given`: the number of the corpus, how many pairs); or after `patience` validations without a new
-    best, where a pool ends; or, without the three, never."""
+    given pairs in it (`given`: the number of the corpus, how many pairs); or, without the two, never."""
 
     mix: Mix
     steps: int | None = None
     given: tuple[int, int] | None = None
-    patience: int | None = None
 
     def begin(self, time: int, before: Sequence[int]) -> Mix:
         """The mix of the stage if it begins at this time, when the corpora have given `before` [corpora] pairs."""
@@ -35,13 +33,6 @@ class StagedMix:
             return mix
         corpus, pairs = self.given
         return replace(mix, end=mix.reaches(corpus, mix.before[corpus] + pairs))
-
-    @property
-    def key(self) -> str:
-        """What the order of the pairs follows from, beside the seed: equal for stages that are the same."""
-        shares = ", ".join(map(str, self.mix.shares)) if self.mix != Mix.of(self.mix.sizes) else "by size"
-        ends = {"steps": self.steps, "pairs": self.given, "patience": self.patience}
-        return shares + "".join(f" until {name} {end}" for name, end in ends.items() if end is not None)
 
 
 def stages_of(data: schema.DataConfig, sizes: Sequence[int]) -> tuple[StagedMix, ...]:
@@ -57,7 +48,7 @@ def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Non
     training corpus."""
     for i, (one, count) in enumerate(zip(data.train, counts, strict=True)):
         in_stages = any(
-            weights(data, stage)[i] or stage.temperature or one.called in (stage.passes or {}) for stage in data.stages
+            weights(data, stage)[i] or stage.temperature or one.label in (stage.passes or {}) for stage in data.stages
         )
         if not count.kept and (one.weight or data.temperature or in_stages):
             advice = "; so it can have no share of the mix: correct its text or the rules, or remove it from data.train"
@@ -75,10 +66,10 @@ def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -
     given = None
     if stage.passes:
         [(name, passes)] = stage.passes.items()
-        corpus = [one.called for one in data.train].index(name)
+        corpus = [one.label for one in data.train].index(name)
         given = corpus, ceil(Fraction(str(passes)) * sizes[corpus])
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
-    return StagedMix(mix, stage.steps, given, stage.patience)
+    return StagedMix(mix, stage.steps, given)
 
 
 def mix_of(stage: schema.Stage) -> str:
@@ -96,15 +87,13 @@ def end_of(stage: schema.Stage) -> str:
     if stage.passes:
         [(name, passes)] = stage.passes.items()
         return f"for {passes:g} pass{'es' * (passes != 1)} over {name}"
-    if stage.patience is not None:
-        return f"until {stage.patience} validation{'s' * (stage.patience > 1)} without a new best"
     return "to the end"
 
 
 def weights(data: schema.DataConfig, stage: schema.Stage) -> list[float | None]:
     """Of each training corpus in a stage; None for all if the stage has no weights."""
     given: Mapping[str, float] | None = stage.weights
-    return [None if given is None else given.get(one.called, 0.0) for one in data.train]
+    return [None if given is None else given.get(one.label, 0.0) for one in data.train]
 
 
 def _mix(

@@ -1,13 +1,13 @@
 """What the training text is like: lengths, characters and subwords, a sample of it, and pairs that are worth a look.
 
-It is counted while the text is encoded, and stored beside the tokens, so that `nmt prepare --report` needs no further
-pass over the text. Memory is bounded, and the result does not depend on how the text came in chunks.
+It is counted while the text is encoded, shard by shard, and stored beside the tokens, so that `nmt prepare --report`
+needs no further pass over the text. Memory is bounded, and the result does not depend on the shards.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,102 +37,174 @@ MOST = 30  # subwords and characters of each kind that are listed
 ENOUGH = 100
 
 
-class CorpusStatistics:
-    """Of one corpus; source first. Lengths are in subwords, without tags and EOS."""
+@dataclass
+class SideStatistics:
+    """Of the source or the target. Lengths are in subwords, without tags and EOS."""
 
-    def __init__(self) -> None:
-        self.lengths = Counter[int](), Counter[int]()  # pairs by the length of a side
-        self.ratios = Counter[int]()  # pairs by round(8 · log2(target length / source length))
-        self.unknown, self.bytes = [0, 0], [0, 0]  # subwords
-        self.examples = DropExamples()  # of pairs dropped for their lengths
-        self.suspicious = DropExamples()  # of pairs that are kept: see `suspicions`
-        self.sample = EvenSample(SAMPLE)
+    lengths: Counter[int] = field(default_factory=Counter)  # pairs by length
+    subwords: Counter[int] = field(default_factory=Counter)  # how often each occurs, by id
+    characters: Counter[int] = field(default_factory=Counter)  # by code point
+    # What the vocabulary changes: see `TextChanges`.
+    removed: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    lines: Counter[bool] = field(default_factory=Counter)
+
+    def merge(self, other: "SideStatistics") -> None:
+        for one in fields(self):
+            getattr(self, one.name).update(getattr(other, one.name))
+
+    def to_json(self) -> dict[str, list[tuple[Any, int]]]:
+        return {one.name: _items(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "SideStatistics":
+        return cls(**{name: Counter(dict(items)) for name, items in content.items()})
+
+    def changes(self) -> SideChanges:
+        """What the vocabulary changes, as reports show it."""
+        removed, lost = (_most(counts) for counts in (self.removed, self.lost))
+        return SideChanges(self.lines.total(), self.removed.total(), removed, self.lines[False], lost)
+
+
+@dataclass
+class CorpusStatistics:
+    """Of one corpus, or a part of it."""
+
+    sides: tuple[SideStatistics, SideStatistics] = field(default_factory=lambda: (SideStatistics(), SideStatistics()))
+    ratios: Counter[int] = field(default_factory=Counter)  # pairs by round(8 · log2(target length / source length))
+    sources: Counter[int] = field(default_factory=Counter)  # as trained on, in all versions, by length
+    several: Counter[int] = field(default_factory=Counter)  # those of several sentences
+    examples: DropExamples = field(default_factory=DropExamples)  # of pairs dropped for their lengths
+    suspicious: DropExamples = field(default_factory=DropExamples)  # of pairs that are kept: see `suspicions`
+    sample: list[Pair] = field(default_factory=list)
+
+    def merge(self, other: "CorpusStatistics") -> None:
+        """Add those of the part after this one."""
+        for mine, its in zip(self.sides, other.sides, strict=True):
+            mine.merge(its)
+        self.ratios.update(other.ratios)
+        self.sources.update(other.sources)
+        self.several.update(other.several)
+        self.examples.merge(other.examples)
+        self.suspicious.merge(other.suspicious)
+        self.sample += other.sample
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "lengths": [sorted(side.items()) for side in self.lengths],
-            "ratios": sorted(self.ratios.items()),
-            "unknown": self.unknown,
-            "bytes": self.bytes,
-            "examples": self.examples.to_json(),
-            "suspicious": self.suspicious.to_json(),
-            "sample": [list(map(shortened, pair)) for pair in self.sample.pairs],
+            "sides": [side.to_json() for side in self.sides],
+            **{name: _items(getattr(self, name)) for name in ("ratios", "sources", "several")},
+            **{name: getattr(self, name).to_json() for name in ("examples", "suspicious")},
+            "sample": self.sample,
         }
 
-
-class EvenSample:
-    """At most `most` pairs at equal distances: every first, second, fourth, eighth … one."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.pairs, self._step, self._seen = most, list[Pair](), 1, 0
-
-    def add(self, pairs: list[Pair]) -> None:
-        self.pairs += pairs[-self._seen % self._step :: self._step]
-        self._seen += len(pairs)
-        while len(self.pairs) > self.most:
-            self.pairs, self._step = self.pairs[::2], 2 * self._step
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "CorpusStatistics":
+        source, target = map(SideStatistics.from_json, content["sides"])
+        ratios, sources, several = (Counter(dict(content[name])) for name in ("ratios", "sources", "several"))
+        examples, suspicious = (DropExamples.from_json(content[name]) for name in ("examples", "suspicious"))
+        sample = [(one, other) for one, other in content["sample"]]
+        return cls((source, target), ratios, sources, several, examples, suspicious, sample)
 
 
-class Statistics:
-    """Of all corpora."""
+def _items(counter: Counter[Any]) -> list[tuple[Any, int]]:
+    return sorted(counter.items())
 
-    def __init__(self, corpora: int, vocabulary: Vocabulary) -> None:
-        self.corpora = [CorpusStatistics() for _ in range(corpora)]
-        self.notes: list[list[str]] = [[] for _ in range(corpora)]  # how each corpus is read, and what is left out
-        self._vocabulary, self._tokenizers = vocabulary, (vocabulary.source, vocabulary.target)
+
+def _most(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(counter.items(), key=lambda one: (-one[1], one[0]))[:MOST])
+
+
+class StatisticsCounter:
+    """Counts the statistics of pairs that come in chunks."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._found, self._tokenizers = CorpusStatistics(), (vocabulary.source, vocabulary.target)
         self._bytes = [np.array(tokenizer.are_bytes()) for tokenizer in self._tokenizers]  # [vocabulary]
         # How often each subword and each code point occurs.
         self._subwords = [np.zeros(len(tokenizer), np.int64) for tokenizer in self._tokenizers]
-        self._sources = Counter[int](), Counter[int]()  # by length as trained on: all, those of several sentences
         self._characters = [np.zeros(0x110000, np.int64) for _ in self._tokenizers]
         self._changes = [TextChanges(vocabulary.source, written=False), TextChanges(vocabulary.target, written=True)]
 
-    def add(self, corpus: int, pairs: list[Pair], tokens: TokenStore) -> None:
-        """Count pairs that are kept. corpus: its number; tokens: of the pairs, without tags and variation."""
-        mine, sides = self.corpora[corpus], (tokens.source, tokens.target)
+    def add(self, pairs: list[Pair], tokens: TokenStore) -> None:
+        """Count pairs that are kept. tokens: of the pairs, without tags and variation."""
+        mine, sides = self._found, (tokens.source, tokens.target)
         lines = tuple(Lines.of([pair[number] for pair in pairs]) for number in (0, 1))
         lengths = np.array([side.lengths for side in sides], np.int64) - 1  # [2, pairs], without EOS
         odd = np.zeros((2, len(pairs)), np.int64)  # unknown subwords and bytes of each side
         for number, side in enumerate(sides):
-            of_bytes = self._bytes[number][side.ids]
-            odd[number] = sums(of_bytes | (side.ids == UNK), side.offsets)
-            mine.bytes[number] += int(of_bytes.sum())
-            mine.unknown[number] += int((side.ids == UNK).sum())
+            odd[number] = sums(self._bytes[number][side.ids] | (side.ids == UNK), side.offsets)
             self._subwords[number] += np.bincount(side.ids, minlength=len(self._subwords[number]))
             characters = np.bincount(lines[number].codes)
             self._characters[number][: len(characters)] += characters
             self._changes[number].add(lines[number], np.flatnonzero(characters))
-            mine.lengths[number].update(counts_of(lengths[number]))
+            mine.sides[number].lengths.update(counts_of(lengths[number]))
         mine.ratios.update(counts_of(ratio_steps(*lengths)))
         mine.suspicious.add(pairs, suspicions(pairs, lines, lengths, odd))
-        mine.sample.add(pairs)
 
     def add_sources(self, lengths: Lengths, several: npt.NDArray[np.bool_]) -> None:
         """Count sources as they are trained on, in all versions: their lengths without tags and EOS, and which of them
         have several sentences, both [sources]."""
-        for counter, of_these in zip(self._sources, (lengths, lengths[several]), strict=True):
-            counter.update(counts_of(of_these))
+        self._found.sources.update(counts_of(lengths))
+        self._found.several.update(counts_of(lengths[several]))
 
-    def to_json(self) -> dict[str, Any]:
-        """The content as `json.dumps` takes it."""
-        shared = self._vocabulary.shared
-        subwords = [self._subwords[0] + self._subwords[1]] if shared else self._subwords
-        return {
-            "corpora": [corpus.to_json() for corpus in self.corpora],
-            "vocabularies": [use_of(*one) for one in zip(self._tokenizers, subwords, strict=not shared)],
-            "sources": [sorted(counter.items()) for counter in self._sources],
-            "characters": [coverage(*one) for one in zip(self._tokenizers, self._characters, strict=True)],
-            "changes": [asdict(one.result()) for one in self._changes],
-            "notes": self.notes,
-        }
+    def add_examples(self, dropped: DropExamples, sample: Sequence[Pair]) -> None:
+        """Examples of pairs dropped for their lengths, and the pairs that are in the sample."""
+        self._found.examples.merge(dropped)
+        self._found.sample += sample
 
-    def write(self, folder: Path) -> None:
-        """Write them into the folder of a token store."""
-        (folder / FILE).write_text(json.dumps(self.to_json()) + "\n", encoding="ascii")
+    def result(self) -> CorpusStatistics:
+        """What was counted. Nothing may be added after it."""
+        for number, side in enumerate(self._found.sides):
+            for counter, counts in (
+                (side.subwords, self._subwords[number]),
+                (side.characters, self._characters[number]),
+            ):
+                present = np.flatnonzero(counts)
+                counter.update(dict(zip(present.tolist(), counts[present].tolist(), strict=True)))
+            changes = self._changes[number]
+            side.removed, side.lost, side.lines = changes.removed, changes.lost, changes.lines
+        return self._found
+
+
+def write(
+    folder: Path, corpora: Sequence[CorpusStatistics], notes: Sequence[Sequence[str]], vocabulary: Vocabulary
+) -> None:
+    """Write the statistics of all corpora into the folder of a token store. notes: how each corpus is read, and what
+    was left out."""
+    both, sides = CorpusStatistics(), (vocabulary.source, vocabulary.target)
+    for one in corpora:
+        both.merge(one)
+    subwords = [side.subwords for side in both.sides]
+    content = {
+        "corpora": [_of_corpus(one, sides) for one in corpora],
+        "vocabularies": (
+            [use_of(vocabulary.source, subwords[0] + subwords[1])]
+            if vocabulary.shared
+            else [use_of(*one) for one in zip(sides, subwords, strict=True)]
+        ),
+        "sources": [_items(both.sources), _items(both.several)],
+        "characters": [coverage(*one) for one in zip(sides, (side.characters for side in both.sides), strict=True)],
+        "changes": [asdict(side.changes()) for side in both.sides],
+        "notes": notes,
+    }
+    (folder / FILE).write_text(json.dumps(content) + "\n", encoding="ascii")
+
+
+def _of_corpus(one: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
+    of_bytes = [np.flatnonzero(tokenizer.are_bytes()).tolist() for tokenizer in tokenizers]
+    return {
+        "lengths": [_items(side.lengths) for side in one.sides],
+        "ratios": _items(one.ratios),
+        "unknown": [side.subwords[UNK] for side in one.sides],
+        "bytes": [sum(side.subwords[i] for i in ids) for side, ids in zip(one.sides, of_bytes, strict=True)],
+        "examples": one.examples.to_json(),
+        "suspicious": one.suspicious.to_json(),
+        "sample": [list(map(shortened, pair)) for pair in one.sample],
+    }
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """What `Statistics.write` wrote, `changes` as SideChanges and `notes` as tuples; None for a store of an earlier
+    """What `write` wrote, `changes` as SideChanges and `notes` as tuples; None for a store of an earlier
     version, which has none. Raises NmtError if the file is damaged."""
 
     def parts(content: dict[str, Any]) -> dict[str, Any]:
@@ -202,11 +274,11 @@ def sums(marked: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]) -> Lengt
     return before[1:] - before[:-1]
 
 
-def use_of(tokenizer: Tokenizer, used: Lengths) -> dict[str, Any]:
-    """How a vocabulary is used. used: how often each subword is [vocabulary]; those that do not stand for text as it
-    is (special ones, tags, single bytes) are left out."""
-    spellings, counts = tokenizer.every_piece(), used.tolist()
-    pieces = [(spellings[i], counts[i]) for i, is_text in enumerate(tokenizer.are_text()) if is_text]
+def use_of(tokenizer: Tokenizer, used: Counter[int]) -> dict[str, Any]:
+    """How a vocabulary is used. used: how often each subword occurs; those that do not stand for text as it is (special
+    ones, tags, single bytes) are left out."""
+    spellings = tokenizer.every_piece()
+    pieces = [(spellings[i], used[i]) for i, is_text in enumerate(tokenizer.are_text()) if is_text]
     in_use = [one for one in pieces if one[1]]
     return {
         "size": len(tokenizer),
@@ -219,18 +291,18 @@ def use_of(tokenizer: Tokenizer, used: Lengths) -> dict[str, Any]:
     }
 
 
-def coverage(tokenizer: Tokenizer, used: Lengths) -> dict[str, Any]:
+def coverage(tokenizer: Tokenizer, used: Counter[int]) -> dict[str, Any]:
     """Which characters of a text a vocabulary can write without the unknown subword and without bytes. used: how often
-    each character occurs [code points]."""
-    present = np.flatnonzero(used).tolist()
+    each character occurs, by its code point."""
+    present = sorted(used)
     odd = {UNK, *(i for i, is_byte in enumerate(tokenizer.are_bytes()) if is_byte)}
     encoded = tokenizer.encode(list(map(chr, present)))
     missing = [code for code, ids in zip(present, encoded, strict=True) if odd.intersection(ids)]
     missing.sort(key=lambda code: (-used[code], code))
     return {
-        "characters": int(used.sum()),
+        "characters": used.total(),
         "distinct": len(present),
-        "missing": int(used[missing].sum()),
+        "missing": sum(used[code] for code in missing),
         "missing_distinct": len(missing),
-        "most_frequent_missing": [(chr(code), int(used[code])) for code in missing[:MOST]],
+        "most_frequent_missing": [(chr(code), used[code]) for code in missing[:MOST]],
     }

@@ -7,12 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.normalization import CONTROLS, INVISIBLE, MEANINGLESS, is_meant, plain
-from nmt.data.report import SideChanges
 from nmt.data.rules.characters import Lines
 from nmt.data.vocabulary import Tokenizer
 
 _UNSEEN = INVISIBLE | CONTROLS
-_SHOWN = 30  # characters of each kind that are listed
 _UNKNOWN, _SAME, _CHANGES = 0, 1, 2  # of a character
 
 
@@ -22,22 +20,19 @@ class TextChanges:
     def __init__(self, tokenizer: Tokenizer, *, written: bool) -> None:
         """written: whether a model writes this side; otherwise only the invisible characters are counted."""
         self._tokenizer, self._written = tokenizer, written
-        self._lines = self._not_written = 0
-        self._removed, self._lost = Counter[str](), Counter[str]()
+        self.removed = Counter[str]()  # invisible characters
+        self.lines = Counter[bool]()  # by whether a model can write them as they are
+        self.lost = Counter[str]()  # characters of those that it cannot write
         self._kinds = np.zeros(0x110000, np.int8)  # of each character that the text had so far
 
     def add(self, lines: Lines, present: npt.NDArray[np.int64]) -> None:
         """present: the characters of the lines [distinct]."""
+        self.lines[True] += len(lines.texts)
         new = present[self._kinds[present] == _UNKNOWN]
         self._kinds[new] = np.where(self._change(new), _CHANGES, _SAME)
-        self._lines += len(lines.texts)
         if (self._kinds[present] == _CHANGES).any():
             marked = np.flatnonzero(self._kinds[lines.codes] == _CHANGES)
             self._compare([lines.texts[place] for place in np.unique(lines.line_of(marked)).tolist()])
-
-    def result(self) -> SideChanges:
-        removed, lost = (tuple(_sorted(counts)[:_SHOWN]) for counts in (self._removed, self._lost))
-        return SideChanges(self._lines, self._removed.total(), removed, self._not_written, lost)
 
     def _change(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which characters may change, looked at alone: [codes]."""
@@ -52,10 +47,10 @@ class TextChanges:
     def _compare(self, texts: list[str]) -> None:
         for text, back in zip(texts, self._tokenizer.written(texts), strict=True):
             if self._written and _seen(text) != _seen(back):
-                self._not_written += 1
-                self._lost.update(Counter(plain(text)) - Counter(back))
+                self.lines.update({True: -1, False: 1})
+                self.lost.update(Counter(plain(text)) - Counter(back))
             else:
-                self._removed.update(Counter(one for one in text if one in _UNSEEN) - Counter(back))
+                self.removed.update(Counter(one for one in text if one in _UNSEEN) - Counter(back))
 
 
 def _seen(text: str) -> str:
@@ -63,7 +58,3 @@ def _seen(text: str) -> str:
     was not learned from this text may lose it."""
     kept = (one for one in text if one not in INVISIBLE or (one not in MEANINGLESS and is_meant(one, text)))
     return plain("".join(" " if one in CONTROLS else one for one in kept))
-
-
-def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))

@@ -26,10 +26,9 @@ class Cutoff(NamedTuple):
     tags: tuple[int, ...] = (0,)
 
     @classmethod
-    def of(cls, config: schema.Config) -> "Cutoff | None":
+    def of(cls, rates: tuple[float, ...], data: schema.DataConfig) -> "Cutoff | None":
         """None if nothing is cut off."""
-        tags = tuple(map(len, config.data.tags_of(config.data.train)))
-        return cls(config.training.cutoff, tags) if config.training.cutoff else None
+        return cls(rates, tuple(map(len, data.tags_of(data.train)))) if rates else None
 
 
 class Cuts(NamedTuple):

@@ -37,13 +37,13 @@ def as_sentences(line: str, language: str) -> str:
     """The line in small letters, but for the first of each sentence. URLs, e-mail addresses and placeholders stay as
     they are, also at the beginning of a sentence."""
     inside = {place for match in _VERBATIM.finditer(line) for place in range(match.start() + 1, match.end())}
-    found, start, end = [], 0, 0
+    parts, start, end = [], 0, 0
     for sentence in sentences(line, language):
         end += len(sentence)
         if end not in inside:  # `<a title="A. B.">` is one item
-            found.append(sentence_case(line[start:end], language))
+            parts.append(sentence_case(line[start:end], language))
             start = end
-    return "".join(found)
+    return "".join(parts)
 
 
 def in_capitals(text: str, language: str) -> str:

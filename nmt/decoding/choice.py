@@ -6,7 +6,7 @@ from functools import reduce
 
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import Tokenizer
-from nmt.decoding import translation
+from nmt.decoding import engine_support, translation
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.interface import Engine
 from nmt.decoding.long_input import join_hypotheses
@@ -40,8 +40,8 @@ class Choice:
         are searched again, without constraints."""
         sources, decoding, counts = inputs.sources, self.decoding, inputs.counts
         lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
-        if lost and (decoding.banned or decoding.no_repeat_ngram or decoding.min_length or decoding.min_length_ratio):
-            free = replace(self.options, banned=None, no_repeat_ngram=None)
+        if lost and (excluding := engine_support.excluding(decoding)):
+            free: Options = replace(self.options, **excluding)  # type: ignore[arg-type]
             again = [replace(sources[place], shortest=0) for place in lost]
             for place, hypotheses in zip(lost, self.engine.search(again, free, self.batch_tokens), strict=True):
                 found[place] = hypotheses

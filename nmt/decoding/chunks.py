@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass
 from itertools import islice, repeat
 from typing import TypeVar
 
+from nmt.decoding.engine_support import SETTINGS
 from nmt.decoding.interface import Engine
 from nmt.errors import NmtError
 
@@ -30,7 +31,7 @@ class LineCounts:
     split: int = 0
     several: int = 0  # of the split lines, those that would not be too long as one sentence
     parts: int = 0  # that the split lines were translated in
-    unconstrained: int = 0  # lines or parts translated without banned, no_repeat_ngram and min_length: no output fits
+    unconstrained: int = 0  # lines or parts translated without the settings that exclude outputs: no output is left
     terms: int = 0  # glossary terms found in the lines
     missing: int = 0  # of these terms, those without any of their translations in the best output
     searched: int = 0  # lines or parts searched for glossary terms
@@ -141,9 +142,8 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
         log.warning("%s of %s: left empty", f"{counts.skipped:,}", lines)
     if counts.unconstrained:
         log.warning(
-            "%d of %d lines have no translation that satisfies decoding.banned, no_repeat_ngram and min_length: "
-            "translated without these settings",
-            *(counts.unconstrained, counts.lines),
+            "%d of %d lines have no translation that satisfies decoding.%s: translated without these settings",
+            *(counts.unconstrained, counts.lines, ", ".join(name for name, of in SETTINGS.items() if of.excludes)),
         )
     if counts.terms:
         found = "1 term" if counts.terms == 1 else f"{counts.terms} terms"

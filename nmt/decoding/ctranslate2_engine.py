@@ -1,179 +1,319 @@
-"""Searching with CTranslate2, in a folder written by `nmt export --format ctranslate2`.
+"""nmt's own search by CTranslate2, for a model file and for an exported folder. Loads PyTorch when needed.
 
-CTranslate2's beam search keeps and ends hypotheses as nmt's does, so that the same ones end. They are ranked here, by
-nmt's length penalty instead of CTranslate2's |Y|^α. Two differences remain. Tokens that are never produced (padding,
-BOS, the unknown subword) keep their probability in nmt's search and have none in CTranslate2's; token scores are the
-model's own in both. And an output that reaches the length limit is ended there at the price of EOS, where nmt's search
-has one more round of candidates.
-Source: src/decoding.cc of CTranslate2 4.8.
+Both keep 2K candidates a step, of which those among the K best that end are ended and the K best others live on, and
+both stop when K have ended. So the same hypotheses end at the same step, with the same log P, but for rounding. What
+differs in CTranslate2:
+
+- More than K may end in the last step. Then it returns the K likeliest, and ours ranks all of them by score. `certain`
+  finds out whether one that is not returned could matter.
+- Outputs at the length limit are cut; ours end there with EOS, at its price. The limit is one for a batch; ours is each
+  source's own. `_at_limit` searches such sources again.
+- It can forbid a subword only before the softmax. In a model file, the three that are never produced are divided
+  instead: `nmt.checkpoints.ctranslate2_files`. A part must never be among the 2K candidates. So it is with every model
+  that has learned a little; where it is not, and the part is not in an output, this cannot be seen. Everything else
+  that forbids subwords is left to PyTorch: `nmt.decoding.engine_support`.
+- Its length penalty is |Y|^α, also for `gnmt`. It is not used: what has ended is ranked here.
+
+A source whose result is not certain is searched by PyTorch. A folder has no other engine: there, what CTranslate2 does
+not have is refused, and the best of what it has found is the result.
 """
 
-import json
-from collections.abc import Callable, Sequence
-from functools import partial
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from nmt.checkpoints import export_folder
-from nmt.config.language_pairs import LanguagePair
-from nmt.data.vocabulary import EOS
-from nmt.decoding.ctranslate2_model import (
-    TOKENS_SCORED,
-    CTranslate2Model,
-    Output,
-    load_package,
-    penalties_for,
-    unsupported,
-)
-from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options
+from nmt.checkpoints.model_file import Arrays
+from nmt.config.schema import DecodingConfig
+from nmt.data.vocabulary import BOS, EOS
+from nmt.decoding.ctranslate2_model import CTranslate2Model, Output
+from nmt.decoding.engine_support import ctranslate2_differs, not_in_folder
+from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
+from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_FIXES = {
-    "sampling": "method=beam",
-    "no_repeat_ngram": "no_repeat_ngram=null",
-    "banned": "banned=[]",
-    "coverage_penalty": "coverage_penalty=0",
-}  # by option: the setting of `decoding` that turns it off
+log = logging.getLogger("nmt")
+
+# Longer sources are left to PyTorch. A table for them would take seconds to write; of rotary positions, CTranslate2
+# computes the angles in float32, so that scores differ the more the further a token is from the start.
+_MOST_POSITIONS, _MOST_ROTARY_POSITIONS = 10_000, 512
+_Outputs = Iterator[tuple[int, list[Output]]]  # of sources, by their numbers, while they are being searched
+_WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
+
+
+def is_installed() -> bool:
+    """Whether there is a package ctranslate2, without loading it."""
+    try:
+        found = find_spec("ctranslate2")
+    except ValueError:  # an entry without a specification in sys.modules
+        return False
+    return found is not None and found.origin is not None  # a folder of this name, such as an export, has no origin
 
 
 class CTranslate2Engine:
-    """The model in an exported folder; `settings` and `vocabulary` are those it was exported with."""
+    """A model in CTranslate2, and for the rest PyTorch's engine, or none."""
 
-    aligns = False
-    auto_batch_tokens = AUTO_BATCH_TOKENS
-
-    def __init__(self, folder: Path, device: str = "auto"):
-        """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
-        package or the device is missing, or the folder is not complete."""
-        load_package()  # raises before the files are read
-        self.fingerprint = export_folder.fingerprint(folder)
-        self.settings = export_folder.load_config(folder)
-        self.vocabulary = export_folder.load_vocabulary(folder, self.settings)
-
-        def unchanged() -> None:
-            if export_folder.fingerprint(folder) != self.fingerprint:
-                raise NmtError(f"{folder}: has changed since it was opened: open it again")
-
-        self.model = CTranslate2Model(str(folder), self.vocabulary, device, unchanged)
-        _check_pieces(folder, self.model.source_pieces, self.model.target_pieces)
-        self.on_cuda = self.model.translator.device == "cuda"
+    def __init__(
+        self, model: CTranslate2Model, positions: int | None, longest: float, load: Callable[[], Engine] | None
+    ):
+        """positions: as nmt.decoding.interface.Searcher; longest: a source or an output must be shorter to be searched
+        here; load: opens PyTorch's engine; None: what would be left to it is refused."""
+        self.model, self.positions, self._longest, self._load = model, positions, longest, load
+        self.aligns, self.on_cuda = load is not None, model.translator.device == "cuda"
+        self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * model.workers)
         self.on_searched: Callable[[int], object] | None = None
+        self._tried = model.begin_score(([EOS + 1], [EOS + 1]))
 
-    @property
-    def positions(self) -> int:
-        """The longest source or output, without EOS, that the folder's table of positions covers."""
-        return export_folder.longest_position(self.settings) - 1
+    @classmethod
+    def of_model_file(
+        cls, name: str, loaded: Arrays, decoding: DecodingConfig, load: Callable[[], Engine]
+    ) -> "CTranslate2Engine":
+        """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many
+        positions are converted; load: opens PyTorch's engine. Raises NmtError where the weights do not belong to the
+        settings."""
+        output = decoding.longest_output(decoding.max_source_tokens or 0)
+        model = loaded.config.model
+        limit = model.longest_position
+        rotary = model.architecture == "transformer" and model.positions == "rotary"
+        most = _MOST_ROTARY_POSITIONS if rotary else _MOST_POSITIONS
+        longest = limit or min(max(output + 1, export_folder.longest_position(loaded.config)), most)
 
-    def check_precision(self, precision: str) -> None:
-        """Raise NmtError if decoding.precision differs from the folder's: it was chosen by the export."""
-        computed = self.model.compute_type.partition("_")[0]
-        if precision not in ("model", computed):
-            raise NmtError(
-                f"decoding.precision: {precision}: this CTranslate2 folder uses {self.model.compute_type} here: "
-                f"set decoding.precision=model, or export with --quantization {precision}"
-            )
+        @contextmanager
+        def written() -> Iterator[Path]:
+            from nmt.checkpoints import ctranslate2_files  # loads numpy
+
+            try:
+                with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
+                    parts = loaded.config, loaded.vocabulary, loaded.weights, longest
+                    ctranslate2_files.write(Path(folder), *parts, divided=True)
+                    yield Path(folder)
+            except (OSError, RuntimeError, ValueError) as error:
+                raise NmtError(f"{name}: CTranslate2 cannot load it: {error}") from None
+
+        opened = CTranslate2Model(loaded.vocabulary, "cpu", written)
+        return cls(opened, None if limit is None else limit - 1, longest, load)
+
+    @cached_property
+    def pytorch(self) -> Engine:
+        """PyTorch's engine, loaded when it is first needed."""
+        assert self._load is not None
+        return self._load()
+
+    @cached_property
+    def _has_numbers(self) -> bool:
+        """Whether the scores are numbers: weights may be too large for that. Greedy search would not notice."""
+        return all(map(math.isfinite, self._tried()))
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """As nmt.decoding.interface.Engine. Raises NmtError for an option that CTranslate2 does not have. Without
-        options.scores a score is CTranslate2's, in which tokens that are never produced have no probability."""
-        _check(options, sources)
-        by_length = penalties_for(sources, options)
-
-        def rescore(hypotheses: list[list[Hypothesis]], which: Sequence[int]) -> None:
-            """Put the model's own scores into the hypotheses of these sources."""
-            places = [(i, j) for i in which for j in range(len(hypotheses[i]))]
-            pairs = [(sources[i].ids, hypotheses[i][j].tokens) for i, j in places]
-            for (i, j), scores in zip(places, self.score(pairs, TOKENS_SCORED), strict=True):
-                hypotheses[i][j] = Hypothesis.scored(hypotheses[i][j].tokens, scores, by_length)
-
-        found = self._search_all(sources, options, batch_tokens)
-        hypotheses = [[Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs] for outputs in found]
-        # The score of an output that was cut at its length limit lacks EOS: then all are scored before the choice.
-        cut = [i for i, outputs in enumerate(found) if not all(ended for *_, ended in outputs)]
-        rescore(hypotheses, cut)
-        best = [_best(each, options.n_best) for each in hypotheses]
-        if options.scores:
-            rescore(best, range(len(best)))
-            best = [_best(each, options.n_best) for each in best]
-        return best
+        """As nmt.decoding.interface.Searcher. Raises NmtError for what is refused."""
+        return self.begin_search(sources, options, batch_tokens)()
 
     def begin_search(
         self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """As nmt.decoding.interface.Engine. Nothing is searched before the result is asked for."""
-        return partial(self.search, sources, options, batch_tokens)
+        """As nmt.decoding.interface.Engine: CTranslate2's own threads search. Raises NmtError for what is refused."""
+        here = list(self._searched_here(sources, options))
+        begun = self._begin(sources, self.model.batches(sources, here, options, batch_tokens), options)
+        return partial(self._finish, sources, begun, options, batch_tokens)
+
+    def _searched_here(self, sources: Sequence[SearchInput], options: Options) -> Iterable[int]:
+        """The sources that are not left to PyTorch."""
+        if self._load is None:
+            if refused := not_in_folder(options):
+                raise NmtError(refused)
+            if any(source.prefix or source.required for source in sources):
+                raise NmtError("a CTranslate2 folder takes no prefix: leave it out, or translate with the model file")
+            return (i for i, source in enumerate(sources) if source.longest)
+        if ctranslate2_differs(options) or vars(self).get("_has_numbers") is False:  # is known once a search has ended
+            return ()
+        return (i for i, source in enumerate(sources) if self._is_plain(source))
+
+    def _is_plain(self, source: SearchInput) -> bool:
+        """Whether there is nothing special about a source, and there are enough positions."""
+        special = source.prefix or source.required or source.shortest or not source.longest
+        return not special and max(len(source.ids), source.longest) < self._longest
+
+    def _begin(
+        self, sources: Sequence[SearchInput], batches: list[list[int]], options: Options, patience: int = 1
+    ) -> _Outputs:
+        never = options.never if self._load is None else ()  # in a model file they are divided
+        return self.model.search(sources, batches, options, patience=patience, never=never)
+
+    def _finish(
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses for each source, of which some are being searched."""
+        self.model.on_searched = self.on_searched
+        found: dict[int, list[Hypothesis]] = {}
+        if self._has_numbers:
+            rank = self._greedy if options.beam_size == 1 else self._beam
+            found = rank(sources, begun, options, batch_tokens)
+            if self._load is None:  # CTranslate2 searches for one token at least
+                empty = [i for i, source in enumerate(sources) if not source.longest]
+                only = self._scored([(sources[i].ids, []) for i in empty], options, batch_tokens)
+                found |= {i: [one] for i, one in zip(empty, only, strict=True)}
+        # What is forbidden before the softmax makes the others more probable than they are.
+        if options.scores and (options.token_scores or self._load is None):
+            self._score(sources, found, options, batch_tokens)
+        rest = [i for i in range(len(sources)) if i not in found]
+        if rest and self._load is not None:
+            if "pytorch" not in vars(self):
+                uncertain = "for sentences for which CTranslate2's result is not certain"
+                log.info("search: also PyTorch, %s", uncertain if self._has_numbers else "as scores are not numbers")
+            self.pytorch.on_searched = self.on_searched
+            found |= zip(rest, self.pytorch.search([sources[i] for i in rest], options, batch_tokens), strict=True)
+        return [found.get(i, []) for i in range(len(sources))]
+
+    def _score(
+        self, sources: Sequence[SearchInput], found: dict[int, list[Hypothesis]], options: Options, batch_tokens: int
+    ) -> None:
+        """Put the model's own token scores into the hypotheses that have none."""
+        places = [(i, j) for i, each in found.items() for j, one in enumerate(each) if not one.token_scores]
+        scored = self._scored([(sources[i].ids, found[i][j].tokens) for i, j in places], options, batch_tokens)
+        for (i, j), hypothesis in zip(places, scored, strict=True):
+            found[i][j] = hypothesis
+        if self._load is None:
+            for each in found.values():
+                each.sort(key=lambda one: -one.score)
+
+    def _greedy(
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
+    ) -> dict[int, list[Hypothesis]]:
+        """The output of each source whose search has begun, if its scores are numbers."""
+        by_length = _penalties(sources, options)
+        found, cut = dict[int, list[Hypothesis]](), dict[int, list[int]]()
+        for i, outputs in begun:
+            if not are_known(outputs):
+                continue
+            [(tokens, log_p, ended)], longest = outputs, sources[i].longest
+            if options.scores and not (ended and len(tokens) <= longest):
+                cut[i] = tokens[:longest]
+            else:
+                found[i] = [Hypothesis.ended(tokens[:longest], log_p, by_length)]
+        pairs = [(sources[i].ids, tokens) for i, tokens in cut.items()]
+        return found | {i: [one] for i, one in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)}
+
+    def _beam(
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
+    ) -> dict[int, list[Hypothesis]]:
+        """The n best of each source whose search has begun, for which they are certain; of a folder, for all."""
+        by_length = _penalties(sources, options)
+        found, last = dict[int, list[Hypothesis]](), dict[int, int]()
+        unsure, limited = list[int](), list[int]()
+        for i, outputs in begun:
+            last[i] = max((len(tokens) for tokens, _, _ in outputs), default=0)
+            if last[i] >= sources[i].longest:
+                limited.append(i)
+            elif best := certain(outputs, last[i], by_length, options.n_best):
+                found[i] = best
+            else:
+                unsure.append(i)
+        # With twice the patience twice as many are returned, some of which ended later.
+        again = self._begin(sources, self.model.batches(sources, unsure, options, batch_tokens), options, patience=2)
+        found |= self._at_limit(sources, limited, options, batch_tokens)
+        for i, outputs in again:
+            if best := certain(outputs, last[i], by_length, options.n_best):
+                found[i] = best
+            elif self._load is None:
+                found[i] = ranked(outputs, last[i], by_length)[: options.n_best]
+        return found
+
+    def _at_limit(
+        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
+    ) -> dict[int, list[Hypothesis]]:
+        """The n best of sources whose search reached the length limit, for which they are certain; of a folder, for
+        all.
+
+        Fewer than K have ended there, and nmt's search ends all K live hypotheses with EOS. With twice the patience
+        CTranslate2 returns all that have ended, and the live ones among the K best. If these are K, they are all.
+        """
+        in_order = sorted(which, key=lambda i: sources[i].longest)
+        batches = list[list[int]]()
+        for _, same in groupby(in_order, key=lambda i: sources[i].longest):
+            batches += self.model.batches(sources, same, options, batch_tokens)
+        by_length = _penalties((sources[i] for i in which), options)
+        found, live = dict[int, list[Hypothesis]](), list[tuple[int, list[int]]]()
+        for i, outputs in self._begin(sources, batches, options, patience=2):
+            ended = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, ended in outputs if ended]
+            living = [(i, tokens) for tokens, _, ended in outputs if not ended]
+            all_known = len(living) == options.beam_size and len(outputs) < 2 * options.beam_size
+            if are_known(outputs) and (all_known or self._load is None):
+                found[i] = ended
+                live += living
+        if self._load is None:  # then those that have ended compete with scores of the same kind
+            self._score(sources, found, options, batch_tokens)
+        scored = self._scored([(sources[i].ids, tokens) for i, tokens in live], options, batch_tokens)
+        for (i, _), hypothesis in zip(live, scored, strict=True):
+            found[i].append(hypothesis)
+        return {i: sorted(each, key=lambda one: -one.score)[: options.n_best] for i, each in found.items()}
+
+    def _scored(self, pairs: Sequence[Pair], options: Options, batch_tokens: int) -> list[Hypothesis]:
+        """The targets as hypotheses with token scores."""
+        scores = self.model.score(pairs, batch_tokens)
+        by_length = length_penalties(max(map(len, scores), default=0), options)
+        found = zip(pairs, scores, strict=True)
+        return [Hypothesis.scored(target, token_scores, by_length) for (_, target), token_scores in found]
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """As nmt.decoding.interface.Engine."""
+        """As nmt.decoding.interface.Searcher."""
+        longest = max((max(map(len, pair)) for pair in pairs), default=0)
+        divided = any(token <= BOS for _, target in pairs for token in target)
+        if self._load is not None and (divided or longest >= self._longest or not self._has_numbers):
+            return self.pytorch.score(pairs, batch_tokens)
         return self.model.score(pairs, batch_tokens)
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        """Raises NmtError: CTranslate2 returns attention only from a search, and of other heads."""
-        raise NmtError("a CTranslate2 folder gives no alignment: use the model file")
-
-    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
-        """As nmt.commands.export.parity.Exported."""
-        source, known = self.vocabulary.source, self.settings.data.language_pairs
-        tags = [source.tags(known.tags(pair)) for pair in pairs] if pairs else [[] for _ in lines]
-        return [tag + ids for tag, ids in zip(tags, source.encode(list(lines)), strict=True)]
+        """As nmt.decoding.interface.Engine. Raises NmtError for a folder: CTranslate2 returns attention only from a
+        search, and of other heads."""
+        if self._load is None:
+            raise NmtError("a CTranslate2 folder gives no alignment: use the model file")
+        return self.pytorch.align(pairs, batch_tokens)
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
-        """Raises NmtError: CTranslate2 does not return the encoder's output."""
-        raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
-
-    def _search_all(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Output]]:
-        """All outputs that ended or were cut at the length limit, for each source."""
-        in_order = sorted(range(len(sources)), key=lambda i: sources[i].shortest)
-        batches: list[list[int]] = []
-        for _, group in groupby(in_order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
-            batches += self.model.batches(sources, list(group), options, batch_tokens)
-        self.model.on_searched = self.on_searched
-        found = dict(self.model.search(sources, batches, options, never=options.never))
-        # A source with an output at its length limit is searched again alone: a batch has one limit for all. With twice
-        # the patience no more outputs end than before, but all that end and all that are cut are returned.
-        again = [[i] for i, outputs in found.items() if any(len(o[0]) >= sources[i].longest for o in outputs)]
-        found |= self.model.search(sources, again, options, patience=2, never=options.never)
-        return [found[i] for i in range(len(sources))]
+        """As nmt.decoding.interface.Engine. Raises NmtError for a folder: CTranslate2 does not return it."""
+        if self._load is None:
+            raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
+        return self.pytorch.encode(sources, batch_tokens)
 
 
-def _best(hypotheses: list[Hypothesis], n: int) -> list[Hypothesis]:
-    return sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True)[:n]
+def _penalties(sources: Iterable[SearchInput], options: Options) -> list[float]:
+    """The length penalties of all outputs that these sources can have."""
+    return length_penalties(max((source.longest for source in sources), default=0) + 1, options)
 
 
-def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
-    """Raise NmtError if the SentencePiece models have other subwords than the folder's model. The source's special
-    subwords are not compared: CTranslate2 uses the target's names for them."""
-    sides = ("source", export_folder.SOURCE, source, EOS + 1), ("target", export_folder.TARGET, target, 0)
-    for side, name, pieces, first in sides:
-        own = folder / f"{side}_vocabulary.json"
-        path = own if own.is_file() else folder / "shared_vocabulary.json"
-        try:
-            known = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
-        if not isinstance(known, list):
-            raise NmtError(f"{path}: not a list of subwords: export it again")
-        if known[first:] != pieces[first:]:
-            raise NmtError(
-                f"{folder / name}: its {len(pieces)} subwords differ from the {len(known)} of {path.name}: it "
-                "belongs to another model: export it again"
-            )
+def certain(outputs: Sequence[Output], last: int, by_length: Sequence[float], n_best: int) -> list[Hypothesis] | None:
+    """The n best that nmt's own search finds, best first, without token scores; None if that is not certain.
+
+    outputs: what CTranslate2 returned: the likeliest of what had ended, at least K; last: the most tokens before EOS of
+    what had ended when there were K. That is the longest of the K likeliest: as fewer than K had ended before the last
+    step, one of it is among them. by_length: the length penalties.
+    """
+    if not are_known(outputs):
+        return None
+    best = ranked(outputs, last, by_length)[:n_best]
+    # Every output not returned is no likelier than these.
+    least = min(log_p for _, log_p, _ in outputs)
+    if len(best) < n_best or best[-1].score < least / by_length[last + 1]:
+        return None
+    return best
 
 
-def _check(options: Options, sources: Sequence[SearchInput]) -> None:
-    """Raise NmtError for every option that is not supported here."""
-    for name in unsupported(options):
-        given = getattr(options, name)
-        key, _, without = _FIXES.get(name, name).partition("=")
-        shown = f": {given}" if isinstance(given, int | float | str) else ""
-        raise NmtError(
-            f"decoding.{key}{shown}: a CTranslate2 folder has beam search and greedy search only: "
-            f"{f'set decoding.{key}={without}' if without else 'leave it out'}, or translate with the model file"
-        )
-    if any(source.prefix for source in sources):
-        raise NmtError("a CTranslate2 folder takes no prefix: leave it out, or translate with the model file")
+def ranked(outputs: Sequence[Output], last: int, by_length: Sequence[float]) -> list[Hypothesis]:
+    """The outputs of at most `last` tokens before EOS by their scores, best first, without token scores."""
+    ended = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs if len(tokens) <= last]
+    return sorted(ended, key=lambda one: -one.score)
+
+
+def are_known(outputs: Sequence[Output]) -> bool:
+    """Whether there are outputs, without a part of a divided subword: the first part has its id, the others none."""
+    return bool(outputs) and all(min(tokens, default=EOS) > BOS for tokens, _, _ in outputs)

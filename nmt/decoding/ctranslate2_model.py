@@ -5,16 +5,17 @@ Source: src/decoding.cc of CTranslate2 4.8.
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import groupby, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from nmt.data.vocabulary import EOS, Vocabulary
 from nmt.decoding import forked
 from nmt.decoding.interface import Pair, SearchInput, token_batches
-from nmt.decoding.search.options import Options, length_penalties
+from nmt.decoding.search.options import Options
 from nmt.device import cpu_threads
 from nmt.errors import NmtError
 
@@ -25,8 +26,6 @@ _ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactl
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
 _SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 256, 512  # at most, on the CPU: what is fastest depends on its caches
 _BEGUN_AT_ONCE = 2  # batches for each thread: enough that none waits while Python ranks the outputs of one
-# The fields of Options that both engines which use this model take into account.
-SUPPORTED = {"bos", "eos", "never", "beam_size", "length_penalty", "normalization", "n_best", "scores", "token_scores"}
 TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
 
 UNKNOWN = -1  # for what is not in the vocabulary
@@ -52,12 +51,6 @@ class _Search:
         return sum(not results[0].done() for _, results in self.begun)
 
 
-def unsupported(options: Options) -> list[str]:
-    """The fields that have another value than their default and are not SUPPORTED."""
-    different = [field.name for field in fields(options) if getattr(options, field.name) != field.default]
-    return [name for name in different if name not in SUPPORTED]
-
-
 def load_package() -> Any:
     """The ctranslate2 package. Raises NmtError if it is not installed."""
     try:
@@ -65,11 +58,6 @@ def load_package() -> Any:
     except Exception as error:  # of many types: a missing library, a damaged installation
         raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install ctranslate2") from None
     return ctranslate2
-
-
-def penalties_for(sources: Iterable[SearchInput], options: Options) -> list[float]:
-    """The length penalties of all outputs that these sources can have."""
-    return length_penalties(max((source.longest for source in sources), default=0) + 1, options)
 
 
 class _Ids(dict[str, int]):
@@ -82,11 +70,11 @@ class _Ids(dict[str, int]):
 class CTranslate2Model:
     """A model on a device; `on_searched` is called with the number of sentences of each batch."""
 
-    def __init__(self, name: str, vocabulary: Vocabulary, device: str, files: Callable[[], Mapping[str, bytes] | None]):
-        """name: of a folder, or of files; files: gives the content of each by its name, None for a folder, whenever the
-        model is opened; device: `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
-        package or the device is missing, or the files are damaged."""
-        self._name, self._files, self._package = name, files, load_package()
+    def __init__(self, vocabulary: Vocabulary, device: str, folder: Callable[[], AbstractContextManager[Path]]):
+        """folder: gives the folder of the model whenever it is opened, and may remove it after that; it turns what
+        CTranslate2 raises, RuntimeError or ValueError, into an NmtError. device: `cpu`, `cuda`, `cuda:N` or `auto`:
+        CUDA if CTranslate2 finds it. Raises NmtError if the package or the device is missing, or a file is damaged."""
+        self._folder, self._package = folder, load_package()
         self._kind, self._index = _device(self._package, device)
         # One batch for each thread: the operations of one batch are too small to share.
         self.workers = cpu_threads() if self._kind == "cpu" else 1
@@ -100,20 +88,15 @@ class CTranslate2Model:
         self.target_ids = _Ids({piece: i for i, piece in enumerate(self.target_pieces)})
 
     def _opened(self) -> "ctranslate2.Translator":
-        files = self._files()
-        try:
+        with self._folder() as folder:
             return self._package.Translator(
-                self._name,
+                str(folder),
                 self._kind,
                 device_index=self._index,
                 inter_threads=self.workers,
                 intra_threads=1,
                 max_queued_batches=-1,  # no limit: `search` limits them without waiting
-                files=files,
             )
-        except (RuntimeError, ValueError) as error:
-            advice = ": export it again" if files is None else ""
-            raise NmtError(f"{self._name}: CTranslate2 cannot load it: {error}{advice}") from None
 
     def after_fork(self) -> None:
         """As nmt.decoding.forked.Opened."""
@@ -134,15 +117,19 @@ class CTranslate2Model:
         return str(self.translator.compute_type)
 
     def batches(
-        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, tokens: int
+        self, sources: Sequence[SearchInput], which: Iterable[int], options: Options, tokens: int
     ) -> list[list[int]]:
-        """The numbers `which` of sources, sorted and cut into batches; tokens: as batch_tokens of Searcher.search."""
+        """The numbers `which` of sources, sorted and cut into batches; tokens: as batch_tokens of Searcher.search. All
+        sources of a batch have one shortest length of an output, as it is one for a batch."""
         most = None
         if self.translator.device == "cpu":
             most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.beam_size))
-        in_order = sorted(which, key=lambda i: len(sources[i].ids), reverse=True)
+        in_order = sorted(which, key=lambda i: (sources[i].shortest, -len(sources[i].ids)))
         each = tokens // (self.workers * options.beam_size)
-        return list(token_batches(in_order, each, lambda i: len(sources[i].ids), most, self.workers))
+        batches = list[list[int]]()
+        for _, alike in groupby(in_order, key=lambda i: sources[i].shortest):
+            batches += token_batches(list(alike), each, lambda i: len(sources[i].ids), most, self.workers)
+        return batches
 
     def search(
         self,

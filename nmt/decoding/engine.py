@@ -91,7 +91,7 @@ class PyTorchEngine:
         for bound, group in groupby([sources[i] for i in order], key=lambda source: bool(source.required)):
             together = list(group)
             widths = [beam_width(source.required, source.longest, options) for source in together] if bound else []
-            width = max(widths, default=options.beam_size)
+            width = max(widths, default=options.width)
             batches += token_batches(together, batch_tokens // (workers * width), lambda source: len(source.ids))
         self._check_memory(batches, options, workers, batch_tokens)
         with _eval_mode(self.models):
@@ -118,9 +118,9 @@ class PyTorchEngine:
         the scores of the next tokens, computed for parts of the batch where the search allows that."""
         longest = self._width(len(batch[0].ids) + 1)
         needs = [model.search_bytes(len(batch), longest) for model in self.models]
-        rows = len(batch) * options.beam_size
-        if not (options.sampling or any(one.required for one in batch)):
-            rows = min(rows, max(SCORED_AT_ONCE, options.beam_size))
+        rows = len(batch) * options.width
+        if not (options.method == "sample" or any(one.required for one in batch)):
+            rows = min(rows, max(SCORED_AT_ONCE, options.width))
         decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
         return max(decoding, *(encoding for encoding, _ in needs))
 
@@ -128,7 +128,7 @@ class PyTorchEngine:
         self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
     ) -> list[list[Hypothesis]]:
         """Search without the coverage penalty, then rank all hypotheses of the beam with it."""
-        all_ended = replace(options, n_best=options.beam_size, scores=True, coverage_penalty=0.0)
+        all_ended = replace(options, n_best=options.width, scores=True, coverage_penalty=0.0)
         found = self.search(sources, all_ended, batch_tokens)
         pairs = [(source.ids, one.tokens) for source, ones in zip(sources, found, strict=True) for one in ones]
         alignments = iter(self.align(pairs, batch_tokens))
@@ -217,18 +217,8 @@ class PyTorchEngine:
         return width if self.positions is None else min(width, self.positions + 1)
 
     def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
-        """The logits processors for these sentences: an empty list if no token is forbidden."""
-        found: list[LogitsProcessor] = []
-        if any(source.shortest for source in batch):
-            shortest = torch.tensor([source.shortest for source in batch], device=self.device)
-            found.append(logits_processors.MinLength(shortest, EOS))
-        if options.no_repeat_ngram is not None:
-            found.append(logits_processors.NoRepeatNgram(options.no_repeat_ngram, len(batch), self.device))
-        if options.banned is not None:
-            found.append(logits_processors.NoBannedWords(options.banned, len(batch), self.device))
-        if any(source.prefix for source in batch):
-            return [logits_processors.ForcedPrefix([source.prefix for source in batch], found, self.device)]
-        return found
+        shortest, prefixes = [one.shortest for one in batch], [one.prefix for one in batch]
+        return logits_processors.build(options, shortest, prefixes, self.device)
 
 
 def rank_by_coverage(

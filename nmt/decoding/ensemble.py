@@ -23,23 +23,23 @@ class Ensemble:
         return [model.encode(source) for model in self.models]
 
     def start(self, memory: list[Memory]) -> list[State]:
-        return [model.start(one) for model, one in zip(self.models, memory, strict=True)]
+        return [model.start(encoded) for model, encoded in zip(self.models, memory, strict=True)]
 
     def step(self, state: list[State], tokens: Tensor) -> tuple[Tensor, list[State]]:
         """[B, K] → the models' outputs side by side, [B, K, sum of D], and the next states."""
         hidden, states = zip(
-            *(model.step(one, tokens) for model, one in zip(self.models, state, strict=True)), strict=True
+            *(model.step(before, tokens) for model, before in zip(self.models, state, strict=True)), strict=True
         )
         return torch.cat(hidden, dim=-1), list(states)
 
     def scores(self, hidden: Tensor) -> Tensor:
         """log of the mean probabilities, [B, K, V]."""
         each = torch.split(hidden, [model.config.width for model in self.models], dim=-1)
-        scores = (model.scores(one) for model, one in zip(self.models, each, strict=True))
-        return mean_probability([torch.log_softmax(one, dim=-1) for one in scores])
+        scores = (model.scores(states) for model, states in zip(self.models, each, strict=True))
+        return mean_probability([torch.log_softmax(logits, dim=-1) for logits in scores])
 
     def reorder(self, state: list[State], rows: Tensor) -> list[State]:
-        return [model.reorder(one, rows) for model, one in zip(self.models, state, strict=True)]
+        return [model.reorder(before, rows) for model, before in zip(self.models, state, strict=True)]
 
 
 def mean_probability(log_p: Sequence[Tensor]) -> Tensor:
@@ -61,8 +61,8 @@ def _log_p(model: TranslationModel, states: Tensor, target: Tensor) -> Tensor:
     """
     sentences = max(1, _SCORED_AT_ONCE // target.shape[1])
     parts = zip(torch.split(states, sentences), torch.split(target, sentences), strict=True)
-    found = [torch.log_softmax(model.scores(x), dim=-1).gather(2, y[:, :, None])[:, :, 0] for x, y in parts]
-    return torch.cat(found)
+    log_p = [torch.log_softmax(model.scores(x), dim=-1).gather(2, y[:, :, None])[:, :, 0] for x, y in parts]
+    return torch.cat(log_p)
 
 
 @torch.inference_mode()

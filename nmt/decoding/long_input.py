@@ -51,8 +51,8 @@ class Splitter:
     def split(self, line: str, ids: list[int]) -> list[Part]:
         """The parts of a line that does not fit."""
         assert self.longest is not None
-        found = sentences(line, self.language, self._first_words(ids))
-        return split(found, self.longest, self.encode, self.several or 0)
+        texts = sentences(line, self.language, self._first_words(ids))
+        return split(texts, self.longest, self.encode, self.several or 0)
 
     def _first_words(self, ids: list[int]) -> Set[str]:
         return self.first_words if 2 * len(ids) > (self.longest or 0) else frozenset()
@@ -72,8 +72,8 @@ def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -
     subwords; a part without words may have none.
     """
     parts: list[Part] = []
-    for one in _in_groups(list(texts), min(limit, together), encode):
-        parts += _fit(one, limit, encode) if len(one.ids) > limit else [one]
+    for group in _in_groups(list(texts), min(limit, together), encode):
+        parts += _fit(group, limit, encode)
         last = parts[-1]
         parts[-1] = last._replace(space=last.space or " ")
     return parts
@@ -93,11 +93,11 @@ def _in_groups(texts: list[str], together: int, encode: Encode) -> list[Part]:
         groups[-1].append(part)
         room -= len(part.ids)
     joined = ["".join(part.text for part in group) for group in groups]
-    found: list[Part] = []
+    parts = []
     for group, text, ids in zip(groups, joined, _encoded(joined, encode), strict=True):
         fits = len(group) == 1 or len(ids) <= together  # sentences can have fewer subwords alone
-        found += [_part(text, ids)] if fits else group
-    return found
+        parts += [_part(text, ids)] if fits else group
+    return parts
 
 
 def _encoded(texts: list[str], encode: Encode) -> list[list[int]]:
@@ -125,7 +125,7 @@ def _middle(text: str) -> int:
     """Where to halve a text of two characters or more: at the best boundary near its middle."""
     least, most = len(text) // 4, len(text) - len(text) // 4
     for boundary in (_CLAUSE_END, _SPACE):
-        places = [found.end() for found in boundary.finditer(text, least, most)]
+        places = [match.end() for match in boundary.finditer(text, least, most)]
         if places := [place for place in places if 0 < place < len(text)]:
             return min(places, key=lambda place: abs(2 * place - len(text)))
     return len(text) // 2
@@ -143,20 +143,19 @@ def join_hypotheses(parts: Sequence[list[Hypothesis]], spaces: Sequence[str] = (
     lines = []
     for i in range(max(map(len, parts), default=0)):
         chosen = [part[min(i, len(part) - 1)] for part in parts]
-        tokens = [token for one in chosen for token in (*one.tokens, EOS)][:-1]
-        token_scores = [score for one in chosen for score in one.token_scores]
-        score, total = sum(one.score for one in chosen), sum(one.log_probability for one in chosen)
+        tokens = [token for part in chosen for token in (*part.tokens, EOS)][:-1]
+        token_scores = [score for part in chosen for score in part.token_scores]
+        score, total = sum(part.score for part in chosen), sum(part.log_probability for part in chosen)
         lines.append(Hypothesis(tokens, score, total, token_scores, tuple(spaces)))
     return lines
 
 
 def decode(hypotheses: Sequence[Hypothesis], by: Callable[[list[list[int]]], list[str]]) -> list[str]:
     """The text of each. Its parts, which EOS separates, are decoded with `by` and joined."""
-    parts = [split_output(one.tokens) for one in hypotheses]
+    parts = [split_output(hypothesis.tokens) for hypothesis in hypotheses]
     texts = iter(by([part for output in parts for part in output]))
-    return [
-        join_texts([next(texts) for _ in output], one.spaces) for one, output in zip(hypotheses, parts, strict=True)
-    ]
+    pairs = zip(hypotheses, parts, strict=True)
+    return [join_texts([next(texts) for _ in output], hypothesis.spaces) for hypothesis, output in pairs]
 
 
 def split_output(tokens: list[int]) -> list[list[int]]:

@@ -20,6 +20,7 @@ def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> 
     scorer: CHRF | BLEU = CHRF() if metric == "chrf" else BLEU(tokenize=units, effective_order=True)
     times = Counter(texts)
     expected = {
-        one: sum(scorer.sentence_score(one, [other]).score * count for other, count in times.items()) for one in times
+        text: sum(scorer.sentence_score(text, [other]).score * count for other, count in times.items())
+        for text in times
     }
     return [texts.index(text) for text in sorted(times, key=lambda text: -expected[text])]  # a stable sort

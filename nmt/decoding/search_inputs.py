@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import SearchInput
 from nmt.decoding.long_input import Part, Splitter
-from nmt.decoding.search.options import Options, Sampling
+from nmt.decoding.search.options import Options
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.device import cpu_threads
@@ -183,24 +183,15 @@ def search_options(
 ) -> Options:
     """The options of a search for n translations of each source, or for the candidates that they are chosen from. The
     other arguments are fields of `Options`."""
-    sampled, beam = decoding.method == "sample", decoding.beam_size
     if decoding.consensus != "none":
-        n_best = max(n_best, decoding.candidates) if sampled else beam
+        n_best = max(n_best, decoding.candidates) if decoding.method == "sample" else decoding.beam_size
         scores = True
     return Options(
-        bos=BOS,
-        eos=EOS,
-        never=(PAD, UNK, BOS),
-        beam_size=n_best if sampled else beam,
-        length_penalty=decoding.length_penalty,
-        normalization=decoding.normalization,
+        **vars(decoding),
         n_best=n_best,
         scores=scores,
         token_scores=token_scores,
-        sampling=Sampling(decoding.temperature, decoding.top_k, decoding.top_p) if sampled else None,
-        no_repeat_ngram=decoding.no_repeat_ngram,
-        banned=banned,
-        coverage_penalty=decoding.coverage_penalty,
+        banned_words=banned,
         continuing=continuing,
         spellings=spellings,
     )

@@ -44,23 +44,23 @@ def translations(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[Tr
     return [
         Translation(
             text,
-            found.score,
-            found.log_probability,
-            target.pieces([*found.tokens, EOS])[: len(found.token_scores)],
-            found.token_scores,
+            each.score,
+            each.log_probability,
+            target.pieces([*each.tokens, EOS])[: len(each.token_scores)],
+            each.token_scores,
         )
-        for text, found in zip(texts(hypotheses, target), hypotheses, strict=True)
+        for text, each in zip(texts(hypotheses, target), hypotheses, strict=True)
     ]
 
 
-def pairs_of(parts: Mapping[int, Sequence[SearchInput]], found: Sequence[Sequence[Hypothesis]]) -> list[Pair]:
+def pairs_of(parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Sequence[Hypothesis]]) -> list[Pair]:
     """Each part of each line with its output, for each of the line's hypotheses, to be aligned. parts: of each line
-    with words, by its place among those found."""
+    with words, by its place among all."""
     return [
         (source.ids, output)
         for place, of_line in parts.items()
-        for one in found[place]
-        for source, output in zip(of_line, long_input.split_output(one.tokens), strict=True)
+        for hypothesis in hypotheses[place]
+        for source, output in zip(of_line, long_input.split_output(hypothesis.tokens), strict=True)
     ]
 
 
@@ -75,6 +75,8 @@ def add_alignment(
     for place, of_line in parts.items():
         pieces = [piece for part in of_line for piece in source.pieces([*part.ids, EOS])]
         lines[place] = [
-            dataclasses.replace(one, source_pieces=pieces, alignment=[row for _ in of_line for row in next(rows)])
-            for one in lines[place]
+            dataclasses.replace(
+                translation, source_pieces=pieces, alignment=[row for _ in of_line for row in next(rows)]
+            )
+            for translation in lines[place]
         ]

@@ -1,18 +1,17 @@
 """Text in, text out: a model as a translator."""
 
 import dataclasses
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.source_text import SourceText
-from nmt.data.vocabulary import EOS, Vocabulary
-from nmt.decoding import forked, model_loader, translation, unwritable
+from nmt.data.vocabulary import Vocabulary
+from nmt.decoding import forked, translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.choice import Choice
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
@@ -20,10 +19,9 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.interface import Engine, Pair, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
-from nmt.decoding.model_loader import Loaded
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
-from nmt.decoding.search.scripts import continues_word
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
+from nmt.decoding.target_words import TargetWords
 from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
@@ -31,12 +29,9 @@ from nmt.errors import NmtError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nmt.decoding.search.banned_words import BannedWords
-
-log = logging.getLogger("nmt")
 
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
-_Found = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
+_Searched = tuple[Inputs, list[list[Hypothesis]]]  # of a chunk: the hypotheses of each line
 
 
 class Translator:
@@ -46,8 +41,6 @@ class Translator:
 
     to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
     `languages.use`."""
-
-    loaded: Loaded | None = None  # what was loaded from files
 
     def __init__(
         self,
@@ -59,42 +52,11 @@ class Translator:
     ):
         """source_text: that the model was trained on: longer lines are split."""
         self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
+        self.words = TargetWords(vocabulary.target)
         self.languages = LanguageChoice(languages, vocabulary.source)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
         self.glossary: Glossary | None = None  # see use_glossary
-
-        @lru_cache(1)
-        def banned_words(words: tuple[str, ...]) -> "BannedWords":
-            from nmt.decoding.search.banned_words import BannedWords  # loads numpy
-
-            unwritable.warn("decoding.banned", words, vocabulary.target)
-            return BannedWords(words, vocabulary.target.spellings(), EOS)
-
-        self._banned_words = banned_words
-
-    @classmethod
-    def load(
-        cls,
-        path: Path,
-        device: str = "auto",
-        ensemble: Sequence[Path] = (),
-        overrides: Sequence[str] = (),
-        glossary: Path | None = None,
-    ) -> "Translator":
-        """Load a model file, the best model of a run folder, or an exported CTranslate2 folder.
-
-        ensemble: more models, with the same vocabulary, that translate together with the first; overrides:
-        `decoding.key=value`, which replace the model's own settings; glossary: a file of lines
-        `source term TAB target term`. Raises NmtError if a file is missing, damaged or not a model, an override is
-        wrong, the vocabularies differ, or the device is not available.
-        """
-        loaded = model_loader.load(path, device, ensemble, overrides, glossary)
-        translator = cls(loaded.engine, loaded.vocabulary, loaded.decoding, loaded.languages, loaded.source_text)
-        translator.loaded = loaded
-        if glossary is not None:
-            translator.use_glossary(Glossary.load(glossary), str(glossary))
-        return translator
 
     def use_glossary(self, glossary: Glossary, name: str) -> None:
         """Translate with a glossary; `name` stands for it in messages. Target terms that the vocabulary cannot write
@@ -103,9 +65,9 @@ class Translator:
         unwritable.warn(f"{name}: target terms", glossary.targets, self.vocabulary.target)
 
     @property
-    def digests(self) -> dict[Path, str]:
-        """Of the model files that were loaded."""
-        return self.loaded.digests if self.loaded else {}
+    def digests(self) -> Mapping[Path, str]:
+        """Of the model files that it was loaded from: none of one that was made of its parts."""
+        return {}
 
     @property
     def longest_source(self) -> int | None:
@@ -182,7 +144,8 @@ class Translator:
         """
         pair = self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, 1, read_ahead, scores=False):
+        begin = partial(self._begin, n_best=1, scores=False)
+        for inputs, chunk in results(inputs_of, begin, read_ahead):
             texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
@@ -209,11 +172,12 @@ class Translator:
             raise NmtError(f"{n_best} samples of each line: ask for at most {_MOST_SAMPLES}")
         details, pair = token_scores or alignment, self.languages.choose(to, from_)
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
-        for inputs, chunk in self._chunks(inputs_of, n_best, read_ahead, token_scores=details):
+        begin = partial(self._begin, n_best=n_best, token_scores=details)
+        for inputs, chunk in results(inputs_of, begin, read_ahead):
             translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
                 translations[place] = [
-                    dataclasses.replace(one, text=in_capitals(one.text, pair.target)) for one in translations[place]
+                    dataclasses.replace(each, text=in_capitals(each.text, pair.target)) for each in translations[place]
                 ]
             if alignment:
                 with self._computing():
@@ -244,13 +208,13 @@ class Translator:
         longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
         default = schema.DecodingConfig().longest_output(longest or 0, self.engine.positions)
         most = max(default, self.longest_output(longest or 0))
-        found: list[Translation | None] = [None for _ in targets]
+        translations: list[Translation | None] = [None for _ in targets]
         fitting: dict[int, Pair] = {}
         for place, (ids, target) in enumerate(zip(*encoded, strict=True)):
             self.counts.lines += 1
             if not target and is_empty(sources[place], ids):
                 self.counts.empty += 1
-                found[place] = Translation(targets[place], 0.0, 0.0, [], [])
+                translations[place] = Translation(targets[place], 0.0, 0.0, [], [])
             elif longest is None or (len(ids) <= longest and len(target) <= most):
                 fitting[place] = tags + ids, target
             else:
@@ -262,9 +226,9 @@ class Translator:
         of_pairs = zip(pairs, scores, strict=True)
         hypotheses = [Hypothesis.scored(target, each, by_length) for (_, target), each in of_pairs]
         scored = translation.translations(hypotheses, self.vocabulary.target)
-        for place, one in zip(fitting, scored, strict=True):
-            found[place] = dataclasses.replace(one, text=targets[place])
-        return found
+        for place, translated in zip(fitting, scored, strict=True):
+            translations[place] = dataclasses.replace(translated, text=targets[place])
+        return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list["Tensor"]:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last; the
@@ -297,19 +261,6 @@ class Translator:
         with forked.in_turn(), explaining_out_of_memory(lambda: message):
             yield
 
-    def _chunks(
-        self,
-        inputs: Iterator[Inputs],
-        n_best: int,
-        read_ahead: bool,
-        *,
-        scores: bool = True,
-        token_scores: bool = True,
-    ) -> Iterator[_Found]:
-        """The result for each chunk, as `results` gives them."""
-        begin = partial(self._begin, n_best=n_best, scores=scores, token_scores=token_scores)
-        return results(inputs, begin, read_ahead)
-
     def _inputs(
         self,
         lines: Iterable[str],
@@ -328,7 +279,9 @@ class Translator:
                 inputs = self._builder(pair).build(chunk, given, start)
             yield inputs
 
-    def _begin(self, inputs: Inputs, n_best: int, scores: bool, token_scores: bool) -> Callable[[], _Found]:
+    def _begin(
+        self, inputs: Inputs, n_best: int, *, scores: bool = True, token_scores: bool = True
+    ) -> Callable[[], _Searched]:
         """Begin to search a chunk; what is returned gives the hypotheses of each line."""
         sources, options = inputs.sources, self._options(n_best, scores, token_scores)
         with self._computing():
@@ -336,24 +289,20 @@ class Translator:
 
         choice = Choice(self.engine, self.vocabulary.target, self.decoding, options, n_best, self.batch_tokens)
 
-        def finish() -> _Found:
+        def finish() -> _Searched:
             with self._computing(), reporting(self.engine, inputs.lines, len(sources), self.on_lines):
-                found = choice.of_sources(inputs, begun())
+                hypotheses = choice.of_sources(inputs, begun())
                 self.counts += inputs.counts
-            return inputs, choice.of_lines(inputs, found)
+            return inputs, choice.of_lines(inputs, hypotheses)
 
         return finish
 
     def _options(self, n_best: int, scores: bool = True, token_scores: bool = True) -> Options:
-        banned = self._banned_words(self.decoding.banned) if self.decoding.banned else None
-        of_terms: tuple[frozenset[int], Sequence[str]] = (frozenset(), ()) if self.glossary is None else self._words
+        banned = self.words.banned(self.decoding.banned)
+        of_terms: tuple[frozenset[int], Sequence[str]] = (frozenset(), ())
+        if self.glossary is not None:
+            of_terms = self.words.continuing, self.words.spellings
         return search_options(self.decoding, n_best, banned, *of_terms, scores=scores, token_scores=token_scores)
-
-    @cached_property
-    def _words(self) -> tuple[frozenset[int], list[str]]:
-        """The subwords that continue the word before them, and what each subword writes, as `Phrases` takes it."""
-        spellings = [spelling.decode("utf-8", "surrogateescape") for spelling in self.vocabulary.target.spellings()]
-        return frozenset(i for i, spelling in enumerate(spellings) if continues_word(spelling)), spellings
 
 
 def _check_lines(lines: Iterable[str]) -> None:

@@ -6,7 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from sacrebleu import utils
+from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from nmt.config.language_codes import base
@@ -40,6 +42,11 @@ def _warn_of_characters(language: str) -> None:
         "scores that can be compared, pip install 'sacrebleu[%s]'",
         language,
     )
+
+
+def validation_metrics(language: str, *, quiet: bool = True) -> dict[str, SacreMetric]:
+    """The metrics of OF_TRANSLATIONS for a target language, by name. quiet: as in `bleu_metric`."""
+    return {"bleu": bleu_metric(language, quiet=quiet), "chrf": CHRF()}
 
 
 def has_words_by_spaces(language: str) -> bool:

@@ -83,7 +83,7 @@ def measure(
     """Translate and score every variation. clean: the translations of the clean text, which are also those of the lines
     that a variation does not change. texts: from `varied_texts`. tokenizer: as in `bleu_metric`."""
     bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), CHRF()
-    found = list[VariationScore]()
+    scored = list[VariationScore]()
     for text in texts:
         outputs = list(clean)
         if text.changed:
@@ -91,9 +91,9 @@ def measure(
             for place, translation in zip(text.changed, translations, strict=True):
                 outputs[place] = translation
         scores = tuple(metric.corpus_score(outputs, text.references).score for metric in (bleu, chrf))
-        first = (found[0].bleu, found[0].chrf) if found else scores
+        first = (scored[0].bleu, scored[0].chrf) if scored else scores
         losses = [before - now for before, now in zip(first, scores, strict=True)]
-        found.append(
+        scored.append(
             VariationScore(
                 variation=text.variation,
                 changed=len(text.changed),
@@ -104,7 +104,7 @@ def measure(
                 kept=count_kept(text.source, outputs),
             )
         )
-    return Robustness(system, str(bleu.tokenizer.signature()), len(clean), found)
+    return Robustness(system, str(bleu.tokenizer.signature()), len(clean), scored)
 
 
 def count_kept(source: Sequence[str], translations: Sequence[str]) -> list[Kept]:

@@ -116,8 +116,8 @@ def score(
         signature.update("lang", language_pair)
         rows.append(
             [
-                Score(system.name, name, *found, str(signature), _parts(quiet, system, texts))
-                for system, found in zip(systems, measured, strict=True)
+                Score(system.name, name, *values, str(signature), _parts(quiet, system, texts))
+                for system, values in zip(systems, measured, strict=True)
             ]
         )
     return [row[place] for place in range(len(systems)) for row in rows]
@@ -140,8 +140,8 @@ def check_seed() -> None:
 def _parts(metric: Metric, system: AlignedText, references: list[list[str]]) -> BleuParts | None:
     if not isinstance(metric, BLEU):
         return None
-    found = metric.corpus_score(list(system.lines), references)
-    return BleuParts(tuple(found.precisions), found.ratio, found.bp)
+    bleu = metric.corpus_score(list(system.lines), references)
+    return BleuParts(tuple(bleu.precisions), bleu.ratio, bleu.bp)
 
 
 _Measured = tuple[float, Interval | None, Difference | None]
@@ -149,7 +149,7 @@ _Measured = tuple[float, Interval | None, Difference | None]
 
 def _plain(metric: Metric, systems: Sequence[AlignedText], references: list[list[str]]) -> tuple[str, list[_Measured]]:
     scores = [metric.corpus_score(list(system.lines), references) for system in systems]
-    return scores[0].name, [(one.score, None, None) for one in scores]
+    return scores[0].name, [(score.score, None, None) for score in scores]
 
 
 def _resampled(
@@ -162,13 +162,14 @@ def _resampled(
         _, trials, _, by_randomisation = _tested(quiet, systems, references, "ar")
     differing = [sum(map(ne, systems[0].lines, system.lines)) for system in systems]
     baseline, measured = by_bootstrap[0].score, list[_Measured]()
-    for place, (one, other) in enumerate(zip(by_bootstrap, by_randomisation, strict=True)):
-        # sacreBLEU gives two texts of equal score its smallest p-value, which would look like a difference.
-        p_values = (None, None) if one.score == baseline else (one.p_value, _at_least(other.p_value, differing[place]))
-        difference = Difference(one.score - baseline, p_values[0], samples, p_values[1], trials)
-        assert one.mean is not None and one.ci is not None
-        interval = Interval(float(one.mean), float(one.ci), samples, seed)
-        measured.append((one.score, interval, difference if place else None))
+    for place, (result, randomised) in enumerate(zip(by_bootstrap, by_randomisation, strict=True)):
+        p_bootstrap, p_randomised = result.p_value, _at_least(randomised.p_value, differing[place])
+        if result.score == baseline:  # sacreBLEU gives its smallest p-value, which would look like a difference
+            p_bootstrap = p_randomised = None
+        difference = Difference(result.score - baseline, p_bootstrap, samples, p_randomised, trials)
+        assert result.mean is not None and result.ci is not None
+        interval = Interval(float(result.mean), float(result.ci), samples, seed)
+        measured.append((result.score, interval, difference if place else None))
     return name, measured
 
 

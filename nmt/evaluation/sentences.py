@@ -74,14 +74,14 @@ def example_sentences(
 
     worst, changed, translated = [], [], list(map(scored, systems))
     for system, lines in zip(systems, translated, strict=True):
-        scores = [(one.chrf, one.bleu) for one in lines]
+        scores = [(translation.chrf, translation.bleu) for translation in lines]
         order = sorted(range(len(lines)), key=scores.__getitem__)
         worst.append(WorstSentences(system.name, [sentence(i, lines[i]) for i in order[:count]]))
     baseline, *others = translated
     for system, lines in zip(systems[1:], others, strict=True):
-        gains = [one.chrf - before.chrf for before, one in zip(baseline, lines, strict=True)]
+        gains = [now.chrf - before.chrf for before, now in zip(baseline, lines, strict=True)]
         order = sorted(range(len(gains)), key=gains.__getitem__)
-        different = sum(one.text != before.text for before, one in zip(baseline, lines, strict=True))
+        different = sum(now.text != before.text for before, now in zip(baseline, lines, strict=True))
         better = [sentence(i, baseline[i], lines[i]) for i in order[::-1][:count] if gains[i] > 0]
         worse = [sentence(i, baseline[i], lines[i]) for i in order[:count] if gains[i] < 0]
         changed.append(ChangedSentences(system.name, systems[0].name, different, better, worse))

@@ -79,7 +79,7 @@ def missing_compiler(device: torch.device) -> str:
 
 def graphs() -> "list[CompilationMetrics]":
     """What torch.compile has made since `compile_layers`: of each graph, why it was made again, or why it failed."""
-    return [one for one in torch._dynamo.utils.get_compilation_metrics() if one.co_name is not None]
+    return [graph for graph in torch._dynamo.utils.get_compilation_metrics() if graph.co_name is not None]
 
 
 def log_report() -> None:
@@ -88,10 +88,10 @@ def log_report() -> None:
     if "torch._dynamo" not in sys.modules:  # loading it takes seconds
         return
     made = graphs()
-    again = sum(one.recompile_reason is not None for one in made)
+    again = sum(graph.recompile_reason is not None for graph in made)
     if made:
         log.info("training.compile: %d graphs, one of them a test; %d were compiled again", len(made), again)
-    for reason in dict.fromkeys(one.fail_reason or one.fail_type for one in made if one.fail_type):
+    for reason in dict.fromkeys(graph.fail_reason or graph.fail_type for graph in made if graph.fail_type):
         log.warning("training.compile: a graph ran uncompiled (%s)", " ".join(reason.split())[:300])
 
 

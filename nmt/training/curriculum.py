@@ -4,13 +4,13 @@ import logging
 from collections.abc import Generator, Iterator
 from contextlib import closing
 
-from nmt.config.schema import Config
+from nmt.config.schema import DataConfig, TrainingConfig
 from nmt.data.batching import Batches, Step
 from nmt.data.mixing import Mix
 from nmt.data.read_ahead import read_ahead
 from nmt.data.stages import StagedMix, end_of
 from nmt.errors import NmtError
-from nmt.training.state import Progress
+from nmt.training.progress import Progress
 
 log = logging.getLogger("nmt")
 
@@ -18,8 +18,10 @@ log = logging.getLogger("nmt")
 class Curriculum:
     """The steps of a run. It has no state: `Progress` holds the position, and is changed here."""
 
-    def __init__(self, config: Config, stages: tuple[StagedMix, ...], batches: Batches) -> None:
-        self._config, self._stages, self._batches = config, stages, batches
+    def __init__(
+        self, data: DataConfig, training: TrainingConfig, stages: tuple[StagedMix, ...], batches: Batches
+    ) -> None:
+        self._data, self._training, self._stages, self._batches = data, training, stages, batches
 
     def mix(self, progress: Progress) -> Mix:
         """That of the present stage."""
@@ -32,7 +34,7 @@ class Curriculum:
 
     def last_step(self, progress: Progress, steps_in_epoch: int) -> int:
         """About the step at which training ends, in epochs of this many steps."""
-        training = self._config.training
+        training = self._training
         if training.max_epochs is None:
             return training.max_steps
         left = steps_in_epoch * (training.max_epochs - progress.epoch) - progress.step_in_epoch
@@ -42,8 +44,8 @@ class Curriculum:
         """The steps from the position on; `progress` holds the position after the step that was yielded. pinned: in
         page-locked memory.
 
-        Before the next step is asked for, `progress` must count the one before, and the validations after it: they
-        decide when a stage ends. Raises NmtError if the position does not exist.
+        Before the next step is asked for, `progress` must count the one before. Raises NmtError if the position does
+        not exist.
         """
         while True:
             if self._is_over(progress):
@@ -54,7 +56,7 @@ class Curriculum:
             )
             if pinned:
                 steps = map(Step.pinned, steps)
-            with closing(read_ahead(steps, self._config.data.prefetch)) as ahead:
+            with closing(read_ahead(steps, self._data.prefetch)) as ahead:
                 for step in ahead:
                     progress.step_in_epoch += 1
                     _end_pool(progress, step.pool_end, mix)
@@ -67,11 +69,11 @@ class Curriculum:
 
     def announce(self, progress: Progress) -> None:
         """Log the present stage, if there are any in the settings."""
-        settings, mix = self._config.data, self.mix(progress)
+        settings, mix = self._data, self.mix(progress)
         if not settings.stages:
             return
         corpora = zip(settings.train, mix.shares, strict=True)
-        shares = ", ".join(f"{one.label} {float(share):.1%}" for one, share in corpora if share)
+        shares = ", ".join(f"{corpus.label} {float(share):.1%}" for corpus, share in corpora if share)
         log.info(
             "stage %d of %d, from step %s, %s: %s",
             *(progress.stage + 1, len(self._stages), f"{progress.stage_step:,}"),
@@ -80,7 +82,7 @@ class Curriculum:
 
     def metrics(self, progress: Progress) -> dict[str, int]:
         """What a row of metrics tells about the stage; nothing without stages."""
-        if not self._config.data.stages:
+        if not self._data.stages:
             return {}
         return {"stage": progress.stage + 1, "stage_step": progress.step - progress.stage_step}
 
@@ -96,9 +98,7 @@ class Curriculum:
             return False
         if stage.steps is not None:
             return progress.step - progress.stage_step >= stage.steps
-        if stage.given is not None:
-            return progress.pool_end == self.mix(progress).end
-        return stage.patience is not None and progress.without_best >= stage.patience
+        return stage.given is not None and progress.pool_end == self.mix(progress).end
 
     def _begin_next(self, progress: Progress) -> None:
         assert progress.pool_end is not None
@@ -113,9 +113,9 @@ class Curriculum:
         start, end = mix.part_of(progress.epoch)
         if progress.step_in_epoch:
             raise NmtError(
-                f"{self._config.run_dir}: was saved after step {progress.step_in_epoch:,} of epoch "
+                f"the run was saved after step {progress.step_in_epoch:,} of epoch "
                 f"{progress.epoch + 1:,}, which has no more steps now: another version of nmt or NumPy makes "
-                "other batches: use the versions in sessions.jsonl there, or set a new run_dir"
+                "other batches: use the versions in its sessions.jsonl, or set a new run_dir"
             )
         if end - start == mix.epoch:
             raise NmtError(

@@ -10,13 +10,12 @@ from nmt.training.start_from import Start
 
 @dataclass(frozen=True)
 class TranslationScores:
-    """Scores of a translated validation set.
+    """Scores of a translated validation set, by their names in METRICS.
 
     samples: (source, reference, translation) of some sentences; signatures: sacreBLEU's, by the score's name.
     """
 
-    bleu: float
-    chrf: float
+    scores: dict[str, float]
     samples: list[tuple[str, str, str]]
     signatures: dict[str, str]
 

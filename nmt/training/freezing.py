@@ -26,19 +26,19 @@ def frozen(model: TranslationModel, names: Sequence[str]) -> list[nn.Parameter]:
     A matrix that two parts share is frozen with either of them. Raises NmtError for an unknown name, and if nothing is
     left to train.
     """
-    found, unknown = dict[nn.Parameter, None](), list[str]()
+    chosen, unknown = dict[nn.Parameter, None](), list[str]()
     for name in names:
         weights = [weight for path, weight in _paths(model) if _belongs(model, path, name)]
         unknown += [] if weights else [name]
-        found |= dict.fromkeys(weights)
+        chosen |= dict.fromkeys(weights)
     if unknown:
         shown = ", ".join(name[:100] for name in unknown)
         raise NmtError(f"training.freeze: {shown}: the model has no part of this name{_meant(model, unknown[0])}")
-    if len(found) == len(list(model.parameters())):
+    if len(chosen) == len(list(model.parameters())):
         raise NmtError(
             f"training.freeze: {', '.join(names)} is the whole model: leave out a part that is to be trained"
         )
-    return list(found)
+    return list(chosen)
 
 
 def check_names(model: ModelConfig, names: Sequence[str]) -> None:
@@ -79,6 +79,6 @@ def _meant(model: TranslationModel, name: str) -> str:
     known = list(dict.fromkeys([*(model.part_of(path) for path, _ in _paths(model)), *inside]))
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]} for {name[:100]}?" if near else ""
-    shown = [one for one in known if "." not in one or re.fullmatch(r"\w+\.\d+", one)]
-    innermost = max(known, key=lambda one: one.count("."))
+    shown = [part for part in known if "." not in part or re.fullmatch(r"\w+\.\d+", part)]
+    innermost = max(known, key=lambda part: part.count("."))
     return f"{hint} (parts: {', '.join(shown)}; or a part of a layer, such as {innermost})"

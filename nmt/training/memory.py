@@ -28,6 +28,7 @@ from nmt.errors import NmtError
 from nmt.models import build
 from nmt.training import freezing, state
 from nmt.training.objective import Objective, run_passes
+from nmt.training.progress import Progress
 
 log = logging.getLogger("nmt")
 
@@ -58,7 +59,7 @@ def micro_batch_tokens(
 
 def _chosen_before(run: Path, ranks: Ranks) -> int:
     """What `auto` chose when the run to be resumed was started with the same number of ranks; otherwise 0."""
-    _, before = state.saved(run) or (None, state.Progress())
+    _, before = state.saved(run) or (None, Progress())
     if before.micro_cells == 0 or before.ranks == ranks.size:
         return before.micro_cells
     log.info(
@@ -127,8 +128,8 @@ def check_step(
     few = max(1, min(_PROBE_TOKENS, tokens // 2) // length) * length
     log.info("training: measuring on small batches whether a step of %s padded tokens fits into memory", f"{tokens:,}")
     _passes(objective, few, length)  # allocates what is kept
-    one, two = (peak_bytes(objective, count, length) for count in (few, 2 * few))
-    need = one - trained + (tokens - few) * (two - one) / few + packed
+    once, twice = (peak_bytes(objective, count, length) for count in (few, 2 * few))
+    need = once - trained + (tokens - few) * (twice - once) / few + packed
     if need > free:
         key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
@@ -226,5 +227,5 @@ def peak_bytes(objective: Objective, tokens: int, longest: int) -> int:
 
 def available_memory() -> int:
     """Bytes of free memory on this machine; 4 GiB if the system does not tell."""
-    found = available_host_memory()
-    return 4 << 30 if found is None else found
+    free = available_host_memory()
+    return 4 << 30 if free is None else free

@@ -62,8 +62,8 @@ class Muon(EagerOptimizer):
                 weight.mul_(1 - rate * decay)
             for part, towards in zip(torch.split(weight, rows), torch.split(direction, rows), strict=True):
                 same[part.shape].append((part, towards))
-        for shape, found in same.items():
-            parts, directions = zip(*found, strict=True)
+        for shape, pairs in same.items():
+            parts, directions = zip(*pairs, strict=True)
             updates = orthogonal(torch.stack(directions).to(self._dtype)).to(parts[0].dtype)
             size = _ROOT_MEAN_SQUARE * max(shape) ** 0.5
             torch._foreach_add_(parts, updates.unbind(), alpha=-rate * size)

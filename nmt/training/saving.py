@@ -19,7 +19,9 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.training import state
-from nmt.training.state import Identity, Progress, Snapshot
+from nmt.training.identity import Identity
+from nmt.training.progress import Progress
+from nmt.training.state import Snapshot
 from nmt.training.train_step import TrainStep
 
 log = logging.getLogger("nmt")

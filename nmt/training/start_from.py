@@ -21,6 +21,7 @@ from torch import Tensor
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema, writer
+from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.distributed.ranks import Ranks
@@ -33,8 +34,8 @@ log = logging.getLogger("nmt")
 
 # Of its provenance; `start_from` is there if it was started from a model itself.
 _ORIGIN = (
-    "nmt", "run_dir", "step", "averaged", "selected", "ema_decay", "best_metric", "best_set", "validation_loss", "bleu",
-    "chrf", "start_from",
+    "nmt", "run_dir", "step", "averaged", "selected", "ema_decay", "best_metric", "best_set", *METRICS,
+    "start_from",
 )  # fmt: skip
 # Settings by which a vocabulary is learned: where the model's is taken, the run has those that it was learned with.
 _OF_LEARNING = ("size", "character_coverage", "byte_fallback", "normalization", "sample_sentences")
@@ -53,19 +54,19 @@ class Start:
         subwords = self.vocabulary
         protos = [] if subwords is None else list(subwords.protos)[: 1 if subwords.source is subwords.target else 2]
         same = {"same_subwords": True} if subwords is not None and subwords.same_subwords else {}
-        files = [base64.b64encode(one).decode() for one in protos]
+        files = [base64.b64encode(proto).decode() for proto in protos]
         return json.dumps({"origin": self.origin, "vocabulary": files, **same})
 
     @staticmethod
     def from_json(text: str) -> "Start":
         """Raises ValueError, KeyError, TypeError or NmtError for another text."""
-        found = json.loads(text)
-        sides = [Tokenizer(base64.b64decode(one)) for one in found["vocabulary"]]
-        same = bool(found.get("same_subwords"))
-        return Start(found["origin"], Vocabulary(sides[0], sides[-1], same) if sides else None)
+        fields = json.loads(text)
+        sides = [Tokenizer(base64.b64decode(proto)) for proto in fields["vocabulary"]]
+        same = bool(fields.get("same_subwords"))
+        return Start(fields["origin"], Vocabulary(sides[0], sides[-1], same) if sides else None)
 
 
-def as_begun(config: Config, saved: Config, start: Start | None) -> Config:
+def with_recorded_start(config: Config, saved: Config, start: Start | None) -> Config:
     """The settings of a run that goes on, with the training.start_from and the vocabulary.relearn that it began with,
     where they are left out or name the same model in another place: once it has begun they have no effect, so that
     they may be removed. saved: its settings so far; start: its model."""
@@ -102,14 +103,14 @@ def read(config: Config) -> tuple[Config, Start | None]:
         return config, None
     try:
         path = model_file.locate(Path(config.training.start_from))
-        found = model_file.load(path)
+        checkpoint = model_file.load(path)
     except NmtError as error:
         raise NmtError(f"training.start_from: {error}") from None
     own = not config.vocabulary.relearn and _takes_vocabulary(config)
-    _check_settings(path, found, config, own=own)
-    known = {key: found.provenance[key] for key in _ORIGIN if key in found.provenance}
+    _check_settings(path, checkpoint, config, own=own)
+    known = {key: checkpoint.provenance[key] for key in _ORIGIN if key in checkpoint.provenance}
     log.info("training.start_from: %s%s", path, f", step {known['step']:,}" if "step" in known else "")
-    expected, given = found.config.data.language_pairs, config.data.language_pairs
+    expected, given = checkpoint.config.data.language_pairs, config.data.language_pairs
     if own and expected.several and not given.several:
         log.warning(
             "training.start_from: that model expects a token such as %s before each source; this run is of one pair of "
@@ -124,10 +125,11 @@ def read(config: Config) -> tuple[Config, Start | None]:
             ", ".join(map(str, expected.pairs)),
         )
     if own:
-        before, config = config, _with_vocabulary_of(config, found.config)
+        before, config = config, _with_vocabulary_of(config, checkpoint.config)
         for name, (here, there) in writer.differences(before, config).items():
             log.info("training.start_from: %s: %s, as the vocabulary of the model has it, not %s", name, there, here)
-    return config, Start({"file": str(path), "sha256": found.digest, **known}, found.vocabulary if own else None)
+    origin = {"file": str(path), "sha256": checkpoint.digest, **known}
+    return config, Start(origin, checkpoint.vocabulary if own else None)
 
 
 def _takes_vocabulary(config: Config) -> bool:
@@ -136,12 +138,12 @@ def _takes_vocabulary(config: Config) -> bool:
     return None in given if not config.vocabulary.shared else given == (None, None)
 
 
-def _check_settings(path: Path, found: Checkpoint, config: Config, *, own: bool) -> None:
+def _check_settings(path: Path, checkpoint: Checkpoint, config: Config, *, own: bool) -> None:
     """Raises NmtError naming all settings in which the models differ. own: the run takes the model's vocabulary."""
-    changed = schema.differences_of_models(found.config, config)
+    changed = schema.differences_of_models(checkpoint.config, config)
     wanted = {name: there for name, (there, _) in changed.items()}
-    if own and found.vocabulary.shared != config.vocabulary.shared:
-        there, here = (str(shared).lower() for shared in (found.vocabulary.shared, config.vocabulary.shared))
+    if own and checkpoint.vocabulary.shared != config.vocabulary.shared:
+        there, here = (str(shared).lower() for shared in (checkpoint.vocabulary.shared, config.vocabulary.shared))
         changed["vocabulary.shared"] = there, here
         wanted["vocabulary.shared"] = there
     elif "model.tie" in changed and changed["model.tie"][0] == "all" and not config.vocabulary.shared:
@@ -164,12 +166,12 @@ def load(start: Start, train_step: TrainStep, vocabulary: Vocabulary, ranks: Ran
     initial = {name: sharding.gather(model.get_parameter(name).detach()).cpu() for name in model.subword_rows()}
     if ranks.first:
         path = Path(start.origin["file"])
-        found = model_file.load(path)
-        if found.digest != start.origin["sha256"]:
+        checkpoint = model_file.load(path)
+        if checkpoint.digest != start.origin["sha256"]:
             raise NmtError(f"training.start_from: {path}: has changed since this command was started: start it again")
-        weights |= found.weights
+        weights |= checkpoint.weights
         for name, side in model.subword_rows().items():
-            old, new = getattr(found.vocabulary, side), getattr(vocabulary, side)
+            old, new = getattr(checkpoint.vocabulary, side), getattr(vocabulary, side)
             if old.proto != new.proto:
                 weights[name], kept = with_known_rows(initial[name], weights[name], old, new)
                 log.info("training.start_from: %s: %s of %s rows kept", name, f"{kept:,}", f"{len(new):,}")

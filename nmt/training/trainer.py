@@ -13,12 +13,10 @@ import torch
 
 from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
-from nmt.data.batching import Batches
-from nmt.data.mixing import Mix
+from nmt.data.batching import Batches, Budget, Order
 from nmt.data.prepare import ValidationSet
 from nmt.data.stages import stages_of
 from nmt.data.token_cutoff import Cutoff
-from nmt.data.token_store import TokenStore
 from nmt.device import SharedCores, explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
@@ -26,12 +24,12 @@ from nmt.errors import NmtError
 from nmt.training import compilation, consistency, freezing, schedule, start_from, state
 from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
+from nmt.training.identity import Identity
 from nmt.training.memory import micro_batch_tokens
-from nmt.training.precision import faster_precision
 from nmt.training.profiling import Profile
+from nmt.training.progress import Progress
 from nmt.training.run_log import ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
-from nmt.training.state import Identity, Progress
 from nmt.training.train_step import TrainStep
 from nmt.training.validation import validate
 
@@ -63,20 +61,19 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.sizes = [one.kept for one in prepared.report.counts]  # of the corpora, in pairs
+            self.sizes = [count.kept for count in prepared.report.counts]  # of the corpora, in pairs
             stages, corpora = stages_of(config.data, self.sizes), len(self.sizes)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
             config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
-        sizes = config.training.batch_tokens, self.micro_batch_tokens
-        packed = self.train_step.objective.packed
-        mix, cutoff = stages[0].mix, Cutoff.of(config)
-        self.batches = self._batches(prepared.train, *sizes, config.versions, packed=packed, mix=mix, cutoff=cutoff)
-        self.curriculum = Curriculum(config, stages, self.batches)
-        self.validation = [(one.name, self._validation_batches(one)) for one in prepared.validation]
-        mixed = "; ".join(stage.key for stage in stages)  # the batches depend on all of it
-        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped, mixed {mixed}"
+        budget = Budget(config.training.batch_tokens, self.micro_batch_tokens, config.data.over_budget)
+        order = Order(config.seed, config.data.pool_pairs, config.versions, stages[0].mix)
+        packed, cutoff = self.train_step.objective.packed, Cutoff.of(config.training.cutoff, config.data)
+        self.batches = Batches(prepared.train, budget, order, ranks, packed=packed, cutoff=cutoff)
+        self.curriculum = Curriculum(config.data, config.training, stages, self.batches)
+        self.validation = [(held_out.name, self._validation_batches(held_out)) for held_out in prepared.validation]
+        data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
         self.progress = Progress.of(corpora)
         self.corpora: list[dict[str, float | None]] = []  # those of the newest row of metrics in this session
@@ -136,7 +133,6 @@ class Trainer:
     def _run_session(self, stop: StopRequest) -> None:
         """Train, and write down when that started and how it ended."""
         last_step = self._announce()
-        self._suggest_precision()
         self.train_step.prepare(self.batches.example())
         progress, data, run = self.progress, self.data.prepared, self.run_dir if self.ranks.first else None
         tensorboard = progress.step if self.config.training.tensorboard else None
@@ -185,12 +181,6 @@ class Trainer:
         if last < training.max_steps and (problem := schedule.problem(training, self.config.model.width, last)):
             log.warning("%s", problem)
         return last
-
-    def _suggest_precision(self) -> None:
-        """Log one line if a new run would be faster in another precision."""
-        new, precision = self.progress.step == 0 and self.ranks.first, self.config.training.precision
-        if new and (faster := faster_precision(precision, self.config.model, self.device)):
-            log.info("training.precision: %s is probably faster than %s on this CPU", faster, precision)
 
     def _train(self, run_log: RunLog, saver: Saver, stop: StopRequest, last_step: int) -> None:
         """The loop over the steps. Where nothing is left to train, only saves what is missing."""
@@ -320,7 +310,7 @@ class Trainer:
     def _validate(self, run_log: RunLog) -> dict[str, Any]:
         """Score the model on the validation sets, log the scores and compare their means with the best so far.
 
-        Returns the scores by name and `signatures`, those of BLEU and chrF; nothing without a validation set.
+        Returns the scores by name and their `signatures`; nothing without a validation set.
         """
         if not self.validation:
             return {}
@@ -328,20 +318,20 @@ class Trainer:
         # Uncompiled: padded batches have many shapes, each of which would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager:
-            found = validate(self.train_step, self.validation, translate).since(progress.at_start.values())
-        self._check_finite(*(scores["validation_loss"] for scores in found.of_sets))
+            result = validate(self.train_step, self.validation, translate).since(progress.at_start.values())
+        self._check_finite(*(scores["validation_loss"] for scores in result.of_sets))
         if progress.step == 0:
-            progress.at_start = dict(zip(found.names, found.of_sets, strict=True))
-        several = len(found.names) > 1
-        for name, translated in zip(found.names, found.translated, strict=True) if found.translated else ():
+            progress.at_start = dict(zip(result.names, result.of_sets, strict=True))
+        several = len(result.names) > 1
+        for name, translated in zip(result.names, result.translated, strict=True) if result.translated else ():
             run_log.samples(progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
                 head = f"{name}:" if several else ""
                 log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
-        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **found.row})
-        value = found.value(training)
+        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **result.row})
+        value = result.value(training)
         progress.without_best += 1
-        line, *of_sets = found.lines()
+        line, *of_sets = result.lines()
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.without_best = value, progress.step, 0
             line += f"  (best {training.best_metric}{f' of {training.best_set}' if training.best_set else ''})"
@@ -350,14 +340,14 @@ class Trainer:
             log.info("  %s", line)
         if len(self.sizes) > 1:
             log.info("  training so far: %s", self._corpora_so_far())
-        return {**found.row, "signatures": found.signatures}
+        return {**result.row, "signatures": result.signatures}
 
     def _corpora_so_far(self) -> str:
         """What each corpus has given since the start, and its -log p in the newest row of metrics that has it."""
         progress, texts = self.progress, list[str]()
-        for i, (one, size) in enumerate(zip(self.config.data.train, self.sizes, strict=True)):
+        for i, (corpus, size) in enumerate(zip(self.config.data.train, self.sizes, strict=True)):
             given, nll = progress.pairs_of[i], self.corpora[i]["nll"] if self.corpora else None
-            text = f"{one.label} {given / max(1, sum(progress.pairs_of)):.1%}, {given / max(1, size):.2f} passes"
+            text = f"{corpus.label} {given / max(1, sum(progress.pairs_of)):.1%}, {given / max(1, size):.2f} passes"
             texts.append(text if nll is None else f"{text}, nll {nll:.3f}")
         return "; ".join(texts)
 
@@ -371,30 +361,5 @@ class Trainer:
                 f"most {limit} positions: remove the sentence, or choose model settings that allow longer ones"
             )
         tokens = max(longest, self.micro_batch_tokens)
-        return self._batches(pairs, tokens * self.ranks.size, tokens)
-
-    def _batches(
-        self,
-        pairs: TokenStore,
-        batch_tokens: int,
-        micro_batch: int,
-        versions: int = 1,
-        *,
-        packed: bool = False,
-        mix: Mix | None = None,
-        cutoff: Cutoff | None = None,
-    ) -> Batches:
-        return Batches(
-            pairs,
-            batch_tokens=batch_tokens,
-            micro_batch_tokens=micro_batch,
-            seed=self.config.seed,
-            pool_pairs=self.config.data.pool_pairs,
-            over_budget=self.config.data.over_budget,
-            versions=versions,
-            rank=self.ranks.rank,
-            world_size=self.ranks.size,
-            packed=packed,
-            mix=mix,
-            cutoff=cutoff,
-        )
+        order = Order(self.config.seed, self.config.data.pool_pairs)
+        return Batches(pairs, Budget(tokens * self.ranks.size, tokens), order, self.ranks)

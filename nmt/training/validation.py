@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from nmt.config.metrics import METRICS
 from nmt.config.schema import TrainingConfig
 from nmt.data.batching import Batches
 from nmt.models.interface import TranslationModel
@@ -53,7 +54,7 @@ class Validation:
         mean."""
         of_sets = dict(zip(self.names, self.of_sets, strict=True))
         score = of_sets.get(training.best_set or "", self.scores)[training.best_metric]
-        return -score if training.best_metric == "validation_loss" else score
+        return METRICS[training.best_metric].gain(score)
 
     def since(self, start: Collection[Mapping[str, float]]) -> "Validation":
         """With the differences from the scores of each set at the start, as further scores: `bleu_since_start`.
@@ -75,13 +76,13 @@ class Validation:
         return lines
 
 
-_WRITTEN = {"validation_loss": "validation_loss {:{}.4f}", "bleu": "BLEU {:{}.2f}", "chrf": "chrF {:{}.2f}"}
-
-
 def _line(scores: dict[str, float]) -> str:
-    now = [text.format(scores[key], "") for key, text in _WRITTEN.items() if key in scores]
-    since = {key: scores.get(f"{key}{SINCE_START}") for key in _WRITTEN}
-    changes = [_WRITTEN[key].format(change, "+") for key, change in since.items() if change is not None]
+    now, changes = [], []
+    for name, metric in METRICS.items():
+        if name in scores:
+            now.append(f"{metric.label} {scores[name]:.{metric.decimals}f}")
+        if (change := scores.get(f"{name}{SINCE_START}")) is not None:
+            changes.append(f"{metric.label} {change:+.{metric.decimals}f}")
     return "  ".join(now) + (f"  (since the start: {', '.join(changes)})" if changes else "")
 
 
@@ -93,7 +94,7 @@ def validate(
 ) -> Validation:
     """Score the model on sets, each with its name. Collective; leaves the model in eval mode.
 
-    validation_loss is the mean of -log p in nats per target token; bleu and chrf are there with `translate` only.
+    validation_loss is the mean of -log p in nats per target token; the other scores are there with `translate` only.
     """
     train_step.objective.eval()
     scores = [{"validation_loss": _loss(train_step, batches)} for _, batches in sets]
@@ -101,7 +102,7 @@ def validate(
         train_step.objective.reshard()  # type: ignore[operator]
     translated = translate(train_step.unsharded_model()) if translate else []
     for of, found in zip(scores, translated, strict=True) if translated else ():
-        of |= {"bleu": found.bleu, "chrf": found.chrf}
+        of |= found.scores
     return Validation([name for name, _ in sets], train_step.ranks.broadcast(scores), translated)
 
 

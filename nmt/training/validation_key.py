@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from nmt.config import writer
+from nmt.config.declaration import settings
+from nmt.config.metrics import METRICS, OF_TRANSLATIONS
 from nmt.config.schema import DecodingConfig, TrainingConfig
 from nmt.data.prepare import ValidationSet
 from nmt.files.text import content_key
@@ -13,7 +15,7 @@ def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, deco
 
     It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow.
     """
-    if training.best_metric == "validation_loss":
+    if not METRICS[training.best_metric].of_translations:
         return text_key(sets)
     return f"{text_key(sets)}-{content_key(search_settings(training, decoding))}"
 
@@ -22,15 +24,15 @@ def text_key(sets: Sequence[ValidationSet]) -> str:
     """A hash of the validation text and its languages' tags, wherever it was read from."""
     if len(sets) == 1 and not sets[0].tags:
         return content_key(sets[0].pairs, [])
-    return content_key([[one.tags, one.pairs] for one in sets] or None, [])
+    return content_key([[validated.tags, validated.pairs] for validated in sets] or None, [])
 
 
 def search_settings(training: TrainingConfig, decoding: DecodingConfig) -> list[object]:
     """The settings that the translations depend on."""
-    settings = writer.to_dict(decoding)
-    del settings["engine"]  # validation always searches with PyTorch
-    settings["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
-    return [settings, training.validation_sentences]
+    known = settings(DecodingConfig)
+    search = {name: value for name, value in writer.to_dict(decoding).items() if "score" in known[name].affects}
+    search["batch_tokens"] = 16_000  # has no influence; keys of older runs have it
+    return [search, training.validation_sentences]
 
 
 def recorded_text_key(key: str, best_metric: str) -> str | None:
@@ -38,6 +40,6 @@ def recorded_text_key(key: str, best_metric: str) -> str | None:
 
     Older keys whose metric needs a search are one hash of text and search together, without a `-`.
     """
-    if best_metric in ("bleu", "chrf") and "-" not in key:
+    if best_metric in OF_TRANSLATIONS and "-" not in key:
         return None
     return key.partition("-")[0] or None

@@ -19,7 +19,7 @@ from gpu.report import Run
 from gpu.sizes import MODELS, TINY, VOCABULARY
 from nmt.commands.train import train
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Batches
+from nmt.data.batching import Batches, Budget, Order
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks, limit_waiting
 from nmt.errors import NmtError
@@ -135,10 +135,8 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     config = replace(TINY if run.small else MODELS["base"], dropout=0.0)
     model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small
     train_step = TrainStep(model, TrainingConfig(packed=on_gpu, compile=False), 1, torch.device(run.device), ranks)
-    made = Batches(
-        store.pairs(run.store, small=run.small), batch_tokens=600 if run.small else 4_000, micro_batch_tokens=None,
-        seed=1, pool_pairs=100_000, over_budget="skip", rank=ranks.rank, world_size=ranks.size, packed=on_gpu,
-    )  # fmt: skip
+    budget = Budget(600 if run.small else 4_000)
+    made = Batches(store.pairs(run.store, small=run.small), budget, Order(1, 100_000), ranks, packed=on_gpu)
     train_step.prepare(made.example())
     found: dict[str, Any] = {}
     train_step._update = lambda *_: bool(  # type: ignore[method-assign]

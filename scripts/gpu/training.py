@@ -23,7 +23,7 @@ from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Batches, Step
+from nmt.data.batching import Batches, Budget, Order, Step
 from nmt.data.packing import pack
 from nmt.data.padding import collate_pairs
 from nmt.data.vocabulary import PAD
@@ -115,9 +115,8 @@ def make_step(
 def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS) -> tuple[Batches, Iterator[Step]]:
     """The batches of the store, and its steps without end, in memory from which a GPU can copy."""
     made = Batches(
-        store.pairs(run.store, small=run.small), batch_tokens=600 if run.small else tokens, micro_batch_tokens=None,
-        seed=1, pool_pairs=100_000, over_budget="skip", packed=packed,
-    )  # fmt: skip
+        store.pairs(run.store, small=run.small), Budget(600 if run.small else tokens), Order(1, 100_000), packed=packed
+    )
     steps = chain.from_iterable(map(made.epoch, count()))
     return made, map(Step.pinned, steps) if run.device.startswith("cuda") else steps
 

@@ -41,19 +41,15 @@ def respoil(path: Path, **changes: Any) -> None:
     model_file.save(path, dataclasses.replace(model_file.load(path), **changes))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("count", [1, 5])
 def test_the_mean_is_the_one_computed_by_hand(files: list[Path], count: int) -> None:
     mean = averaging.average(files[:count])
     loaded = [model_file.load(path).weights for path in files[:count]]
-    assert mean.weights.keys() == loaded[0].keys()
+    assert mean.weights.keys() == loaded[0].keys() and not mean.digest
     for name, weight in mean.weights.items():
         by_hand = np.mean([weights[name].double().numpy() for weights in loaded], axis=0)
         assert weight.dtype == torch.float32
         np.testing.assert_allclose(weight.numpy(), by_hand, rtol=0, atol=2e-7)  # weights are of the order of 1
-
-
-def test_a_mean_is_no_file_that_was_read(files: list[Path]) -> None:
-    assert model_file.load(files[0]).digest and not averaging.average(files[:1]).digest
 
 
 def test_files_of_different_runs_are_worth_a_word(files: list[Path], caplog: pytest.LogCaptureFixture) -> None:
@@ -76,13 +72,6 @@ def test_a_run_that_was_moved_while_it_was_trained_is_one_run(
     assert not caplog.text
     averaging.average(files[:3])
     assert "these checkpoints are from different runs (r, s)" in caplog.text
-
-
-def test_one_file_is_its_own_mean(files: list[Path]) -> None:
-    one, mean = model_file.load(files[3]), averaging.average([files[3]])
-    assert all(torch.equal(weight, one.weights[name]) for name, weight in mean.weights.items())
-    same = averaging.average([files[3]] * 4)
-    assert all(torch.equal(weight, one.weights[name]) for name, weight in same.weights.items())
 
 
 def test_half_precision_files_are_averaged_in_float32(files: list[Path]) -> None:
@@ -144,8 +133,7 @@ def test_one_file_besides_the_mean_is_in_memory_at_a_time(files: list[Path], mon
 # ------------------------------------------------------------------------ what is refused
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("which", [0, 2])
+@pytest.mark.parametrize(("which", "value"), [(0, math.nan), (2, math.inf)])
 def test_weights_that_are_no_numbers(files: list[Path], which: int, value: float) -> None:
     weights = dict(model_file.load(files[which]).weights)
     name = "decoder.0.feed_forward.inner.bias"
@@ -157,13 +145,7 @@ def test_weights_that_are_no_numbers(files: list[Path], which: int, value: float
 
 @pytest.mark.parametrize(
     "override",
-    [
-        "model.heads=4",
-        "model.positions=concatenated",
-        "model.activation=gelu",
-        "model.feed_forward=48",
-        "model.layers=2",
-    ],
+    ["model.heads=4", "model.positions=concatenated", "model.feed_forward=48", "model.layers=2"],
 )
 def test_settings_that_give_weights_another_meaning_shape_or_name(
     files: list[Path], make_config: MakeConfig, override: str

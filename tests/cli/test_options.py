@@ -42,7 +42,7 @@ def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_every_field_of_an_evaluation_is_an_option() -> None:
-    names = {field.name for field in fields(Request)} - {"overrides", "languages"} | {"to", "from_"}
+    names = {field.name for field in fields(Request)} - {"overrides"}
     assert names <= inspect.signature(evaluate.evaluate).parameters.keys()
 
 

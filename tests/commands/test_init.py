@@ -66,7 +66,7 @@ def test_the_settings_in_comments_are_the_defaults() -> None:
     assert all(line.partition("  # ")[2] for line in opened.split("\n") if line.startswith("  "))
 
 
-@pytest.mark.parametrize("pairs", [10, 20_000, 400_000])
+@pytest.mark.parametrize("pairs", [10, 400_000])
 def test_a_schedule_that_fits_the_corpus_is_written(pairs: int) -> None:
     """The larger the corpus, the longer the run, up to the defaults; a file that cannot be read changes nothing."""
     for side in "ab":
@@ -76,7 +76,7 @@ def test_a_schedule_that_fits_the_corpus_is_written(pairs: int) -> None:
     training = schema.load(Path("my.yaml")).training
     assert problem(training, 512, training.max_steps) is None
     assert (training.warmup_steps, training.schedule) == {
-        10: (400, "cosine"), 20_000: (420, "cosine"), 400_000: (1400, "cosine")
+        10: (400, "cosine"), 400_000: (1400, "cosine")
     }[pairs]  # fmt: skip
     subwords = pairs * 11
     assert training.max_steps == pytest.approx(max(2000, 40 * subwords / training.batch_tokens), rel=0.05)
@@ -90,17 +90,10 @@ def test_languages_name_the_files_that_are_not_given() -> None:
 
 def test_an_existing_file_stays() -> None:
     Path("my.yaml").write_text("mine\n")
-    assert init("my.yaml") == (
-        1,
-        "",
-        "error: my.yaml: exists already and is not overwritten: choose another name\n",
-    )
+    assert init("my.yaml") == (1, "", "error: my.yaml: exists already and is not overwritten: choose another name\n")
     assert Path("my.yaml").read_text() == "mine\n"
     status, _, log = init("none/my.yaml")
-    assert (status, log) == (
-        1,
-        "error: none/my.yaml: no folder none: make it first, or choose another CONFIG\n",
-    )
+    assert (status, log) == (1, "error: none/my.yaml: no folder none: make it first, or choose another CONFIG\n")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,6 @@ def test_a_relative_path_is_told_with_the_folder_in_which_it_was_looked_for(here
         ["translate", "model", "text", "--glossary", "none"],
         ["translate", "model", "text", "--prefixes", "none"],
         ["train", "none"],
-        ["prepare", "none"],
         ["prepare", "config.yaml", "data.train=[{source: none, target: text}]"],
         ["prepare", "config.yaml", "data.train=[{file: none.tsv}]"],
         ["prepare", "config.yaml", "data.validation={source: none, target: text}"],
@@ -103,24 +102,19 @@ def test_links_that_lead_back_to_themselves(here: Path) -> None:
         ["translate", "loop"],
         ["translate", "model", "loop"],
         ["translate", "model", "loop", "--output", "x"],
-        ["translate", "model", "text", "--glossary", "loop"],
         ["translate", "model", "text", "--prefixes", "loop", "--output", "x"],
         ["score", "model", "--source", "loop", "--target", "text"],
         ["evaluate", "loop", *texts()],
         ["evaluate", "--hypothesis", "loop", "--reference", "text"],
-        ["evaluate", "--hypothesis", "text", "--reference", "text", "--training-text", "loop"],
         ["average-checkpoints", "loop", "--output", "x"],
-        ["average-checkpoints", "loop", "--last", 1, "--output", "x"],
         ["report", "loop"],
         ["inspect", "loop", "one"],
         ["export", "loop", "--format", "ctranslate2", "--output", "x"],
         ["train", "loop"],
         ["train", "config.yaml", "run_dir=loop"],
-        ["prepare", "loop"],
         ["prepare", "config.yaml", "run_dir=loop", "data.store_dir=null"],
         ["prepare", "config.yaml", "data.store_dir=loop/store"],
         ["prepare", "config.yaml", "data.train=[{source: loop, target: text}]"],
-        ["prepare", "config.yaml", "data.train=[{file: loop.tsv}]"],
         ["prepare", "config.yaml", "vocabulary.source_model=loop"],
     ):
         assert "loop" in error(*arguments)
@@ -139,27 +133,22 @@ def table(row: str) -> bytes:
     [
         ("text.en", b"one\nca\xe9t\n", "text.en:2: byte 3 is not UTF-8"),
         ("text.en", b"one\n\xed\xa0\x80\n", "text.en:2: byte 1 is not UTF-8"),  # half of a surrogate pair
-        ("text.en", "one\ntwo\n".encode("utf-32"), "text.en:1: byte 1 is not UTF-8"),
-        ("text.en.gz", gzip.compress(b"one\n\xff\n", mtime=0), "text.en.gz:2: byte 1 is not UTF-8"),
         ("text.en.gz", gzip.compress(b"one\ntwo\n" * 99, mtime=0)[:-9], "damaged gzip file"),
-        ("text.en.gz", b"one\ntwo\n", "damaged gzip file"),
         ("text.en.xz", b"one\ntwo\n", "text.en.xz: damaged xz file"),
         ("text.en.zst", b"one\ntwo\n", "text.en.zst: damaged Zstandard file"),
         ("table.tmx", b"one\ntwo\n", "table.tmx:1: not well-formed XML"),
-        ("table.tmx.xz", b"one\ntwo\n", "table.tmx.xz: damaged xz file"),
         ("table.tsv", b"one\teins\ntwo\tz\xfc\n", "table.tsv:2: byte 6 is not UTF-8"),
         ("table.jsonl", table('"\\ud800"'), "table.jsonl:1: column 'de' holds half of a surrogate pair"),
         ("table.jsonl", table('"\xff"').replace("\xff".encode(), b"\xff"), "table.jsonl:1: byte"),
-        ("table.jsonl", table("9" * 5000), "table.jsonl:1: "),
         ("table.parquet", b"PAR1 and no more", "table.parquet: "),
     ],
 )
 def test_text_that_is_none(here: Path, name: str, content: bytes, words: str) -> None:
     (here / name).write_bytes(content)
     entry = f"{{file: {name}}}" if name.startswith("table") else f"{{source: {name}, target: text}}"
-    for key in (f"data.train=[{entry}]", f"data.validation={entry}"):
-        assert words in error("prepare", "config.yaml", key)
-    if name.startswith("text"):
+    assert words in error("prepare", "config.yaml", f"data.train=[{entry}]")
+    if name in ("text.en", "text.en.gz"):
+        assert words in error("prepare", "config.yaml", f"data.validation={entry}")
         assert words in error("translate", "model", name)
         assert words in error("translate", "model", name, "--output", "x")
         assert words in error("score", "model", "--source", name, "--target", "text")

@@ -20,8 +20,8 @@ from nmt.checkpoints import model_file
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
-from nmt.decoding.chunks import CHUNK_LINES
-from nmt.decoding.translator import Translator
+from nmt.decoding import translator
+from nmt.decoding.chunks import CHUNK_LINES, results
 
 
 @pytest.fixture
@@ -49,9 +49,8 @@ def shown(model: Path, *arguments: object, text: str | None = None) -> str:
 
 
 @pytest.mark.usefixtures("time_limit")
-@pytest.mark.parametrize("output", [(), ("--output", "out")], ids=["stream", "file"])
-def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path, output: tuple[str, ...]) -> None:
-    found = shown(model, "text", "decoding.batch_tokens=40", *output)
+def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path) -> None:
+    found = shown(model, "text", "decoding.batch_tokens=40", "--output", "out")
     bars = re.findall(r"translating: +\d+%\|.*?\| (\d+)/20 \[\d+:\d+<\d+:\d+, +[\d.]+ lines/s\]", found)
     assert len(set(bars) - {"0", "20"}) > 1 and bars[-1] == "20", found
 
@@ -63,7 +62,9 @@ def test_lines_of_a_pipe_have_no_total(model: Path) -> None:
 
 
 @pytest.mark.usefixtures("time_limit")
-@pytest.mark.parametrize("source", [(), ("/dev/stdin",)], ids=["standard input", "INPUT"])
+@pytest.mark.parametrize(
+    "source", [("/dev/stdin",), pytest.param((), marks=pytest.mark.thorough)], ids=["INPUT", "standard input"]
+)
 def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path, source: tuple[str, ...]) -> None:
     """Lines are read ahead only from files. (INPUT is read in blocks, of which enough are written here.)"""
     command = [sys.executable, "-m", "nmt", "translate", str(model), *source]
@@ -78,24 +79,23 @@ def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path, source: 
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("format", [OutputFormat(), OutputFormat(json=True)])
-@pytest.mark.parametrize("line_by_line", [False, True])
+@pytest.mark.parametrize(("format", "line_by_line"), [(OutputFormat(), False), (OutputFormat(json=True), True)])
 def test_of_a_file_lines_are_read_ahead(
     model: Path, monkeypatch: pytest.MonkeyPatch, format: OutputFormat, line_by_line: bool
 ) -> None:
-    asked, chunks = list[bool](), Translator._chunks
+    asked = list[bool]()
 
-    def watched(self: Translator, inputs: Any, n_best: int, read_ahead: bool, **details: bool) -> Any:
-        asked.append(read_ahead)
-        return chunks(self, inputs, n_best, read_ahead, **details)
+    def watched(inputs: Any, begin: Any, ahead: bool) -> Any:
+        asked.append(ahead)
+        return results(inputs, begin, ahead)
 
-    monkeypatch.setattr(Translator, "_chunks", watched)
+    monkeypatch.setattr(translator, "results", watched)
     text = model.parent / "text"
     translate(Request(model=model, source=text, format=format, line_by_line=line_by_line, device="cpu"))
     assert asked == [not line_by_line]
     translate(Request(model=model, source=text, output=model.parent / "out", format=format, device="cpu"))
     assert asked == [not line_by_line, True]
-    translator = nmt.load(model, "cpu")
-    translator.translate(["one"])
-    translator.hypotheses(["one"])
+    loaded = nmt.load(model, "cpu")
+    loaded.translate(["one"])
+    loaded.hypotheses(["one"])
     assert asked[2:] == [True, True]

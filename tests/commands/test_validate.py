@@ -11,13 +11,13 @@ from nmt.commands.validate import Validator
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data import vocabulary as vocabularies
+from nmt.data.prepare import ValidationSet
 from nmt.data.vocabulary import PAD, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 
-EN_DE = LanguagePair("en", "de")
 WORDS = ["one", "two", "three", "four", "apples", "pears", "in", "the", "old", "red", "barn"]
 TEXT = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
 CONFIG = replace(
@@ -44,6 +44,11 @@ def translator_of(model: Transformer, vocabulary: Vocabulary) -> Translator:
     return Translator(PyTorchEngine([model], torch.device("cpu")), vocabulary, CONFIG.decoding)
 
 
+def held_out(pairs: list[tuple[str, str]]) -> ValidationSet:
+    """As much of a set as a validator needs."""
+    return ValidationSet("en-de", LanguagePair("en", "de"), (), pairs, ids=None)  # type: ignore[arg-type]
+
+
 def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]]:
     """Sources with references that the model meets in part: half of its own words in each."""
     sources = [" ".join(WORDS[i : i + 4]) for i in range(8)]
@@ -55,12 +60,12 @@ def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]
 @pytest.mark.parametrize("sentences", [None, 5])
 def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sentences: int | None) -> None:
     pairs = pairs_of(model, vocabulary)
-    settings = replace(CONFIG.training, validation_sentences=sentences, validation_samples=2)
-    scores = Validator(pairs, vocabulary, CONFIG.search, settings, EN_DE)(model)
+    training = replace(CONFIG.training, validation_sentences=sentences, validation_samples=2)
+    scores = Validator(held_out(pairs), vocabulary, replace(CONFIG, training=training))(model)
     sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
     translations = translator_of(model, vocabulary).translate(sources)
-    assert scores.bleu == sacrebleu.corpus_bleu(translations, [references]).score
-    assert scores.chrf == sacrebleu.corpus_chrf(translations, [references]).score > 0
+    assert scores.scores["bleu"] == sacrebleu.corpus_bleu(translations, [references]).score
+    assert scores.scores["chrf"] == sacrebleu.corpus_chrf(translations, [references]).score > 0
     assert scores.samples == list(zip(sources, references, translations, strict=True))[:2]
     assert scores.signatures == {
         "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}",
@@ -73,16 +78,20 @@ def test_a_source_that_validation_cannot_translate_is_refused_at_the_start(
 ) -> None:
     pairs = pairs_of(model, vocabulary)
     longest = max(map(len, vocabulary.source.encode([source for source, _ in pairs])))
-    fits, does_not = (replace(CONFIG.search, long_input="error", max_source_tokens=longest - n) for n in (0, 1))
-    Validator(pairs, vocabulary, fits, CONFIG.training, EN_DE)(model)
-    Validator(pairs, vocabulary, replace(does_not, long_input="cut"), CONFIG.training, EN_DE)
+
+    def validator(long_input: str, most: int) -> Validator:
+        decoding = replace(CONFIG.decoding, long_input=long_input, max_source_tokens=most)
+        return Validator(held_out(pairs), vocabulary, replace(CONFIG, decoding=decoding))
+
+    validator("error", longest)(model)
+    validator("cut", longest - 1)
     with pytest.raises(NmtError, match=f"has {longest} subwords, and decoding.long_input: error allows {longest - 1}"):
-        Validator(pairs, vocabulary, does_not, CONFIG.training, EN_DE)
+        validator("error", longest - 1)
 
 
 def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) -> None:
     """The model stays in its mode, and random numbers are drawn as without validation."""
-    validator = Validator(pairs_of(model, vocabulary), vocabulary, CONFIG.search, CONFIG.training, EN_DE)
+    validator = Validator(held_out(pairs_of(model, vocabulary)), vocabulary, CONFIG)
     before = torch.get_rng_state()
     first, second = validator(model), validator(model)
     assert model.training

@@ -41,11 +41,6 @@ def test_a_transformer_unless_another_one_is_chosen() -> None:
     assert recurrent("model.cell=gru", "model.hidden_size=64") == RecurrentConfig(cell="gru", hidden_size=64)
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_the_choice_counts_wherever_it_stands(order: int) -> None:
-    assert isinstance(read(*[RECURRENT, "model.cell=gru"][::order]).model, RecurrentConfig)
-
-
 @pytest.mark.parametrize(
     ("overrides", "chosen", "has", "key"),
     [
@@ -197,13 +192,6 @@ def test_defaults_are_those_of_the_architecture_but_its_own_name() -> None:
 def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str], named: list[str]) -> None:
     found = problem(RECURRENT, *(f"model.{override}" for override in overrides))
     assert [part for part in named if part not in found] == []
-
-
-def test_all_matrices_are_tied_only_with_one_vocabulary() -> None:
-    assert "model.tie=all needs vocabulary.shared=true" in problem(
-        RECURRENT, "model.tie=all", "vocabulary.shared=false"
-    )
-    assert read(RECURRENT, "vocabulary.shared=false")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from helpers.stores import Store, corpus, length, make
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from nmt.data import batching
-from nmt.data.batching import Batches, Step, choose_cuts, sort_by_length
+from nmt.data import batch_cuts, batching
+from nmt.data.batch_cuts import choose_cuts, sort_by_length
+from nmt.data.batching import Batches, Step
 from nmt.data.micro_batches import split_evenly
 from nmt.data.mixing import Mix
 from nmt.data.padding import collate, collate_pairs
@@ -169,7 +170,7 @@ def together_again(one: list[np.ndarray], other: list[np.ndarray], pairs: int) -
 def plan(lengths: np.ndarray, batch_tokens: int, seed: int) -> list[np.ndarray]:
     random = np.random.default_rng(seed)
     order = random.permutation(len(lengths))
-    return [order[b] for b in batching.plan_batches(*lengths[order].T, batch_tokens, random)]
+    return [order[b] for b in batch_cuts.plan_batches(*lengths[order].T, batch_tokens, random)]
 
 
 def test_little_padding_and_full_batches() -> None:
@@ -205,13 +206,13 @@ def test_micro_batches_are_tighter_than_their_batch() -> None:
 def test_the_noise_parts_sentences_that_met_before(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = multi30k_like(29_000)
     noisy = together_again(plan(lengths, 4096, 1), plan(lengths, 4096, 2), len(lengths))
-    monkeypatch.setattr(batching, "JITTER", 0)
+    monkeypatch.setattr(batch_cuts, "JITTER", 0)
     plain = together_again(plan(lengths, 4096, 1), plan(lengths, 4096, 2), len(lengths))
     assert noisy < 0.9 * plain
 
 
 def test_the_sorted_order_begins_either_way_from_epoch_to_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "JITTER", 0)
+    monkeypatch.setattr(batch_cuts, "JITTER", 0)
     lengths = np.array([(3, 9), (9, 9), (9, 3)])
     orders = {tuple(np.concatenate(plan(lengths, 1000, seed))) for seed in range(20)}
     assert orders == {(0, 1, 2), (2, 1, 0)}
@@ -241,7 +242,7 @@ def test_the_cuts_are_the_best_of_all(lengths: list[tuple[int, int]], budget: in
             tall_source, tall_target = source[start:end].max(), target[start:end].max()
             if (end - start) * max(tall_source, tall_target) > budget:
                 return np.inf
-            total += (end - start) * (tall_source + tall_target) + batching.BATCH_COST * budget
+            total += (end - start) * (tall_source + tall_target) + batch_cuts.BATCH_COST * budget
         return total
 
     inner = range(1, len(source))
@@ -265,7 +266,7 @@ def test_cuts_respect_the_budget_with_lengths_far_apart(
     wide: list[tuple[int, int]], narrow: list[tuple[int, int]], budget: int
 ) -> None:
     lengths = np.array(wide + narrow)
-    batches = batching.plan_batches(*lengths.T, budget, np.random.default_rng(1))
+    batches = batch_cuts.plan_batches(*lengths.T, budget, np.random.default_rng(1))
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     assert all(len(members) * lengths[members].max() <= budget for members in batches)
 

@@ -6,24 +6,25 @@ import logging
 import os
 import random
 import re
-import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow
 import pytest
+from helpers.killed import killed_at_call, killed_at_operation
 from pyarrow import parquet
 
 import nmt
-from nmt.config import reader, schema, writer
+from nmt.config import reader, schema
 from nmt.config.schema import CleaningConfig, Config, Corpus, DataConfig
-from nmt.data import cleaning, encoding, token_store
-from nmt.data.cleaning import TrainingText
-from nmt.data.corpus import Pair, fingerprint, read_pairs
+from nmt.data import cleaned_text, cleaning, encoding, token_store, training_text
+from nmt.data.corpus import Pair, read_pairs
 from nmt.data.prepare import PreparedData, prepare
 from nmt.data.rules import judge, verdicts
 from nmt.errors import NmtError
@@ -58,7 +59,7 @@ def write_corpus(folder: Path, name: str, pairs: list[Pair]) -> Corpus:
 def run(tmp_path: Path) -> Config:
     """A run on a corpus with planted faults and one that has nothing new."""
     train = (write_corpus(tmp_path, "faulty", PLANTED), write_corpus(tmp_path, "again", [("", "leer"), *GOOD[:5]]))
-    data = DataConfig("en", "de", train, clean=CleaningConfig())
+    data = DataConfig("en", "de", train, clean=CleaningConfig(), workers=1)
     return Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=400))
 
 
@@ -158,25 +159,25 @@ def test_a_corpus_that_is_mostly_dropped_says_by_which_rule(
 # --------------------------------------------------------------------------- decided once
 
 
-@pytest.mark.parametrize("typos", [0.0, 0.5])
+@pytest.mark.parametrize(("typos", "chunk", "workers"), [(0.0, 7, 1), (0.5, 16, 2)])
 def test_processes_change_nothing_nor_do_chunks_of_plain_text(
-    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typos: float
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typos: float, chunk: int, workers: int
 ) -> None:
     dice = random.Random(1)
     many = [dice.choice(PLANTED) for _ in range(300)]
-    run = changed(run, train=(write_corpus(tmp_path, "many", many), *run.data.train), drop_duplicates=True, workers=1)
+    run = changed(run, train=(write_corpus(tmp_path, "many", many), *run.data.train), drop_duplicates=True)
     run = changed(run, augment=schema.AugmentConfig(typos=typos))
-    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 16)
+    monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", 16)
     content = stored(run, prepare(run))
-    for name, chunk, workers in (("processes", 16, 2), *[("small chunks", 7, 1)] * (not typos)):
-        monkeypatch.setattr(cleaning, "CHUNK_PAIRS", chunk)
-        monkeypatch.setattr(cleaning, "FIRST_CHUNKS", 3)
-        monkeypatch.setattr(encoding, "FIRST_CHUNKS", 2)
-        other = dataclasses.replace(changed(run, workers=workers), run_dir=str(tmp_path / name))
-        assert stored(other, prepare(other)) == content, name
+    monkeypatch.setattr(cleaned_text, "SHARD_CHUNKS", 2)
+    monkeypatch.setattr(cleaning, "FIRST_CHUNKS", 3)
+    monkeypatch.setattr(encoding, "FIRST_CHUNKS", 3)
+    monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", chunk)
+    other = dataclasses.replace(changed(run, workers=workers), run_dir=str(tmp_path / "other"))
+    assert stored(other, prepare(other)) == content
 
 
-def test_each_pair_is_judged_once(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_read_and_judged_once(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     judged, passes, real, reading = Counter[Pair](), list[str](), judge.judge, read_pairs
 
     def count(pairs: list[Pair], *more: Any) -> judge.Judgement:
@@ -188,43 +189,135 @@ def test_each_pair_is_judged_once(run: Config, monkeypatch: pytest.MonkeyPatch) 
         return reading(corpus, *more)
 
     monkeypatch.setattr(verdicts, "judge", count)
-    monkeypatch.setattr(cleaning, "read_pairs", read)
-    dropout = dataclasses.replace(run.vocabulary, bpe_dropout=0.1, bpe_dropout_samples=2)
+    monkeypatch.setattr(training_text, "read_pairs", read)
+    dropout = dataclasses.replace(run.vocabulary, bpe_dropout=0.1, bpe_dropout_samples=2, shared=False, size=330)
     prepared = prepare(dataclasses.replace(run, vocabulary=dropout))
     assert judged == Counter([*PLANTED[1:], *GOOD[:5]])
-    assert Counter(passes) == dict.fromkeys([one.label for one in run.data.train], 3)
+    assert passes == [one.label for one in run.data.train]
     assert texts(prepared) == [pair for pair in GOOD for _ in range(2)]
 
 
-@pytest.mark.parametrize("reading", [2, 3], ids=["learning", "encoding"])
-@pytest.mark.parametrize("lines", [5, 200], ids=["shorter", "longer"])
-def test_a_corpus_that_changes_after_it_was_judged(
-    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reading: int, lines: int
-) -> None:
-    one, times, real = changed(run, train=run.data.train[:1]), [0], read_pairs
-    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 8)
+def test_the_cleaned_text_can_be_opened_and_trained_on(run: Config, tmp_path: Path) -> None:
+    prepared = prepare(run)
+    [folder] = (Path(run.run_dir) / "data").glob("text-*")
+    corpus = Corpus(source=str(folder / "0-00000.source"), target=str(folder / "0-00000.target"))
+    assert list(read_pairs(corpus, run.data, "train")) == GOOD
+    again = prepare(dataclasses.replace(changed(run, train=(corpus,), clean=None), run_dir=str(tmp_path / "again")))
+    assert texts(again) == texts(prepared)
 
-    def change_once(*arguments: Any) -> Any:
-        times[0] += 1
-        write_corpus(tmp_path, "faulty", (PLANTED * 10)[:lines] if times[0] == reading else PLANTED)
-        return real(*arguments)
+
+@pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text + b"a line more\n", None])
+def test_damaged_cleaned_text_is_one_line(run: Config, damage: Callable[[bytes], bytes] | None) -> None:
+    prepare(run)
+    [path] = (Path(run.run_dir) / "data").glob("text-*/0-00000.target")
+    path.write_bytes(damage(path.read_bytes())) if damage else path.unlink()
+    with pytest.raises(NmtError, match=r"text-\w+: damaged cleaned text \(0-00000.target.*: delete the folder to make"):
+        prepare(changed(run, max_length=100))
+
+
+# --------------------------------------------------------------------------- interrupted
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", 4)
+    monkeypatch.setattr(cleaned_text, "SHARD_CHUNKS", 2)
+
+
+def repeated(run: Config, tmp_path: Path, first: Pair = GOOD[0]) -> Config:
+    """A corpus with a pair that is dropped because it is the first one too."""
+    pairs = [first, *GOOD[1:8], GOOD[0], *GOOD[8:]]
+    return changed(run, train=(write_corpus(tmp_path, "repeated", pairs),), drop_duplicates=True)
+
+
+def test_shards_of_text_that_has_changed_are_not_reused(
+    run: Config, tmp_path: Path, small_shards: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor those after them, of which what was dropped depends on it."""
+    monkeypatch.setattr(cleaned_text, "SHARD_CHUNKS", 1)
+
+    def change(*arguments: Any) -> Any:
+        repeated(run, tmp_path, first=("another", "ein anderer"))
+        return read_pairs(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cleaning, "read_pairs", change_once)
+        patch.setattr(training_text, "read_pairs", change)
         with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
-            prepare(one)
-    write_corpus(tmp_path, "faulty", PLANTED)
-    assert texts(prepare(one)) == GOOD
+            prepare(repeated(run, tmp_path))
+    [unfinished] = (Path(run.run_dir) / "data").glob("text-*.unfinished")
+    assert GOOD[0][0] in (unfinished / "0-00002.source").read_text(encoding="utf-8").split("\n")
+    assert texts(prepare(repeated(run, tmp_path))) == GOOD
 
 
-def test_text_that_was_not_read_to_its_end_is_judged_again(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 8)
-    text = TrainingText(run.data, tuple(fingerprint(one, run.data, "train") for one in run.data.train))
-    next(text.chunks("a part"))
-    assert text.examples == []
-    for _ in range(2):
-        assert [pair for chunk in text.chunks("all") for pair in chunk.pairs] == GOOD
-    assert sum(found.dropped for one in text.examples for found in one.rules.values()) == sum(COUNTS.values()) + 7
+def files(run: Config) -> dict[str, bytes]:
+    """All in the store, but for its lock."""
+    store = Path(run.run_dir) / "data"
+    return {
+        str(path.relative_to(store)): path.read_bytes()
+        for path in store.rglob("*")
+        if path.is_file() and path.name != ".nmt-lock"
+    }
+
+
+def kill_at(operations: Iterable[int], run: Config, tmp_path: Path) -> None:
+    """A preparation that is killed at its file operations of these numbers leaves nothing that changes the next."""
+    run = changed(
+        run,
+        augment=schema.AugmentConfig(joined=0.3),
+        drop_duplicates=True,
+        validation=run.data.train[1:],
+        validation_in_training="warn",
+        workers=1,
+    )
+    run = dataclasses.replace(
+        run, vocabulary=dataclasses.replace(run.vocabulary, bpe_dropout=0.1, bpe_dropout_samples=2)
+    )
+    prepare(undisturbed := dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
+    for number in operations:
+        mine = dataclasses.replace(run, run_dir=str(tmp_path / f"killed{number}"))
+        if not killed_at_operation(number, Path(mine.run_dir) / "data", lambda mine=mine: prepare(mine)):
+            break
+        prepare(mine)
+        assert files(mine) == files(undisturbed), number
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_killed_preparation_leaves_nothing_half_done(run: Config, tmp_path: Path) -> None:
+    kill_at((3, 20, 37, 60, 90), run, tmp_path)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("small_shards")
+def test_killed_anywhere(run: Config, tmp_path: Path) -> None:
+    kill_at(count(1), run, tmp_path)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(cleaning, "verdict"), (encoding.ChunkEncoder, "__call__")])
+@pytest.mark.usefixtures("small_shards")
+def test_what_was_done_before_a_kill_is_not_done_again(
+    run: Config,
+    tmp_path: Path,
+    owner: Any,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    real, calls = getattr(owner, name), Counter[str]()
+
+    def counted(*arguments: Any) -> Any:
+        calls["all"] += 1
+        return real(*arguments)
+
+    assert killed_at_call(6, owner, name, lambda: prepare(run))
+    prepare(changed(run, drop_copies=True))
+    assert "is of an interrupted preparation with other settings: delete it if unused" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr(owner, name, counted)
+    prepare(run)
+    assert re.search("(cleaned|encoded) before is reused from", caplog.text)
+    continued, calls["all"] = calls["all"], 0
+    prepare(dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
+    assert continued == calls["all"] - 4  # two shards were finished
 
 
 # --------------------------------------------------------------------------- found again
@@ -253,65 +346,6 @@ def test_the_rules_are_a_part_of_what_prepared_data_is_found_by(
     monkeypatch.setattr(judge, "FORMAT", 0)
     assert prepared_anew(run, caplog)
     assert not prepared_anew(changed(run, clean=None), caplog)  # which they do not concern
-
-
-KILLED = """
-import os, signal, sys
-from nmt.config import reader
-from nmt.config.schema import Config
-from nmt.data import cleaning, prepare, token_store
-
-def killed(*arguments):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-cleaning.CHUNK_PAIRS = 8
-when = sys.argv[2]
-if when == "judging":
-    real, left = cleaning.verdict, [2]
-    def judged(job):
-        left[0] -= 1
-        return real(job) if left[0] else killed()
-    cleaning.verdict = judged
-elif when == "writing":
-    token_store.asdict = killed
-prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
-"""
-
-
-@pytest.mark.parametrize("when", ["judging", "writing"])
-def test_killed_preparation_leaves_nothing_half_done(
-    run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture, when: str
-) -> None:
-    undisturbed = dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed"))
-    content = stored(undisturbed, prepare(undisturbed))
-    killed = subprocess.run([sys.executable, "-c", KILLED, writer.to_yaml(run), when], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert not [path for path in (Path(run.run_dir) / "data").glob("tokens-*") if path.is_dir()]
-    assert stored(run, prepare(run)) == content
-    assert sorted(path.name.split("-")[0] for path in (Path(run.run_dir) / "data").iterdir()) == [
-        ".nmt", "tokens", "verdicts", "vocabulary"
-    ]  # fmt: skip
-
-
-def test_rules_are_asked_only_about_what_they_did_not_decide_before(
-    run: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    asked, real = list[int](), cleaning.verdict
-
-    def count(job: verdicts.Job) -> verdicts.Verdict:
-        asked.append(len(job.pairs))
-        return real(job)
-
-    killed = subprocess.run([sys.executable, "-c", KILLED, writer.to_yaml(run), "judging"], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 8)
-    monkeypatch.setattr(cleaning, "verdict", count)
-    prepared = prepare(run)
-    chunks = sum(-(-count.read // 8) for count in prepared.report.counts)
-    assert len(asked) == chunks - 1 and "data.clean: decisions made before are reused" in caplog.text
-    smaller = dataclasses.replace(run, vocabulary=dataclasses.replace(run.vocabulary, size=run.vocabulary.size - 5))
-    assert texts(prepare(smaller)) == texts(prepared) and len(asked) == chunks - 1
-    assert texts(prepare(with_rules(run, symbols=0.41))) == texts(prepared) and len(asked) == 2 * chunks - 1
 
 
 # --------------------------------------------------------------------------- what cannot be checked
@@ -383,7 +417,7 @@ def test_other_scores_are_other_data(run: Config, tmp_path: Path, caplog: pytest
 def test_scores_of_other_text(
     run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, lines: list[str], message: str
 ) -> None:
-    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", chunk)
+    monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", chunk)
     with pytest.raises(NmtError, match=rf"faulty.scores: {message} .* has pairs: score the same text"):
         prepare(scored(run, tmp_path, lines))
 

@@ -5,11 +5,7 @@ import gzip
 import json
 import logging
 import random
-import re
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,10 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from nmt.config import schema, writer
+from nmt.config import schema
 from nmt.config.schema import Config, Corpus, DataConfig
-from nmt.data import cleaning, encoding, token_store, vocabulary
-from nmt.data.prepare import PreparedData, locked, prepare, sample_evenly, sample_sizes
+from nmt.data import cleaned_text, token_store, training_text, vocabulary
+from nmt.data.cleaned_text import sampled_evenly
+from nmt.data.prepare import PreparedData, locked, prepare, sample_sizes
 from nmt.data.report import DataReport
 from nmt.data.source_text import SourceText
 from nmt.errors import NmtError
@@ -72,7 +69,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was done with each thing, in the words of the log: `vocabulary learned`, `token store reused`."""
     lines = [record.getMessage() for record in caplog.records]
     caplog.clear()
-    verbs = ("learned", "reused", "kept", "from")
+    verbs = ("learned", "reused", "from", "kept")
     done = [(line.split(":")[0], next((verb for verb in verbs if f" {verb} " in line), None)) for line in lines]
     return [f"{thing} {verb}" for thing, verb in done if verb]
 
@@ -82,7 +79,9 @@ def info(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="nmt")
 
 
-BUILT = ["vocabulary learned", "token store kept"]
+BUILT = ["cleaned text kept", "vocabulary learned", "token store kept"]
+ENCODED = ["vocabulary reused", "cleaned text reused", "token store kept"]
+LEARNED = ["cleaned text reused", "vocabulary learned", "token store kept"]
 REUSED = ["vocabulary reused", "token store reused"]
 
 
@@ -164,17 +163,17 @@ def test_changed_content_is_other_data(run: Config, caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("sections", "done"),
     [
-        ({"data": {"max_length": 40}}, ["vocabulary reused", "token store kept"]),
-        ({"data": {"max_length_ratio": None}}, ["vocabulary reused", "token store kept"]),
+        ({"data": {"max_length": 40}}, ENCODED),
+        ({"data": {"max_length_ratio": None}}, ENCODED),
         ({"data": {"drop_duplicates": True}}, BUILT),
         ({"data": {"drop_copies": True}}, BUILT),
-        ({"data": {"augment": schema.AugmentConfig(joined=0.5)}}, ["vocabulary reused", "token store kept"]),
+        ({"data": {"augment": schema.AugmentConfig(joined=0.5)}}, ENCODED),
         ({"data": {"workers": 2, "pool_pairs": 10, "validation": None}}, REUSED),
-        ({"vocabulary": {"size": 301}}, BUILT),
-        ({"vocabulary": {"sample_sentences": 100}}, BUILT),
-        ({"vocabulary": {"normalization": "identity"}}, BUILT),
+        ({"vocabulary": {"size": 301}}, LEARNED),
+        ({"vocabulary": {"sample_sentences": 100}}, LEARNED),
+        ({"vocabulary": {"normalization": "identity"}}, LEARNED),
         ({"vocabulary": {"shared": False, "size": 280}},
-         ["source vocabulary learned", "target vocabulary learned", "token store kept"]),
+         ["cleaned text reused", "source vocabulary learned", "target vocabulary learned", "token store kept"]),
         ({"model": {"layers": 1}, "training": {"max_steps": 1}}, REUSED),
     ],
 )  # fmt: skip
@@ -192,16 +191,13 @@ def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Conf
     said(caplog)
     dropped = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 3}))
     assert ", in 3 versions (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
-    assert said(caplog) == ["vocabulary reused", "token store kept"]
+    assert said(caplog) == ENCODED
     assert dropped.vocabulary.protos == plain.vocabulary.protos
     assert len(dropped.train) == 3 * len(plain.train)
     for other in ({"bpe_dropout": 0.2, "bpe_dropout_samples": 3}, {"bpe_dropout": 0.1, "bpe_dropout_samples": 2}):
         assert prepare(changed(run, vocabulary=other)).data_key != dropped.data_key
     once = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 1}))
     assert len(once.train) == len(plain.train) and once.data_key != plain.data_key
-    assert prepare(changed(run, vocabulary={"bpe_dropout_samples": 3})).data_key == plain.data_key, (
-        "nothing without dropout"
-    )
 
 
 def test_languages_choose_columns_and_so_are_part_of_what_data_is_found_by(run: Config, tmp_path: Path) -> None:
@@ -226,8 +222,8 @@ def test_languages_choose_columns_and_so_are_part_of_what_data_is_found_by(run: 
     ("module", "done"),
     [
         # The same words are learned again, and a store is known by the words.
-        (vocabulary, ["vocabulary learned", "token store reused"]),
-        (token_store, ["vocabulary reused", "token store kept"]),
+        (vocabulary, ["cleaned text reused", "vocabulary learned", "token store reused"]),
+        (token_store, ENCODED),
     ],
 )
 def test_what_an_older_version_wrote_otherwise_is_not_reused(
@@ -350,7 +346,12 @@ def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCa
     assert not prepare(changed(run, vocabulary=twice)).vocabulary.shared  # as the settings say
     said(caplog)
     half = prepare(changed(run, vocabulary={**SEPARATE, "target_model": str(model)}))
-    assert said(caplog) == ["source vocabulary learned", "target vocabulary from", "token store kept"]
+    assert said(caplog) == [
+        "cleaned text reused",
+        "source vocabulary learned",
+        "target vocabulary from",
+        "token store kept",
+    ]
     assert half.vocabulary.target.proto == model.read_bytes()
     assert len(half.vocabulary.source) == 60
     with pytest.raises(NmtError, match=r"vocabulary\.source_model: nowhere\.model: cannot be read"):
@@ -368,8 +369,7 @@ def test_sampling_reads_every_corpus(run: Config) -> None:
 @given(st.integers(0, 100), st.data())
 def test_a_sample_has_the_size_wanted_at_equal_distances(total: int, draw: st.DataObject) -> None:
     size = draw.draw(st.integers(0, total))
-    pairs = [(str(number), "") for number in range(total)]
-    taken = [int(number) for number, _ in sample_evenly(pairs, total, size)]
+    taken = np.flatnonzero(sampled_evenly(np.arange(total), total, size)) if total else np.zeros(0)
     assert len(taken) == size
     gaps = set(np.diff(taken).tolist())
     assert max(gaps, default=1) - min(gaps, default=1) <= 1
@@ -419,10 +419,10 @@ def test_failed_build_leaves_nothing(run: Config, caplog: Any, monkeypatch: pyte
         patch.setattr(token_store._Writer, "append", fail)
         with pytest.raises(NmtError, match="the disk is full"):
             prepare(run)
-    assert entries(run) == [".nmt", "overlap", "tokens", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "text", "tokens", "vocabulary"]
     assert [path.suffix for path in (Path(run.run_dir) / "data").glob("tokens-*")] == [".unfinished"]
     prepared = prepare(run)
-    assert said(caplog) == ["vocabulary learned", "vocabulary reused", "token store reused", "token store kept"]
+    assert said(caplog)[2:] == ["vocabulary reused", "cleaned text reused", "token store reused", "token store kept"]
     assert not list((Path(run.run_dir) / "data").glob("*.unfinished"))
     assert len(prepared.train) == 300
 
@@ -436,25 +436,8 @@ def test_half_a_vocabulary_is_never_found(run: Config, monkeypatch: pytest.Monke
         patch.setattr(Path, "write_bytes", full)
         with pytest.raises(NmtError, match="cannot be written: No space left on device"):
             prepare(run)
-    assert entries(run) == [".nmt"]
+    assert entries(run) == [".nmt", "text"]
     assert len(prepare(run).train) == 300
-
-
-KILLED = """
-import os, signal, sys
-from nmt.config import reader
-from nmt.config.schema import Config
-from nmt.data import prepare, token_store
-
-write = token_store._write
-def killed(file, numbers, dtype):
-    write(file, numbers, dtype)
-    file.flush()
-    if file.name.endswith("target.ids"):
-        os.kill(os.getpid(), signal.SIGKILL)
-token_store._write = killed
-prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
-"""
 
 
 def test_a_damaged_vocabulary_in_the_store_says_what_to_delete(run: Config) -> None:
@@ -465,73 +448,6 @@ def test_a_damaged_vocabulary_in_the_store_says_what_to_delete(run: Config) -> N
         prepare(run)
     advice = f"delete the folder {path.parent} to learn it again"
     assert str(error.value) == f"{path}: not a SentencePiece model: {advice}"
-
-
-def test_killed_build_is_swept_away(run: Config, caplog: pytest.LogCaptureFixture) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, writer.to_yaml(run)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    [unfinished] = (Path(run.run_dir) / "data").glob(".nmt-*.part/content")
-    assert (unfinished / "target.ids").stat().st_size > 0
-    with pytest.raises(NmtError, match="damaged token store"):
-        token_store.load(unfinished)
-    prepared = prepare(run)
-    assert said(caplog) == ["vocabulary reused", "token store reused", "token store kept"]
-    assert len(prepared.train) == 300
-    assert entries(run) == [".nmt", "overlap", "tokens", "vocabulary"]
-    assert not unfinished.exists()
-
-
-KILLED_WHILE_ENCODING = """
-import os, signal, sys
-from nmt.config import reader
-from nmt.config.schema import Config
-from nmt.data import cleaning, encoding, prepare
-
-encode = encoding.ChunkEncoder.__call__
-def killed(self, job):
-    return encode(self, job) if job.number < 7 else os.kill(os.getpid(), signal.SIGKILL)
-encoding.ChunkEncoder.__call__ = killed
-cleaning.CHUNK_PAIRS = 20
-prepare.prepare(reader.parse(Config, sys.argv[1], "config"))
-"""
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"data": {"max_length": 8, "max_length_ratio": 1.5}},
-        {
-            "data": {"max_length": 60, "augment": schema.AugmentConfig(uppercase=0.3)},
-            "vocabulary": {"bpe_dropout": 0.1},
-        },
-    ],
-    ids=["plain", "varied"],
-)
-def test_encoding_continues_where_it_was_killed(
-    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, changes: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 20)
-    run = changed(run, **{"vocabulary": {"bpe_dropout_samples": 3}} | changes)
-    undisturbed = prepare(dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
-    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_ENCODING, writer.to_yaml(run)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    if "vocabulary" not in changes:
-        left = r"tokens-\w+.unfinished \(.* MiB\) is of an interrupted preparation with other settings: delete it"
-        prepare(changed(run, data={"max_length": 9}))
-        assert re.search(left, caplog.text)
-        caplog.clear()
-    encoded, encode = list[int](), encoding.ChunkEncoder.__call__
-
-    def count(self: encoding.ChunkEncoder, job: encoding.Job) -> encoding.Encoded:
-        encoded.append(job.number)
-        return encode(self, job)
-
-    monkeypatch.setattr(encoding.ChunkEncoder, "__call__", count)
-    continued = prepare(run)
-    assert encoded == list(range(7, 16))
-    assert "text encoded before is reused from" in caplog.text and "with other settings" not in caplog.text
-    for name in sorted(path.name for path in undisturbed.folder.iterdir()):
-        assert (continued.folder / name).read_bytes() == (undisturbed.folder / name).read_bytes(), name
 
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
@@ -577,7 +493,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(run: Config, monkeypatch: py
     monkeypatch.setattr(token_store, "write", full)
     with pytest.raises(NmtError, match=r"tokens-\w+: cannot be written: No space left on device: free some space"):
         prepare(run)
-    assert entries(run) == [".nmt", "overlap", "vocabulary"]
+    assert entries(run) == [".nmt", "overlap", "text", "tokens", "vocabulary"]
 
 
 def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogCaptureFixture) -> None:
@@ -598,26 +514,24 @@ def test_processes_wait_for_the_one_that_builds(run: Config, caplog: pytest.LogC
 
 
 @pytest.mark.parametrize("kind", ["text", "gz", "tsv", "jsonl", "parquet"])
-@pytest.mark.parametrize("reading", [1, 2, 3], ids=["counting", "learning", "encoding"])
 def test_a_corpus_that_changes_while_it_is_read_is_not_kept_under_another_ones_name(
-    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, reading: int
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """It is shorter in one reading, and as before in the next: nothing of that may be found again."""
+    """It is shorter while it is read, and then as before: nothing of that may be found again."""
     path = as_kind(kind, tmp_path)
     if kind in ("text", "gz"):
         short = schema.Corpus(source=str(path), target=str(path))
     else:
         short = schema.Corpus(file=str(path))
     one = changed(run, data={"train": (short,)})
-    whole, times, real = path.read_bytes(), [0], cleaning.read_pairs
+    whole, real = path.read_bytes(), training_text.read_pairs
 
     def cut_once(*arguments: Any) -> Iterator[tuple[str, str]]:
-        times[0] += 1
-        as_kind(kind, tmp_path, pairs=20 if times[0] == reading else 100)
+        as_kind(kind, tmp_path, pairs=20)
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cleaning, "read_pairs", cut_once)
+        patch.setattr(training_text, "read_pairs", cut_once)
         with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
             prepare(one)
     path.write_bytes(whole)
@@ -665,12 +579,12 @@ def test_a_corpus_that_changes_while_another_process_prepares_is_read_as_it_is_t
     assert len(prepare(run).train) == 300
 
 
-def test_misaligned_corpus_stops_before_anything_is_kept(run: Config) -> None:
+def test_text_of_a_misaligned_corpus_is_not_complete(run: Config) -> None:
     with Path(str(run.data.train[1].target)).open("a") as file:
         file.write("one too many\n")
     with pytest.raises(NmtError, match=r"has 150 lines and .* has 151"):
         prepare(run)
-    assert entries(run) == [".nmt"]
+    assert entries(run) == [".nmt", "text"] and list((Path(run.run_dir) / "data").glob("text-*.unfinished"))
 
 
 def test_no_pair_left_for_the_vocabulary(run: Config, tmp_path: Path) -> None:
@@ -703,14 +617,13 @@ def test_a_sample_without_a_sentence_names_its_setting(run: Config) -> None:
         prepare(settings)
 
 
-def test_an_empty_file_of_encoded_text_is_not_said_to_be_reused(run: Config, caplog: Any) -> None:
-    """As a full disk leaves it."""
+def test_what_an_earlier_version_left_is_no_obstacle(run: Config) -> None:
+    """It had a file of what was encoded, in the place of which there is a folder now."""
     folder = prepare(run).folder
     shutil.rmtree(folder)
-    (folder.parent / f"{folder.name}.unfinished").touch()
-    caplog.clear()
+    (folder.parent / f"{folder.name}.unfinished").write_bytes(b"encoded")
     prepare(run)
-    assert "text encoded before" not in caplog.text
+    assert not list(folder.parent.glob("*.unfinished"))
 
 
 def test_store_that_cannot_be_written(run: Config, tmp_path: Path) -> None:
@@ -774,7 +687,7 @@ def test_varied_text_is_stored_in_versions_and_found_again(run: Config, caplog: 
     said(caplog)
     varying = changed(run, data={"augment": augment}, vocabulary={"bpe_dropout_samples": 2})
     varied = prepare(varying)
-    assert said(caplog) == ["vocabulary learned", "token store kept"] and len(varied.train) == 2 * len(plain.train)
+    assert said(caplog) == LEARNED and len(varied.train) == 2 * len(plain.train)
     count, same = len(plain.train), list[int]()
     capitals, other = ([sum(map(str.isupper, one.vocabulary.source.every_piece()))] for one in (varied, plain))
     assert capitals > other  # the vocabulary is learned from varied text
@@ -805,7 +718,7 @@ def test_the_lengths_of_the_sources_are_known(run: Config, tmp_path: Path) -> No
 
 
 def test_each_chunk_is_varied_otherwise(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 20)
+    monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", 20)
     lines = "".join(f"{' '.join(WORDS)}\n" for _ in range(200))
     (tmp_path / "same.en").write_text(lines)
     (tmp_path / "same.de").write_text(lines)

@@ -12,10 +12,10 @@ from helpers.commands import is_running
 from nmt.data.processes import mapped
 
 
-@pytest.mark.parametrize(("processes", "alone", "jobs"), [(1, 1, 9), (2, 3, 3), (2, 3, 40), (3, 1, 2)])
-def test_results_are_in_the_order_of_the_jobs(processes: int, alone: int, jobs: int) -> None:
+@pytest.mark.parametrize(("processes", "serial_first", "jobs"), [(1, 1, 9), (2, 3, 3), (2, 3, 40), (3, 1, 2)])
+def test_results_are_in_the_order_of_the_jobs(processes: int, serial_first: int, jobs: int) -> None:
     given = ((-number, str(number)) for number in range(jobs))
-    assert list(mapped(int, given, processes, alone, "counts")) == [(-number, number) for number in range(jobs)]
+    assert list(mapped(int, given, processes, serial_first, "counts")) == [(-number, number) for number in range(jobs)]
 
 
 def test_what_the_work_raises_is_raised() -> None:

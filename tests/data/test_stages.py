@@ -126,7 +126,11 @@ def test_the_vocabulary_s_sample_has_the_mean_of_the_shares() -> None:
     [
         ([Stage(weights={"a": 1}, steps=5), Stage(weights={"a": 2})], 9, ["data.train[1]: b is never trained on"]),
         ([Stage(weights={"a": 1}, steps=5), Stage()], 9, []),
-        ([Stage(steps=5), Stage(patience=1), Stage(steps=4), Stage()], 9, ["data.stages[3] never begins: .* 9 steps"]),
+        (
+            [Stage(steps=5), Stage(passes={"a": 1}), Stage(steps=4), Stage()],
+            9,
+            ["data.stages[3] never begins: .* 9 steps"],
+        ),
         ([Stage(steps=5), Stage(steps=4), Stage()], 10, []),
         ([Stage(steps=5), Stage(steps=5), Stage(steps=5), Stage()], 5, ["data.stages[1] never begins"]),
         ([], 1, []),
@@ -151,7 +155,6 @@ def test_the_mix_of_a_stage_in_words() -> None:
         (Stage(steps=20_000), "for 20,000 steps"),
         (Stage(passes={"a": 1}), "for 1 pass over a"),
         (Stage(passes={"a": 0.5}), "for 0.5 passes over a"),
-        (Stage(patience=2), "until 2 validations without a new best"),
         (Stage(), "to the end"),
     ],
 )

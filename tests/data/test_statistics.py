@@ -1,12 +1,13 @@
 """Statistics of text, against numbers counted by hand; the same however the text came in chunks."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.config import schema
@@ -14,7 +15,8 @@ from nmt.data import statistics, vocabulary
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs
 from nmt.data.report import SideChanges
-from nmt.data.statistics import EvenSample, Statistics, counts_of, ratio_steps
+from nmt.data.rules.examples import DropExamples
+from nmt.data.statistics import CorpusStatistics, StatisticsCounter, counts_of, ratio_steps
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
@@ -26,29 +28,42 @@ LETTERWISE = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 256 + 11, b
 BOTH = Vocabulary(LETTERWISE, LETTERWISE)
 
 
-def counted(pairs: list[Pair], subwords: Vocabulary = BOTH, chunk: int = 1000) -> dict[str, Any]:
-    found = Statistics(1, subwords)
-    for start in range(0, len(pairs), chunk):
-        part = pairs[start : start + chunk]
-        found.add(0, part, encode_pairs(part, subwords))
-    return found.to_json()
+@pytest.fixture
+def count(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """A function from pairs to what is stored of them."""
+
+    def counted(pairs: list[Pair], subwords: Vocabulary = BOTH, chunk: int = 1000, shard: int = 2) -> dict[str, Any]:
+        """chunk: pairs of a chunk; shard: chunks of a shard."""
+        found = CorpusStatistics()
+        for first in range(0, len(pairs), shard * chunk):
+            counter = StatisticsCounter(subwords)
+            for start in range(first, min(len(pairs), first + shard * chunk), chunk):
+                part = pairs[start : start + chunk]
+                counter.add(part, encode_pairs(part, subwords))
+                counter.add_examples(DropExamples(), part)
+            found.merge(CorpusStatistics.from_json(json.loads(json.dumps(counter.result().to_json()))))
+        statistics.write(tmp_path, [found], [["a note"]], subwords)
+        content: dict[str, Any] = json.loads((tmp_path / statistics.FILE).read_text())
+        return content
+
+    return counted
 
 
-def test_numbers_counted_by_hand() -> None:
+def test_numbers_counted_by_hand(count: Callable[..., dict[str, Any]]) -> None:
     # "ab" is ▁ a b: 3 subwords. "☃" is no letter of the vocabulary: ▁ and its 3 bytes.
     pairs = [("ab", "abcdef"), ("ab", "ab"), ("abc", "☃"), ("a b", "b")]
     assert [len(ids) for ids in LETTERWISE.encode(["ab", "abcdef", "☃", "a b", "b"])] == [3, 7, 4, 4, 2]
-    found = counted(pairs)
+    found = count(pairs)
     (mine,) = found["corpora"]
-    assert mine["lengths"] == [[(3, 2), (4, 2)], [(2, 1), (3, 1), (4, 1), (7, 1)]]
+    assert mine["lengths"] == [[[3, 2], [4, 2]], [[2, 1], [3, 1], [4, 1], [7, 1]]]
     # 7/3 is 2^1.22, the step 10 of eighths; 1 is 0; 2/4 is -8.
-    assert mine["ratios"] == [(-8, 1), (0, 2), (10, 1)]
+    assert mine["ratios"] == [[-8, 1], [0, 2], [10, 1]]
     assert (mine["unknown"], mine["bytes"]) == ([0, 0], [0, 3])
     assert mine["sample"] == [list(pair) for pair in pairs]
     source, target = found["characters"]
     assert (source["characters"], source["distinct"], source["missing"]) == (2 + 2 + 3 + 3, 4, 0)
     assert (target["characters"], target["missing"], target["missing_distinct"]) == (6 + 2 + 1 + 1, 1, 1)
-    assert target["most_frequent_missing"] == [("☃", 1)]
+    assert target["most_frequent_missing"] == [["☃", 1]]
     (shared,) = found["vocabularies"]
     assert (shared["size"], shared["subwords"]) == (271, 11)
     times = {"▁": 9, "a": 6, "b": 7, "c": 2, "d": 1, "e": 1, "f": 1}
@@ -56,58 +71,49 @@ def test_numbers_counted_by_hand() -> None:
     assert shared["unused_examples"] == ["g", "h", "i", "j"] and shared["enough"] == 0
 
 
-def test_unknown_subwords_without_bytes_and_two_vocabularies() -> None:
+def test_unknown_subwords_without_bytes_and_two_vocabularies(count: Callable[..., dict[str, Any]]) -> None:
     plain = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 11, byte_fallback=False, **SETTINGS))
-    found = counted([("a☃b", "a")] * 120, Vocabulary(plain, LETTERWISE))
+    found = count([("a☃b", "a")] * 120, Vocabulary(plain, LETTERWISE))
     assert (found["corpora"][0]["unknown"], found["corpora"][0]["bytes"]) == ([120, 0], [0, 0])
     source, target = found["vocabularies"]
     assert (source["size"], target["size"]) == (15, 271)
     assert [dict(one["rarest"]) for one in (source, target)] == [{"▁": 120, "a": 120, "b": 120}, {"▁": 120, "a": 120}]
     assert (source["enough"], target["enough"]) == (3, 2)
-    assert found["characters"][0]["most_frequent_missing"] == [("☃", 120)]
+    assert found["characters"][0]["most_frequent_missing"] == [["☃", 120]]
 
 
-def test_what_the_vocabulary_changes_is_counted() -> None:
+def test_what_the_vocabulary_changes_is_counted(count: Callable[..., dict[str, Any]]) -> None:
     """Text in NFC with single spaces is as it was. Of the source only invisible characters are counted."""
     plain = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 11, byte_fallback=False))
     lines = ["a  b ", "a\u0301", "a\u00adb\u00ad c", "a\x0bb\x83", "a☃b☃", "\u200da☃"]
-    (source, target) = counted([(line, line) for line in lines] * 2, Vocabulary(plain, plain), chunk=5)["changes"]
-    invisible = (("\xad", 4), ("\x0b", 2), ("\x83", 2))
+    (source, target) = count([(line, line) for line in lines] * 2, Vocabulary(plain, plain), chunk=5)["changes"]
+    invisible = [["\xad", 4], ["\x0b", 2], ["\x83", 2]]
     assert (target["lines"], target["removed"], target["removed_characters"]) == (12, 8, invisible)
-    assert (target["not_written"], target["lost_characters"]) == (6, (("☃", 6), ("á", 2), ("\u200d", 2)))
-    assert (source["removed"], source["removed_characters"]) == (10, (*invisible, ("\u200d", 2)))
-    assert (source["not_written"], source["lost_characters"]) == (0, ())
+    assert (target["not_written"], target["lost_characters"]) == (6, [["☃", 6], ["á", 2], ["\u200d", 2]])
+    assert (source["removed"], source["removed_characters"]) == (10, [*invisible, ["\u200d", 2]])
+    assert (source["not_written"], source["lost_characters"]) == (0, [])
 
 
-def test_a_joiner_that_is_lost_between_letters_is_not_written() -> None:
+def test_a_joiner_that_is_lost_between_letters_is_not_written(count: Callable[..., dict[str, Any]]) -> None:
     """As with a vocabulary that was learned from another text; between Latin letters it means nothing."""
     other = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 256 + 11))
     lines = ["می\u200cروم", "a\u200cb"]
-    (_, target) = counted([(line, line) for line in lines], Vocabulary(other, other), chunk=5)["changes"]
-    assert (target["not_written"], target["lost_characters"]) == (1, (("\u200c", 1),))
-    assert (target["removed"], target["removed_characters"]) == (1, (("\u200c", 1),))
+    (_, target) = count([(line, line) for line in lines], Vocabulary(other, other), chunk=5)["changes"]
+    assert (target["not_written"], target["lost_characters"]) == (1, [["\u200c", 1]])
+    assert (target["removed"], target["removed_characters"]) == (1, [["\u200c", 1]])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.text(LETTERS + " ☃1\xad\x0b", min_size=1), st.text(LETTERS, min_size=1)), max_size=40),
     st.data(),
 )
-def test_the_same_in_chunks_of_any_size(pairs: list[Pair], data: st.DataObject) -> None:
+def test_the_same_in_chunks_and_shards_of_any_size(
+    count: Callable[..., dict[str, Any]], pairs: list[Pair], data: st.DataObject
+) -> None:
     pairs = [pair for pair in pairs if pair[0].strip()]
-    assert json.dumps(counted(pairs, chunk=data.draw(st.integers(1, 50)))) == json.dumps(counted(pairs))
-
-
-@given(st.integers(0, 300), st.integers(1, 40), st.integers(1, 20))
-def test_a_sample_is_even_and_small(number: int, chunk: int, most: int) -> None:
-    sample, pairs = EvenSample(most), [(str(i), "") for i in range(number)]
-    for start in range(0, number, chunk):
-        sample.add(pairs[start : start + chunk])
-    found = [int(source) for source, _ in sample.pairs]
-    steps = set(np.diff(found).tolist())
-    assert len(found) <= most and len(steps) <= 1 and found[:1] == ([0] if number else [])
-    assert len(found) > most // 2 or number <= most  # not fewer than need be
-    assert not found or number - found[-1] <= max(steps, default=number)
+    chunk, shard = data.draw(st.integers(1, 50)), data.draw(st.integers(1, 5))
+    assert count(pairs, chunk=chunk, shard=shard) == count(pairs)
 
 
 def test_steps_of_ratios() -> None:
@@ -117,15 +123,12 @@ def test_steps_of_ratios() -> None:
     assert counts_of(np.array([3, 1, 3])) == {1: 1, 3: 2}
 
 
-def test_what_is_stored_is_read(tmp_path: Path) -> None:
+def test_what_is_stored_is_read(count: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     assert statistics.read(tmp_path) is None
-    found = Statistics(1, BOTH)
-    found.add(0, [("a", "b")], encode_pairs([("a", "b")], BOTH))
-    found.corpora[0].sample.pairs = [("\udcff</script>", "\x00")]
-    found.write(tmp_path)
-    read, written = statistics.read(tmp_path), json.loads(json.dumps(found.to_json()))
+    written = count([("</script>", "\x00")])
+    read = statistics.read(tmp_path)
     assert read is not None and tuple(map(SideChanges.of, written.pop("changes"))) == read.pop("changes")
-    assert tuple(map(tuple, written.pop("notes"))) == read.pop("notes") == ((),)
+    assert tuple(map(tuple, written.pop("notes"))) == read.pop("notes") == (("a note",),)
     assert written.items() > read.items()
     (tmp_path / statistics.FILE).write_text("{")
     with pytest.raises(NmtError, match=r"damaged .*: delete the folder to build it again"):

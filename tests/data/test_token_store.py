@@ -12,12 +12,13 @@ import pytest
 
 from nmt.config import schema
 from nmt.config.schema import Corpus, DataConfig
-from nmt.data import cleaning, token_store, vocabulary
-from nmt.data.cleaning import TrainingText
+from nmt.data import cleaned_text, token_store, vocabulary
 from nmt.data.corpus import Pair, fingerprint
 from nmt.data.encoding import encode_pairs, encode_text
 from nmt.data.report import CorpusCounts, SideCounts
-from nmt.data.token_store import TokenStore
+from nmt.data.statistics import CorpusStatistics
+from nmt.data.token_store import FlatSequences, TokenStore
+from nmt.data.training_text import TrainingText
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 
@@ -53,8 +54,10 @@ def data(*corpora: Corpus, **changed: Any) -> DataConfig:
 def write(folder: Path, text: DataConfig, subwords: Vocabulary, dropout: float = 0.0, samples: int = 1) -> None:
     settings = schema.VocabularyConfig(bpe_dropout=dropout, bpe_dropout_samples=samples)
     config = schema.Config(run_dir="run", data=text, vocabulary=settings)
-    training = TrainingText(text, tuple(fingerprint(corpus, text, "train") for corpus in text.train))
-    token_store.write(folder, encode_text(training, subwords, config))
+    work = folder.parent / f"{folder.name}-work"
+    training = TrainingText(text, [fingerprint(corpus, text, "train") for corpus in text.train], work)
+    statistics = [CorpusStatistics() for _ in text.train]
+    token_store.write(folder, encode_text(training.cleaned, subwords, config, work, statistics))
 
 
 @pytest.fixture
@@ -128,7 +131,7 @@ def test_threads_and_chunks_change_nothing(build: Callable[..., Any], monkeypatc
     assert counts[0].duplicates == len(pairs) - len(set(pairs)) >= 500
     assert counts[0].too_long > 0
     for chunk, workers in ((1, 1), (7, 2), (333, 3)):
-        monkeypatch.setattr(cleaning, "CHUNK_PAIRS", chunk)
+        monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", chunk)
         split, split_counts = build(pairs, workers=workers, **named)
         assert split_counts == counts
         for whole_side, split_side in ((whole.source, split.source), (whole.target, split.target)):
@@ -144,11 +147,13 @@ def test_store_is_mapped_rather_than_read(build: Callable[..., Any]) -> None:
             assert not array.flags.writeable
 
 
-def test_large_vocabularies_take_wider_ids(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tokenizer, "__len__", lambda self: 2**16 + 1)
-    store, _ = build(random_pairs(20))
-    assert store.source.ids.dtype == encode_pairs(random_pairs(1), SHARED).source.ids.dtype == np.dtype("<u4")
-    assert texts(store) == random_pairs(20)
+def test_large_vocabularies_take_wider_ids(tmp_path: Path) -> None:
+    for size, dtype in ((2**16, "<u2"), (2**16 + 1, "<u4")):
+        (folder := tmp_path / str(size)).mkdir()
+        side = FlatSequences.of([[5, size - 1]], size)
+        token_store.write(folder, [(0, TokenStore(side, side), CorpusCounts(1))])
+        found, _ = token_store.load(folder)
+        assert found.source.ids.dtype == np.dtype(dtype) and rows(found) == [([5, size - 1, EOS],) * 2]
 
 
 # --------------------------------------------------------------------------- filters

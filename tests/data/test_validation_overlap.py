@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import Config, Corpus, DataConfig
-from nmt.data import cleaning, validation_overlap
+from nmt.data import training_text, validation_overlap
 from nmt.data.corpus import Pair
 from nmt.data.prepare import prepare
 from nmt.data.validation_overlap import Common, Overlap, OverlapSearch
@@ -132,7 +132,7 @@ def test_another_validation_set_is_compared_with_prepared_text(
     second = prepare(make_config(store, other))
     assert second.data_key == first.data_key
     assert second.overlaps[0].pairs == first.overlaps[0].pairs + 5
-    monkeypatch.setattr(cleaning, "read_pairs", None)  # now everything is stored: no text is read
+    monkeypatch.setattr(training_text, "read_pairs", None)  # now everything is stored: no text is read
     assert prepare(make_config(store, other)).overlaps == second.overlaps
 
 

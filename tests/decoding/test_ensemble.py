@@ -75,7 +75,7 @@ def test_many_tokens_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
         torch.testing.assert_close(ensemble.token_scores([MODEL], source, target), expected)
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("layers", [1, 3])
 def test_alignment_is_the_mean_over_heads_of_the_last_layer_but_one(layers: int) -> None:
     torch.manual_seed(2)
     sizes = schema.TransformerConfig(d_model=8, feed_forward=16, layers=layers, heads=2, dropout=0.0)

@@ -18,8 +18,8 @@ from nmt.commands.export import ctranslate2
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding import forked
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
+from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.exact_engine import ExactEngine
 from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.options import Options
 from nmt.decoding.translator import Translator
@@ -79,8 +79,9 @@ def in_forked(*work: Callable[[], object]) -> list[object]:
 
 
 @pytest.mark.usefixtures("threads_of_openmp")
-@pytest.mark.parametrize("after", [False, True], ids=["before it translated", "after it translated"])
-@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "folder"])
+@pytest.mark.parametrize(
+    ("engine", "after"), [("torch", True), ("ctranslate2", False), ("ctranslate2", True), ("folder", True)]
+)
 def test_forked_processes_translate(engine: str, after: bool, tmp_path: Path) -> None:
     translator = opened(engine, tmp_path)
     expected = opened(engine, tmp_path).translate(LINES)
@@ -97,6 +98,7 @@ def test_forked_processes_translate(engine: str, after: bool, tmp_path: Path) ->
     assert translator.translate(LINES) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("threads_of_openmp")
 def test_a_forked_process_opens_a_model(tmp_path: Path) -> None:
     """With PyTorch, which another translator has used before."""
@@ -113,7 +115,7 @@ def test_a_forked_process_opens_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", ["ctranslate2", "folder"])
 def test_what_was_begun_before_does_not_go_on(engine: str, tmp_path: Path) -> None:
     of_model = opened(engine, tmp_path).engine
-    assert isinstance(of_model, ExactEngine | CTranslate2Engine)
+    assert isinstance(of_model, CTranslate2Engine | CTranslate2Folder)
     batches = of_model.model.batches(SOURCES, [0], OPTIONS, 1000)
     begun = of_model.model.search(SOURCES, batches, OPTIONS)
 
@@ -139,7 +141,7 @@ def test_a_model_on_a_gpu_is_refused(tmp_path: Path) -> None:
     elsewhere = PyTorchEngine([MODEL], torch.device("meta"))
     elsewhere.after_fork()
     folder = opened("folder", tmp_path).engine
-    assert isinstance(folder, CTranslate2Engine)
+    assert isinstance(folder, CTranslate2Folder)
     folder.model._kind = "cuda"
     folder.model.after_fork()
     for engine in (elsewhere, folder):

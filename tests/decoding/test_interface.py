@@ -2,7 +2,7 @@
 
 from itertools import chain
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.decoding.interface import token_batches
@@ -12,6 +12,7 @@ def batches(lengths: list[int], tokens: int, most: int | None = None, workers: i
     return list(token_batches(sorted(lengths, reverse=True), tokens, lambda length: length, most, workers))
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 30)), st.integers(1, 100), st.one_of(st.none(), st.integers(1, 10)), st.integers(1, 5))
 def test_batches_hold_everything_in_order_within_their_limits(
     lengths: list[int], tokens: int, most: int | None, workers: int

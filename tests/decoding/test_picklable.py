@@ -11,8 +11,8 @@ from helpers.export_models import LINES, make_model
 import nmt
 from nmt.checkpoints import model_file
 from nmt.commands.export import ctranslate2
-from nmt.decoding import model_loader, picklable
-from nmt.decoding.exact_engine import ExactEngine
+from nmt.decoding import opened_model
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -28,8 +28,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def in_another_process(data: bytes) -> Translator:
     """As if it were one: nothing has been opened."""
-    picklable._open.cache_clear()
-    picklable._opened.clear()
+    opened_model._load.cache_clear()
+    opened_model._loaded.clear()
     return pickle.loads(data)  # type: ignore[no-any-return]
 
 
@@ -70,14 +70,14 @@ def test_what_is_set_before_it_is_opened_stays(run: Path) -> None:
 
 
 def test_each_process_opens_it_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, count, load = pickle.dumps(nmt.load(run, "cpu")), list[Path](), model_loader.load
-    monkeypatch.setattr(model_loader, "load", lambda path, *others: count.append(path) or load(path, *others))
+    data, count, load = pickle.dumps(nmt.load(run, "cpu")), list[Path](), opened_model.open_model
+    monkeypatch.setattr(opened_model, "open_model", lambda path: count.append(path) or load(path))
     found = [in_another_process(data), *map(pickle.loads, [data] * 3)]
     assert count == [], "a pool of processes may hang where unpickling fails"
     for translator in found:
         translator.translate(LINES)
     assert count == [run / "best.safetensors"]
-    assert isinstance(found[0].engine, ExactEngine) and len({id(one.engine) for one in found}) == 1
+    assert isinstance(found[0].engine, CTranslate2Engine) and len({id(one.engine) for one in found}) == 1
 
 
 def test_files_that_are_gone_or_others_are_told(run: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def commands(run: Path) -> dict[str, list[object]]:
         "select": ["average-checkpoints", run, "--select"],
         "report": ["report", run],
         "export": ["export", run, "--format", "ctranslate2"],
-        "inspect": ["inspect", run, "one", "--no-pictures"],
+        "inspect": ["inspect", run, "one"],
     }
 
 

@@ -20,9 +20,9 @@ from nmt.models.interface import Memory, TranslationModel
 class BagOfWordsConfig:
     """A bag of words."""
 
-    architecture: Literal["bag-of-words"] = setting("bag-of-words", "kind of model")
-    size: int = setting(32, "width of the embeddings", at_least=1)
-    dropout: float = setting(0.1, "dropout on the states", at_least=0, below=1)
+    architecture: Literal["bag-of-words"] = setting("bag-of-words", "kind of model", affects="model")
+    size: int = setting(32, "width of the embeddings", at_least=1, affects="model")
+    dropout: float = setting(0.1, "dropout on the states", at_least=0, below=1, affects="nothing")
     longest_position = None
 
     @property

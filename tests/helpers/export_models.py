@@ -31,20 +31,10 @@ LINES = [
 SEPARATE = ("vocabulary.shared=false", "model.tie=target")
 VARIANTS = [
     (),
-    ("model.activation=gelu",),
-    ("model.activation=swish",),
-    ("model.bias=false",),
-    ("model.tie=target",),
-    ("model.tie=none",),
-    SEPARATE,
-    ("vocabulary.shared=false", "model.tie=none"),
-    ("model.encoder_layers=3", "model.decoder_layers=1"),
-    ("model.encoder_layers=1", "model.decoder_layers=2"),
-    ("model.key_size=8", "model.value_size=8"),
-    ("model.key_size=5", "model.value_size=16"),
-    ("model.key_size=13", "model.value_size=5", "model.bias=false"),
-    ("decoding.length_penalty=0",),
-    ("decoding.length_penalty=2", "decoding.beam_size=4"),
+    ("model.activation=gelu", "model.encoder_layers=3", "model.decoder_layers=1", "decoding.length_penalty=0"),
+    ("model.activation=swish", "model.tie=target", "model.encoder_layers=1", "model.key_size=8", "model.value_size=8"),
+    (*SEPARATE, "model.key_size=5", "model.value_size=16", "decoding.length_penalty=2", "decoding.beam_size=4"),
+    ("vocabulary.shared=false", "model.tie=none", "model.bias=false", "model.key_size=13", "model.value_size=5"),
 ]  # both formats hold them
 
 

@@ -8,7 +8,7 @@ import torch
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.inspect.inspect import Inspector
+from nmt.commands.inspect.inspect import Inspection, Inspector
 from nmt.config import schema
 from nmt.data import vocabulary
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -65,3 +65,10 @@ def new_checkpoint(
 
 def inspector_of(checkpoint: Checkpoint) -> Inspector:
     return Inspector("model.safetensors", checkpoint.config, checkpoint.vocabulary, checkpoint.build())
+
+
+def labels(seen: Inspection, kind: str) -> tuple[list[str], list[str]]:
+    """The subwords of the rows and of the columns of a kind of attention."""
+    source, target = seen.source.pieces, seen.target.pieces
+    of_kind = {"encoder": (source, source), "decoder": (target, ["<s>", *target[:-1]]), "cross": (target, source)}
+    return of_kind[kind]

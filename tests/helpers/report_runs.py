@@ -20,7 +20,7 @@ SENTENCES = [
 ]
 
 
-STAGES = "[{weights: {crawled: 3, clean: 1}, steps: 850}, {temperature: 5, patience: 3}, {weights: {clean: 1}}]"
+STAGES = "[{weights: {crawled: 3, clean: 1}, steps: 850}, {temperature: 5, steps: 3000}, {weights: {clean: 1}}]"
 
 
 CORPORA = [

@@ -1,13 +1,15 @@
 """Token stores in memory, and the batches of their pairs."""
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from nmt.data.batching import Batches
+from nmt.data.batching import Batches, Budget, Order
 from nmt.data.vocabulary import EOS
+from nmt.distributed.ranks import Ranks
 
 length = st.integers(1, 40)
 corpus = st.lists(st.tuples(length, length), min_size=1, max_size=60)
@@ -33,5 +35,11 @@ class Store:
 
 
 def make(store: Store, batch_tokens: int, **changes: Any) -> Batches:
-    settings: dict[str, Any] = {"micro_batch_tokens": None, "seed": 1, "pool_pairs": 1000, "over_budget": "skip"}
-    return Batches(store, batch_tokens=batch_tokens, **(settings | changes))
+    """changes: fields of the budget and of the order, `rank` and `world_size`; the rest as `Batches` takes it."""
+
+    def given(kind: type, settings: dict[str, Any]) -> Any:
+        names = [field.name for field in dataclasses.fields(kind)]
+        return kind(**settings | {name: changes.pop(name) for name in names if name in changes})
+
+    budget, order = given(Budget, {"batch_tokens": batch_tokens}), given(Order, {"seed": 1, "pool_pairs": 1000})
+    return Batches(store, budget, order, Ranks(changes.pop("rank", 0), changes.pop("world_size", 1)), **changes)

@@ -18,8 +18,9 @@ from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.training import state
+from nmt.training.identity import Identity
+from nmt.training.progress import Progress
 from nmt.training.saving import Saver
-from nmt.training.state import Identity, Progress
 from nmt.training.train_step import TrainStep
 from nmt.training.trainer import Trainer
 

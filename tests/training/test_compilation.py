@@ -85,7 +85,9 @@ SHORT = ("model.dropout=0", "model.layers=2", "training.max_epochs=1", "training
 
 
 @pytest.mark.usefixtures("dynamo")
-@pytest.mark.parametrize(("packed", "positions"), [("false", "interleaved"), ("true", "rotary")])
+@pytest.mark.parametrize(
+    ("packed", "positions"), [("true", "rotary"), pytest.param("false", "interleaved", marks=pytest.mark.thorough)]
+)
 def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
     make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, packed: str, positions: str
 ) -> None:
@@ -123,42 +125,31 @@ class FailsBackward(torch.autograd.Function):
 
 
 @pytest.mark.usefixtures("dynamo")
-@pytest.mark.parametrize("in_backward", [False, True])
-def test_where_the_compiler_fails_only_with_the_layers_training_goes_on(
+@pytest.mark.parametrize("fails", ["at once", "with the layers", "in the backward pass"])
+def test_where_the_compiler_fails_training_goes_on_after_one_warning(
     make_config: MakeConfig,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-    in_backward: bool,
+    fails: str,
 ) -> None:
     def compile(function: Callable[..., Any], **_: object) -> Callable[..., Any]:
         def compiled(*arguments: Any, **named: Any) -> Any:
-            if not in_backward:
-                raise RuntimeError("the compiler has crashed")
+            if fails == "with the layers":
+                raise RuntimeError("the compiler has crashed\nand much more about it")
             return FailsBackward.apply(function(*arguments, **named))  # type: ignore[no-untyped-call]
 
+        if fails == "at once":
+            raise RuntimeError("the compiler has crashed\nand much more about it")
         return function if function is torch.sin else compiled
 
     monkeypatch.setattr(torch, "compile", compile)
-    losses = train(make_config("training.compile=true", "training.max_steps=3"))
+    short = ("training.max_steps=3", "training.validation_bleu=false")
+    losses = train(make_config("training.compile=true", *short))
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     (warning,) = [message for message in messages if not message.startswith("data.validation")]
     assert "training.compile" in warning and "going on without it (the compiler has crashed)" in warning
-    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
-
-
-def test_where_compilation_fails_training_goes_on_after_one_warning(
-    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("no C++ compiler\nand much more about it")
-
-    monkeypatch.setattr(torch, "compile", broken)
-    losses = train(make_config("training.compile=true", "training.max_steps=3"))
-    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    (warning,) = [message for message in messages if not message.startswith("data.validation")]
-    assert "training.compile" in warning and "going on without it (no C++ compiler)" in warning
-    assert losses == train(make_config("training.max_steps=3", f"run_dir={tmp_path / 'plain'}"))
+    assert losses == train(make_config(*short, f"run_dir={tmp_path / 'plain'}"))
     saved = [model_file.load(tmp_path / run / model_file.BEST).weights for run in ("run", "plain")]
     assert all(torch.equal(weight, saved[1][name]) for name, weight in saved[0].items())
 

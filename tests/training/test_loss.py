@@ -1,6 +1,5 @@
 """The loss: PyTorch's value and gradients, its definition's value, and nothing that depends on the split."""
 
-import dataclasses
 import math
 from collections.abc import Iterator
 
@@ -11,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.config import schema
-from nmt.models.transformer.model import Transformer
 from nmt.training import loss as module
 from nmt.training.loss import smoothed_cross_entropy
 
@@ -71,9 +68,9 @@ def test_value_and_gradients_are_pytorchs(smoothing: float) -> None:
     assert not nll.requires_grad
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_value_is_the_divergence_from_the_smoothed_distribution_and_its_entropy(smoothing: float) -> None:
+def test_value_is_the_divergence_from_the_smoothed_distribution_and_its_entropy() -> None:
     """KL(q || p) + H(q), q being 1-ε on the right subword and ε spread evenly over all V."""
+    smoothing = 0.1
     hidden, weight, target = inputs()
     total = 0.0
     for h, y in zip(hidden.tolist(), target.tolist(), strict=True):
@@ -95,7 +92,7 @@ def test_value_is_the_divergence_from_the_smoothed_distribution_and_its_entropy(
     upstream=st.floats(-3, 3),
     seed=st.integers(0, 99),
 )
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 def test_in_float64_it_is_exact_for_any_split_and_upstream_gradient(
     n: int, smoothing: float, chunk: int, upstream: float, seed: int
 ) -> None:
@@ -125,13 +122,6 @@ def test_extreme_logits_neither_overflow_nor_lose_the_loss(scale: float) -> None
     for got, wanted in zip((loss, *gradients), expected, strict=True):
         assert relative(got, wanted) < 1e-5
     assert relative(nll, nll_of_each(hidden, weight, target)) < 1e-5
-
-
-def test_equal_logits_give_the_logarithm_of_the_vocabulary() -> None:
-    hidden, weight, target = inputs(scale=0.0)
-    loss, nll = smoothed_cross_entropy(hidden, weight, target, 0.1)
-    assert loss.item() == pytest.approx(N * math.log(V), rel=1e-6)
-    assert nll.tolist() == pytest.approx([math.log(V)] * N, rel=1e-6)
 
 
 def test_without_gradients_none_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +197,13 @@ def confident(
     return (states + low * weight[target]).float().requires_grad_(), weight.float().requires_grad_(), target
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("probability", [0.5, 0.99, 0.999])
+@pytest.mark.parametrize(
+    ("dtype", "smoothing", "probability"),
+    [
+        (torch.float32, 0.0, 0.999), (torch.float32, 0.1, 0.5), (torch.bfloat16, 0.1, 0.99),
+        (torch.bfloat16, 0.0, 0.999), (torch.float16, 0.1, 0.999), (torch.float16, 0.0, 0.5),
+    ],
+)  # fmt: skip
 def test_gradients_are_as_exact_as_pytorchs_however_sure_the_model_is(
     dtype: torch.dtype, smoothing: float, probability: float
 ) -> None:
@@ -265,62 +259,3 @@ def test_a_second_backward_pass_through_one_loss_is_refused() -> None:
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="second"):
         loss.backward()
-
-
-# ------------------------------------------------------------------------ through a model
-
-SIZES = schema.TransformerConfig(d_model=D, feed_forward=12, layers=1, heads=2, dropout=0.0)
-PAD, BOS = 0, 2
-
-
-def model_loss(model: Transformer, source: Tensor, target: Tensor, smoothing: float = 0.1) -> tuple[Tensor, int]:
-    """The loss summed over the tokens of target [B, T], and their number."""
-    states = model(source, F.pad(target[:, :-1], (1, 0), value=BOS)).flatten(0, 1)
-    tokens = (target.flatten() != PAD).nonzero()[:, 0]
-    loss, _ = smoothed_cross_entropy(states[tokens], model.output.weight, target.flatten()[tokens], smoothing)
-    return loss, len(tokens)
-
-
-def batch() -> tuple[Tensor, Tensor]:
-    torch.manual_seed(1)
-    source, target = torch.randint(3, V, (6, 7)), torch.randint(3, V, (6, 9))
-    for b, (s, t) in enumerate([(7, 2), (3, 9), (1, 1), (7, 5), (2, 8), (4, 4)]):
-        source[b, s:] = PAD
-        target[b, t:] = PAD
-    return source, target
-
-
-def test_padding_changes_neither_loss_nor_gradients() -> None:
-    model = Transformer(SIZES, V, V, PAD).double()
-    source, target = batch()
-    padded, count = model_loss(model, F.pad(source, (0, 4)), F.pad(target, (0, 5)))
-    alone = [model_loss(model, s[s != PAD][None], t[t != PAD][None]) for s, t in zip(source, target, strict=True)]
-    assert sum(n for _, n in alone) == count == 29
-    total = sum(loss for loss, _ in alone)
-    assert isinstance(total, Tensor)
-    torch.testing.assert_close(padded, total, rtol=1e-10, atol=0)
-    for one, other in zip(
-        torch.autograd.grad(padded, list(model.parameters())),
-        torch.autograd.grad(total, list(model.parameters())),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("tie", ["all", "none"])
-@pytest.mark.parametrize("parts", [(6,), (1, 5), (2, 2, 2), (1,) * 6])
-def test_micro_batches_accumulate_to_the_gradient_of_one_batch(parts: tuple[int, ...], tie: str) -> None:
-    torch.manual_seed(0)
-    model = Transformer(dataclasses.replace(SIZES, tie=tie), V, V, PAD).double()
-    source, target = batch()
-    states = model(source, F.pad(target[:, :-1], (1, 0), value=BOS))
-    F.cross_entropy(
-        model.logits(states).flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=0.1
-    ).backward()  # PyTorch's mean over the tokens of the batch
-    whole = [parameter.grad for parameter in model.parameters()]
-    model.zero_grad()
-    tokens = int((target != PAD).sum())
-    for s, t in zip(source.split(parts), target.split(parts), strict=True):
-        (model_loss(model, s, t)[0] / tokens).backward()
-    for expected, parameter in zip(whole, model.parameters(), strict=True):
-        torch.testing.assert_close(parameter.grad, expected, rtol=1e-8, atol=1e-11)

@@ -67,7 +67,7 @@ def fitting(batch_tokens: int, longest: int, capacity: int, ranks: Ranks = Ranks
 
 
 @given(st.integers(1, 3000), st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=40)
 def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, data: st.DataObject) -> None:
     longest = data.draw(st.integers(1, batch_tokens))
     capacity = data.draw(st.integers(longest, 2 * batch_tokens))
@@ -75,9 +75,7 @@ def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, d
     assert fitting(batch_tokens, longest, capacity) == max(longest, -(-batch_tokens // parts))
 
 
-@pytest.mark.parametrize(
-    ("batch_tokens", "longest", "capacity"), [(100, 50, 49), (100, 100, 99), (100, 1, 0), (100, 60, 50), (100, 33, 30)]
-)
+@pytest.mark.parametrize(("batch_tokens", "longest", "capacity"), [(100, 50, 49), (100, 1, 0), (100, 60, 50)])
 def test_where_the_longest_pair_does_not_fit_that_is_an_error(batch_tokens: int, longest: int, capacity: int) -> None:
     with pytest.raises(NmtError):
         fitting(batch_tokens, longest, capacity)
@@ -131,7 +129,7 @@ def test_the_estimate_leaves_neither_gradients_nor_other_weights_behind() -> Non
     assert all(map(torch.equal, of.parameters(), before))
 
 
-@pytest.mark.parametrize("longest", [100, 1024, 1025, 1500, 3000])
+@pytest.mark.parametrize("longest", [100, 1025, 3000])
 def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
     longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,8 +140,9 @@ def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
     assert 7_000 < largest_micro_batch(of, 1_000_000, longest, Ranks()) < 11_000
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("tokens", "longest"), [(100, 100), (101, 100), (199, 100), (200, 7)])
+@pytest.mark.parametrize(
+    ("tokens", "longest", "packed"), [(100, 100, False), (101, 100, True), (199, 100, False), (200, 7, True)]
+)
 def test_what_is_tried_is_no_smaller_than_what_is_asked_for(tokens: int, longest: int, packed: bool) -> None:
     """Pairs shorter than the longest fill a micro-batch whose size no whole number of longest pairs makes."""
     of, tried = objective(), []
@@ -187,8 +186,8 @@ SMALL = {"d_model": 32, "feed_forward": 64, "layers": 2, "heads": 2}
 @pytest.mark.parametrize(
     "sizes",
     [
-        {}, {"feed_forward": 512}, {"layers": 4}, {"activation": "gelu", "activation_dropout": 0.1},
-        {"attention_dropout": 0.1, "heads": 8}, {"norm": "pre"}, {"dropout": 0.0}, {"encoder_layers": 1},
+        {}, {"feed_forward": 512, "layers": 4, "activation": "gelu", "activation_dropout": 0.1},
+        {"attention_dropout": 0.1, "heads": 8, "norm": "pre"}, {"dropout": 0.0, "encoder_layers": 1},
         {"key_size": 40, "value_size": 24},
     ],
 )  # fmt: skip
@@ -286,52 +285,32 @@ def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPat
     check(whole, of, 25_000)  # the paper's base model and batch
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        ("model.d_model=1000000",),
-        ("model.layers=1000", "model.d_model=32000"),
-        ("model.feed_forward=1000000", "model.d_model=400000"),
-    ],
-)
-def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(
-    make_config: MakeConfig, tmp_path: Path, sizes: tuple[str, ...]
-) -> None:
-    config = make_config(*sizes, f"data.store_dir={tmp_path / 'store'}")
+def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config("model.feed_forward=1000000", "model.d_model=400000", f"data.store_dir={tmp_path / 'store'}")
     with pytest.raises(NmtError, match=r"about [0-9,]{13,} parameters: it needs .* lower the sizes in"):
         train(config, "cpu")
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"), MemoryError()]
-)
-def test_memory_that_runs_out_is_one_line(make_config: MakeConfig, error: Exception) -> None:
+    ("error", "said"),
+    [
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"),
+         r"out of memory at step 1 with 512 padded tokens .* lower training\.micro_batch_tokens"),
+        (MemoryError(), "out of memory at step 1"),
+        (RuntimeError("another"), "^another$"),
+    ],
+)  # fmt: skip
+def test_memory_that_runs_out_is_one_line_and_no_other_error_is_taken_for_it(
+    make_config: MakeConfig, error: Exception, said: str
+) -> None:
     def run_out(*_: object, **__: object) -> bool:
         raise error
 
     trainer = Trainer(make_config(), training_data(make_config()), torch.device("cpu"))
     trainer.train_step.run = run_out  # type: ignore[method-assign]
-    with pytest.raises(
-        NmtError, match=r"out of memory at step 1 with 512 padded tokens .* lower training\.micro_batch_tokens"
-    ):
+    with pytest.raises((NmtError, RuntimeError), match=said):
         trainer.run()
-
-
-def test_another_error_is_not_taken_for_it(make_config: MakeConfig) -> None:
-    def run_out(*_: object, **__: object) -> bool:
-        raise RuntimeError("another")
-
-    trainer = Trainer(make_config(), training_data(make_config()), torch.device("cpu"))
-    trainer.train_step.run = run_out  # type: ignore[method-assign]
-    with pytest.raises(RuntimeError, match="another"):
-        trainer.run()
-
-
-@pytest.mark.parametrize("tokens", [2_000_000, 50_000_000])
-def test_a_batch_larger_than_the_data_is_no_reason_to_refuse(make_config: MakeConfig, tokens: int) -> None:
-    some = ("training.max_steps=1", "training.validation_bleu=false")
-    assert run(make_config(f"training.batch_tokens={tokens}", *some)).progress.step == 1
 
 
 # ------------------------------------------------------------------------ the machine
@@ -366,11 +345,6 @@ def test_on_a_system_that_says_nothing_some_memory_is_assumed(monkeypatch: pytes
     assert device.host_memory_within_reach() is None
 
 
-def test_what_a_process_has_is_within_its_reach() -> None:
-    within, left = device.host_memory_within_reach(), device.available_host_memory()
-    assert within is not None and left is not None and within > GIBIBYTE // 16
-
-
 # ------------------------------------------------------------------------ in a run
 
 
@@ -385,19 +359,16 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_with_plenty_of_memory_a_run_is_that_without_micro_batches(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """However large a batch is asked for: there is no more than the data."""
     caplog.set_level(logging.INFO, "nmt")
     monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
-    whole = run(make_config(f"run_dir={tmp_path / 'whole'}"))
-    auto = run(make_config(f"run_dir={tmp_path / 'auto'}", "training.micro_batch_tokens=auto"))
-    assert auto.micro_batch_tokens == whole.micro_batch_tokens == 512
+    some = ("training.max_steps=1", "training.validation_bleu=false", "training.batch_tokens=50000000")
+    assert run(make_config(*some)).progress.step == 1
+    config = make_config("training.micro_batch_tokens=auto")
+    assert Trainer(config, training_data(config), torch.device("cpu")).micro_batch_tokens == 512
     assert "training.micro_batch_tokens: auto: 512 padded tokens, a complete step" in caplog.text
-    one, other = (
-        tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "auto")
-    )
-    assert one.keys() == other.keys()
-    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
 def test_with_little_memory_a_run_has_the_same_steps_in_smaller_parts(
@@ -459,7 +430,7 @@ def test_for_another_number_of_ranks_the_split_is_chosen_anew(
 
 
 def test_a_number_asked_for_is_nothing_to_keep(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    some = ("training.max_steps=5", "training.validation_bleu=false")
-    assert run(make_config(*some)).progress.micro_cells == 0
+    assert run(make_config("training.max_steps=1", "training.validation_bleu=false")).progress.micro_cells == 0
     monkeypatch.setattr(memory, "_estimate", lambda *_: lambda tokens: tokens <= 150)
-    assert run(make_config(*some, "training.micro_batch_tokens=auto", "training.max_steps=6")).micro_batch_tokens == 128
+    config = make_config("training.micro_batch_tokens=auto")
+    assert Trainer(config, training_data(config), torch.device("cpu")).micro_batch_tokens == 128

@@ -81,17 +81,6 @@ def test_a_row_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
         assert log.sizes[0] == (tmp_path / "metrics.jsonl").stat().st_size
 
 
-def test_a_resumed_run_forgets_the_rows_after_its_state(tmp_path: Path) -> None:
-    with opened(tmp_path) as log:
-        log.metrics({"step": 1})
-        size, _ = log.sizes
-        log.metrics({"step": 2})
-        log.metrics({"step": 3})
-    with opened(tmp_path, size) as log:
-        log.metrics({"step": 2, "again": 1})
-    assert rows(tmp_path) == [{"step": 1}, {"step": 2, "again": 1}]
-
-
 def test_a_file_shorter_than_the_state_says_is_gone_on_with(tmp_path: Path) -> None:
     with opened(tmp_path, 10_000) as log:
         log.metrics({"step": 5})

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 
 import pytest
@@ -26,8 +25,7 @@ def training(schedule: str, warmup: int, steps: int = 100, peak: float = 0.01, f
     )
 
 
-@pytest.mark.parametrize("warmup", [1, 7, 4000])
-@pytest.mark.parametrize("d_model", [16, 512, 1024])
+@pytest.mark.parametrize(("warmup", "d_model"), [(1, 16), (7, 1024), (4000, 512)])
 def test_paper_is_equation_3(warmup: int, d_model: int) -> None:
     for step in (1, 2, 3, warmup, warmup + 1, 2 * warmup, 100 * warmup):
         rising, falling = step / warmup**1.5 / math.sqrt(d_model), 1 / math.sqrt(step * d_model)
@@ -35,24 +33,13 @@ def test_paper_is_equation_3(warmup: int, d_model: int) -> None:
         assert learning_rate(step, training("paper", warmup), d_model) == pytest.approx(expected, rel=1e-12)
 
 
-def test_paper_peaks_where_the_warmup_ends() -> None:
-    """The base model's peak is 512^-0.5 · 4000^-0.5, about 7e-4."""
-    rates = [learning_rate(step, training("paper", 4000), 512) for step in range(1, 9000)]
-    assert rates.index(max(rates)) + 1 == 4000
-    assert max(rates) == pytest.approx((512 * 4000) ** -0.5, rel=1e-12)
-    assert max(rates) == pytest.approx(6.99e-4, rel=1e-3)
-
-
 @pytest.mark.parametrize("schedule", DECAYING)
-@pytest.mark.parametrize("warmup", [1, 10, 40])
-def test_the_warmup_is_a_straight_line_from_0_to_the_peak(schedule: str, warmup: int) -> None:
-    for step in range(1, warmup + 1):
-        expected = float(Fraction(step, warmup)) * 0.01
-        assert learning_rate(step, training(schedule, warmup), 512) == pytest.approx(expected, rel=1e-12)
+def test_the_warmup_is_a_straight_line_from_0_to_the_peak(schedule: str) -> None:
+    rates = [learning_rate(step, training(schedule, 40), 512) for step in range(1, 41)]
+    assert rates == pytest.approx([0.01 * step / 40 for step in range(1, 41)], rel=1e-12)
 
 
-@pytest.mark.parametrize("warmup", [0, 10])
-@pytest.mark.parametrize("final", [0.0, 0.002])
+@pytest.mark.parametrize(("warmup", "final"), [(0, 0.002), (10, 0.0), (10, 0.002)])
 def test_after_the_warmup_each_is_its_equation(warmup: int, final: float) -> None:
     for step in range(warmup + 1, 131):
         part = min((step - warmup) / (100 - warmup), 1)  # past max_steps the end stays
@@ -69,15 +56,7 @@ def test_after_the_warmup_each_is_its_equation(warmup: int, final: float) -> Non
             assert learning_rate(step, settings, 512) == pytest.approx(rate, rel=1e-9, abs=1e-15)
 
 
-@pytest.mark.parametrize("schedule", ["paper", *DECAYING])
-def test_nothing_jumps_where_the_warmup_ends(schedule: str) -> None:
-    settings = training(schedule, 1000, steps=10_000)
-    before, peak, after = (learning_rate(step, settings, 512) for step in (999, 1000, 1001))
-    assert before == pytest.approx(peak, rel=2e-3)
-    assert after == pytest.approx(peak, rel=2e-3)
-
-
-@pytest.mark.parametrize("warmup", [0, 79, 90])
+@pytest.mark.parametrize("warmup", [0, 90])
 def test_the_rate_is_stable_until_the_last_fifth_or_the_end_of_the_warmup(warmup: int) -> None:
     rates = [learning_rate(step, training("warmup_stable_decay", warmup), 512) for step in range(1, 101)]
     start = max(80, warmup)
@@ -85,18 +64,6 @@ def test_the_rate_is_stable_until_the_last_fifth_or_the_end_of_the_warmup(warmup
     assert all(later < before for before, later in pairwise(rates[start - 1 :]))
     assert rates[start] == pytest.approx(0.01 * (1 - (100 - start) ** -0.5))
     assert rates[-1] == 0
-
-
-@pytest.mark.parametrize("schedule", FALLING)
-def test_the_last_step_has_the_final_rate(schedule: str) -> None:
-    assert learning_rate(100, training(schedule, 10, final=3e-5), 512) == pytest.approx(3e-5, rel=1e-12)
-
-
-def test_inverse_sqrt_with_the_papers_peak_is_the_papers_schedule() -> None:
-    peak = (512 * 4000) ** -0.5
-    for step in (1, 100, 4000, 4001, 99_999):
-        paper = learning_rate(step, training("paper", 4000), 512)
-        assert learning_rate(step, training("inverse_sqrt", 4000, peak=peak), 512) == pytest.approx(paper, rel=1e-12)
 
 
 @given(

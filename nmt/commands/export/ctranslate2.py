@@ -14,8 +14,6 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     build_transformer(loaded)
     weights = {name: Array.of(weight.float().numpy()) for name, weight in loaded.weights.items()}
     positions = export_folder.longest_position(loaded.config)
-    files = ctranslate2_files.model_files(loaded.config, loaded.vocabulary, weights, positions, quantization)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
+    ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, weights, positions, quantization)
     source_text = model_file.source_text(loaded.provenance)
     export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)

@@ -17,8 +17,9 @@ from nmt.commands.export.marian_engine import MarianEngine
 from nmt.commands.export.parity import Exported, Parity
 from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding import ctranslate2_model
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine
+from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
@@ -42,15 +43,15 @@ def export(
     no line can be compared, or the model cannot be loaded.
     """
     _check(format, output, quantization)
-    models.log_chosen_files(model)
     loaded = model_file.load(model_file.locate(model))
+    models.log_chosen_files(open_model(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the long work
     theirs: Exported
     with suppress(_NotKept), atomic.reporting(output, "--output"), atomic.new_folder(atomic.followed(output)) as folder:
         if format == "ctranslate2":
             ctranslate2.write(folder, loaded, quantization)
-            theirs = CTranslate2Engine(folder, "cpu")
+            theirs = CTranslate2Folder(folder, "cpu")
         else:
             marian.write(folder, loaded)
             theirs = MarianEngine(folder)

@@ -22,6 +22,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.transformer_weights import Linear, build_transformer, padded
 from nmt.config.schema import Config, DataConfig, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+from nmt.decoding.engine_support import changed
 from nmt.errors import NmtError, in_one_line
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import Transformer
@@ -39,7 +40,6 @@ _TOKENS = {
     "pad_token_id": PAD,
     "forced_eos_token_id": EOS,
 }
-_NOT_EXPORTED = ("banned", "coverage_penalty", "min_length_ratio", "consensus")  # decoding settings
 
 
 def load_package() -> Any:
@@ -137,8 +137,7 @@ def _generation_config(settings: Config) -> "GenerationConfig":
     from transformers import GenerationConfig
 
     decoding = settings.decoding
-    default = DecodingConfig()
-    if lost := [f"decoding.{key}" for key in _NOT_EXPORTED if getattr(decoding, key) != getattr(default, key)]:
+    if lost := [f"decoding.{name}" for name, support in changed(decoding) if not support.in_transformers]:
         log.warning("%s: not exported, because transformers has no such setting", ", ".join(lost))
     longest = export_folder.longest_position(settings)
     return GenerationConfig(

@@ -58,12 +58,6 @@ class Inspection:
     ranks: dict[int, int]
     beam_size: int
 
-    def pieces(self, kind: str) -> tuple[list[str], list[str]]:
-        """The subwords of the rows and of the columns of a kind of attention."""
-        source, target = self.source.pieces, self.target.pieces
-        pairs = {"encoder": (source, source), "decoder": (target, ["<s>", *target[:-1]]), "cross": (target, source)}
-        return pairs[kind]
-
 
 class Inspector:
     """A model with its vocabulary and search settings."""
@@ -142,16 +136,16 @@ class Inspector:
     def _inside(self, source: Sequence[int], target: Sequence[int]) -> Inside:
         """Of a pair of ids without EOS; on the CPU."""
         device = self.engine.device
-        found = self.model.inside(
+        inside = self.model.inside(
             torch.tensor([[*source, EOS]], device=device), torch.tensor([[BOS, *target]], device=device)
         )
         return replace(
-            found,
-            attention={kind: weights.cpu() for kind, weights in found.attention.items()},
-            positions={name: table.cpu() for name, table in found.positions.items()},
-            alignment=_on_cpu(found.alignment),
-            centers=_on_cpu(found.centers),
-            chosen=_on_cpu(found.chosen),
+            inside,
+            attention={kind: weights.cpu() for kind, weights in inside.attention.items()},
+            positions={name: table.cpu() for name, table in inside.positions.items()},
+            alignment=_on_cpu(inside.alignment),
+            centers=_on_cpu(inside.centers),
+            chosen=_on_cpu(inside.chosen),
         )
 
     def _source_ids(self, source: str) -> list[int]:
@@ -170,7 +164,9 @@ class Inspector:
         """The tokens from the search: encoding the text again could give other subwords."""
         target = self.translator.vocabulary.target
         return next(
-            one.tokens for one in self.engine.hypotheses if target.pieces([*one.tokens, EOS]) == translation.pieces
+            hypothesis.tokens
+            for hypothesis in self.engine.hypotheses
+            if target.pieces([*hypothesis.tokens, EOS]) == translation.pieces
         )
 
     def _ranks(self, hypotheses: Sequence[Translation]) -> dict[int, int]:
@@ -181,7 +177,7 @@ class Inspector:
             for place, node in enumerate(nodes)
             if node.fate == "finished"
         }
-        return {finished[tuple(one.pieces)]: rank for rank, one in enumerate(hypotheses)}
+        return {finished[tuple(translation.pieces)]: rank for rank, translation in enumerate(hypotheses)}
 
 
 def _on_cpu(tensor: Tensor | None) -> Tensor | None:

@@ -14,19 +14,19 @@ FORMAT, VERSION = "nmt-inspection", 1
 
 def to_text(inspection: Inspection) -> str:
     """The translation, the word alignment and the results of the search."""
-    one, nodes = inspection.translation, inspection.nodes
+    best, nodes = inspection.translation, inspection.nodes
     finished = sum(node.fate == "finished" for node in nodes)
     beam = f"{nodes[-1].step} steps, {len(nodes)} hypotheses considered, {finished} finished"
     lines = [
         f"source       {inspection.source.text}",
         f"{'given' if inspection.given else 'translation':12} {inspection.target.text}",
-        f"             score {one.score:.4f}, log P {one.log_probability:.4f}, {len(one.pieces)} subwords",
+        f"             score {best.score:.4f}, log P {best.log_probability:.4f}, {len(best.pieces)} subwords",
         "",
         f"word alignment: {inspection.inside.aligned_by}",
         *_links(inspection),
         "",
         f"beam of {inspection.beam_size}: {beam}",
-        table([[f"  {found.score:.4f}", found.text] for found in inspection.hypotheses], left=(1,)),
+        table([[f"  {hypothesis.score:.4f}", hypothesis.text] for hypothesis in inspection.hypotheses], left=(1,)),
     ]
     return "\n".join(lines)
 
@@ -57,7 +57,7 @@ def strongest_links(inspection: Inspection) -> Iterator[tuple[str, str, float]]:
 
 def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -> dict[str, Any]:
     """The inspection as JSON values with this number of decimal places; docs/looking-inside.md explains the fields."""
-    one, inside = inspection.translation, inspection.inside
+    translation, inside = inspection.translation, inspection.inside
     alignment = inspection.alignment
     return {
         "format": FORMAT,
@@ -67,9 +67,9 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
         "target": {
             **asdict(inspection.target),
             "given": inspection.given,
-            "score": one.score,
-            "log_probability": one.log_probability,
-            "token_scores": one.token_scores,
+            "score": translation.score,
+            "log_probability": translation.log_probability,
+            "token_scores": translation.token_scores,
         },
         "attention": {kind: _rounded(weights, digits) for kind, weights in inside.attention.items()},
         "centers": None if inside.centers is None else _rounded(inside.centers, digits),
@@ -82,8 +82,8 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
         },
         "missing": inside.missing,
         "hypotheses": [
-            {name: value for name, value in asdict(found).items() if value is not None}
-            for found in inspection.hypotheses
+            {name: value for name, value in asdict(hypothesis).items() if value is not None}
+            for hypothesis in inspection.hypotheses
         ],
         "beam": {"size": inspection.beam_size, "nodes": _nodes(inspection)},
         "positions": {
@@ -106,12 +106,12 @@ def position_title(name: str, layout: str) -> str:
 
 
 def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for place, (node, piece) in enumerate(zip(inspection.nodes, inspection.node_pieces, strict=True)):
         numbers = {name: round(getattr(node, name), 6) for name in ("log_p", "total", "score")}
         rank = {"rank": inspection.ranks[place] + 1} if place in inspection.ranks else {}
-        found.append({"parent": node.parent, "step": node.step, "piece": piece, **numbers, "fate": node.fate, **rank})
-    return found
+        rows.append({"parent": node.parent, "step": node.step, "piece": piece, **numbers, "fate": node.fate, **rank})
+    return rows
 
 
 def _rounded(table: Tensor, digits: int) -> Any:

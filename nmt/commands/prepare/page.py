@@ -17,7 +17,7 @@ from nmt.data import cleaning, statistics, token_store
 from nmt.data.mixing import Mix
 from nmt.data.prepare import PreparedData
 from nmt.data.report import CorpusCounts, SideCounts
-from nmt.data.rules import languages
+from nmt.data.rules import language_identifier
 from nmt.data.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.rules.judge import MEANINGS
 from nmt.data.stages import end_of, mix_of, stages_of, weights
@@ -95,7 +95,7 @@ def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str,
     rows = []
     for name, (reason, dropped) in zip(names, counts.dropped.items(), strict=True):
         setting = getattr(data.clean if name in MEANINGS else data, name, None)
-        found = examples.get(name, RuleExamples())
+        of_rule = examples.get(name, RuleExamples())
         rows.append(
             {
                 "reason": reason.partition(" (")[0],
@@ -103,8 +103,8 @@ def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str,
                 "limit": _NONE if setting is None else writer.in_one_line(setting),
                 "off": name != "empty" and setting in (None, False),
                 "pairs": dropped,
-                "dropped": list(map(_shown, found.dropped_examples)),
-                "near": list(map(_shown, found.nearly_dropped)),
+                "dropped": list(map(_shown, of_rule.dropped_examples)),
+                "near": list(map(_shown, of_rule.nearly_dropped)),
             }
         )
     return rows
@@ -116,13 +116,13 @@ def _shown(example: Example) -> dict[str, Any]:
 
 def _mixes(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> list[dict[str, Any]]:
     """The shares of the corpora in training: one mix, or one for each stage."""
-    mixes = [stage.mix for stage in stages_of(data, [one.kept for one in counts])]
+    mixes = [stage.mix for stage in stages_of(data, [of_corpus.kept for of_corpus in counts])]
     if data.stages:
         titles = [f"Stage {number}, {end_of(stage)}" for number, stage in enumerate(data.stages, start=1)]
         notes = [f"Mixed: {mix_of(stage)}." for stage in data.stages]
         given = [weights(data, stage) for stage in data.stages]
     else:
-        titles, notes, given = [""], [_mix_note(data)], [[one.weight for one in data.train]]
+        titles, notes, given = [""], [_mix_note(data)], [[corpus.weight for corpus in data.train]]
     return [
         {"title": title, "table": _mix(data, mix, of_mix), "note": note}
         for title, mix, of_mix, note in zip(titles, mixes, given, notes, strict=True)
@@ -132,7 +132,7 @@ def _mixes(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> list[dict
 def _mix_note(data: schema.DataConfig) -> str:
     if data.temperature is not None:
         return f"Weights follow from the sizes and data.temperature: {data.temperature:g}."
-    if any(one.weight is not None for one in data.train):
+    if any(corpus.weight is not None for corpus in data.train):
         return "Shares follow from the weights."
     return "Without weights, each pair of each corpus is used once in an epoch."
 
@@ -141,27 +141,27 @@ def _mix(data: schema.DataConfig, mix: Mix, weights: Sequence[float | None]) -> 
     """A table: what each corpus gives in an epoch of a mix."""
     rows = [["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch", "tokens before the source"]]
     tags = data.tags_of(data.train)
-    for one, of_corpus, size, share, weight in zip(data.train, tags, mix.sizes, mix.shares, weights, strict=True):
+    for corpus, tags_before, size, share, weight in zip(data.train, tags, mix.sizes, mix.shares, weights, strict=True):
         given = float(share * mix.epoch)
         passes = f"{given / size:.2f}" if size else _NONE
         shown = _NONE if weight is None else f"{weight:g}"
         numbers = [f"{size:,}", shown, f"{float(share):.1%}", f"{given:,.0f}", passes]
-        rows.append([one.label, *numbers, " ".join(of_corpus) or _NONE])
+        rows.append([corpus.label, *numbers, " ".join(tags_before) or _NONE])
     return rows
 
 
 def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str, Any]]:
     """What each validation set has in common with the training text."""
-    labels = [one.label for one in data.train]
+    labels = [corpus.label for corpus in data.train]
     shown = []
-    for one, overlap in zip(data.held_out, prepared.overlaps, strict=True):
+    for held_out, overlap in zip(data.held_out, prepared.overlaps, strict=True):
         counts = [(f"{pairs:,}", f"{sources:,}") for pairs, sources in overlap.by_corpus]
         table = [["training corpus", "validation pairs in it", "validation sources in it"]]
         table += [[name, *numbers] for name, numbers in zip(labels, counts, strict=True)]
         shown.append(
             {
-                "label": one.label,
-                "languages": data.pair_of(one),
+                "label": held_out.label,
+                "languages": data.pair_of(held_out),
                 **{name: getattr(overlap, name) for name in ("total", "pairs", "sources")},
                 "table": table,
                 "pair_examples": [each._asdict() | {"corpus": labels[each.corpus]} for each in overlap.pair_examples],
@@ -176,13 +176,15 @@ def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str,
 def _guess_languages(sample: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """For each side: how many lines of the sample are long enough to guess their language, and how many of them are in
     each of the most frequent languages."""
-    found = []
+    guesses = []
     for number in (0, 1):
         lines = [pair[number] for pair in sample if len(pair[number]) >= _CLEAR]
-        names = languages.identifier().names(languages.identifier().scores(lines)[0]) if lines else []
-        most = sorted(Counter(names).items(), key=lambda one: (-one[1], one[0]))[:_LANGUAGES]
-        found.append({"lines": len(lines), "names": most})
-    return found
+        names = (
+            language_identifier.identifier().names(language_identifier.identifier().scores(lines)[0]) if lines else []
+        )
+        most = sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))[:_LANGUAGES]
+        guesses.append({"lines": len(lines), "names": most})
+    return guesses
 
 
 def _text(
@@ -190,15 +192,15 @@ def _text(
 ) -> list[list[str]]:
     """A table: how the text of each side of each corpus is cut into subwords."""
     rows = [["side", "words", "subwords", "subwords per word", "characters per subword", "unknown", "single bytes"]]
-    for i, one in enumerate(data.train if counted else ()):
+    for i, corpus in enumerate(data.train if counted else ()):
         assert counted is not None
         mine = counted["corpora"][i]
-        for number, (side, language) in enumerate(zip(("source", "target"), data.pair_of(one), strict=True)):
+        for number, (side, language) in enumerate(zip(("source", "target"), data.pair_of(corpus), strict=True)):
             of_side: SideCounts = getattr(counts[i], side)
             subwords = sum(length * pairs for length, pairs in mine["lengths"][number])
             rows.append(
                 [
-                    f"{language} of {one.label}",
+                    f"{language} of {corpus.label}",
                     f"{of_side.words:,}",
                     f"{subwords:,}",
                     _ratio(subwords, of_side.words),
@@ -225,7 +227,7 @@ def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dic
     """Each vocabulary with the languages that it is for, and how it covers the characters of each side."""
     pairs, shared = config.data.language_pairs, len(counted["vocabularies"]) == 1
     shown = []
-    for number, one in enumerate(counted["vocabularies"]):
+    for number, vocabulary in enumerate(counted["vocabularies"]):
         sides = (0, 1) if shared else (number,)
         codes = dict.fromkeys(code for side in sides for code in (pairs.sources, pairs.targets)[side])
         covers = [
@@ -235,7 +237,7 @@ def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dic
         shown.append(
             {
                 "languages": ", ".join(codes),
-                **one,
+                **vocabulary,
                 "often": statistics.ENOUGH,
                 "augmented": config.data.augment.changes_text,
                 "characters": covers,
@@ -247,7 +249,10 @@ def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dic
 def _coverage(characters: Mapping[str, Any]) -> dict[str, Any]:
     """`nmt.data.statistics.coverage` with the names of the characters that it lists."""
     missing = characters["most_frequent_missing"]
-    return {**characters, "most_frequent_missing": [(one, _name(one), times) for one, times in missing]}
+    return {
+        **characters,
+        "most_frequent_missing": [(character, _name(character), times) for character, times in missing],
+    }
 
 
 def _name(character: str) -> str:

@@ -73,32 +73,22 @@ def _columns(points: Sequence[Mapping[str, Any]], rows_a_point: int, rows: Seque
 
 def with_sets(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row, with the scores of each validation set under names of their own, such as `bleu, en-de`."""
-    of_sets = {f"{key}, {one['name']}": one[key] for one in row.get("validation", ()) for key in one if key != "name"}
+    sets = row.get("validation", ())
+    of_sets = {f"{key}, {scores['name']}": scores[key] for scores in sets for key in scores if key != "name"}
     return {key: value for key, value in row.items() if key != "validation"} | of_sets
 
 
 def with_corpora(row: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
-    """The row, with the loss of each corpus under a name of its own, such as `nll, europarl`."""
-    of_all = zip(labels, row["corpora"], strict=True) if "corpora" in row else ()
-    of_corpora = {f"nll, {label}": of["nll"] for label, of in of_all}
-    return {key: value for key, value in row.items() if key != "corpora"} | of_corpora
-
-
-def are_corpora(value: object) -> bool:
-    """Whether it is a list of what corpora gave to a row of metrics."""
-    return isinstance(value, list) and all(
-        isinstance(one, dict)
-        and is_number(one.get("share"))
-        and is_number(one.get("passes"))
-        and (one.get("nll") is None or is_number(one["nll"]))
-        and "nll" in one
-        for one in value
-    )
-
-
-def is_scores(value: object) -> bool:
-    """Whether it is a list of the scores of validation sets, each with its name."""
-    return isinstance(value, list) and all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in value)
+    """The row, with the label of each of its `corpora`, whose losses have names of their own too: `nll, europarl`.
+    Raises KeyError, TypeError or ValueError if they are not those of the run."""
+    if "corpora" not in row:
+        return dict(row)
+    corpora = [
+        {"label": label, "share": float(of["share"]), "passes": float(of["passes"]),
+         "nll": None if of["nll"] is None else float(of["nll"])}
+        for label, of in zip(labels, row["corpora"], strict=True)
+    ]  # fmt: skip
+    return {**row, "corpora": corpora, **{f"nll, {of['label']}": of["nll"] for of in corpora}}
 
 
 def _interpolated(known: Sequence[tuple[int, float]], step: int) -> float | None:

@@ -185,8 +185,7 @@ function showSamples() {
 
 const CHARTS = [
   {title: "Loss", note: "−log P per subword; line: training, marks: validation", lines: [["training", "nll"], ["validation", "validation_loss"]]},
-  {title: "BLEU", note: "on the validation set", lines: [["validation", "bleu"]]},
-  {title: "chrF", note: "on the validation set", lines: [["validation", "chrf"]]},
+  ...Object.entries(data.metrics).map(([name, title]) => ({title, note: "on the validation set", lines: [["validation", name]]})),
   {title: "Training loss", note: "with label smoothing", lines: [["training", "loss"]]},
   {title: "Learning rate", lines: [["training", "learning_rate"]], zero: true},
   {title: "Gradient norm", lines: [["training", "gradient_norm"]], zero: true},

@@ -11,18 +11,17 @@ from nmt.commands.html_page import html_page
 from nmt.commands.report.curves import is_number
 from nmt.commands.report.run import Evaluation, Run
 from nmt.config import writer
+from nmt.config.metrics import METRICS, OF_TRANSLATIONS
 from nmt.config.schema import Config
 from nmt.data.stages import end_of, mix_of
 from nmt.training.validation import SINCE_START
 
 _NONE = "–"
-_SCORES = {"validation_loss": "validation loss", "bleu": "BLEU", "chrf": "chrF"}
+_SCORES = {name: metric.label.replace("_", " ") for name, metric in METRICS.items()}
 _SINCE_START = {f"{name}{SINCE_START}": f"{label} since the start" for name, label in _SCORES.items()}
-_FOUR_DECIMALS = (
-    "validation loss",
-    "validation loss since the start",
-    "COMET",
-)  # as training and `nmt evaluate` print them; others have two
+_DECIMALS = {"COMET": 4} | {  # as `nmt evaluate` and training print them; of other labels two
+    label: METRICS[name.removesuffix(SINCE_START)].decimals for name, label in (_SCORES | _SINCE_START).items()
+}
 # Settings that scores on the validation set depend on.
 _MEASURED_BY = ("data.validation", "training.validation_sentences", "decoding.")
 _FACTS = {
@@ -42,6 +41,7 @@ def to_data(runs: Sequence[Run]) -> dict[str, Any]:
     """The data of the page. A row of a table has a label, a cell for each run, and whether the cells differ."""
     return {
         "nmt": __version__,
+        "metrics": {name: _SCORES[name] for name in OF_TRANSLATIONS},
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "runs": [_run(run) for run in runs],
         "summary": list(_summary(runs)),
@@ -157,8 +157,8 @@ def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     if last != best:
         yield from _validated("On the validation set, last validation", last, [run.validation.last() for run in runs])
     for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
-        found = [[one for one in run.evaluations if one.name == name] for run in runs]
-        yield {"title": name, "rows": list(_evaluated(found))}
+        of_runs = [[evaluation for evaluation in run.evaluations if evaluation.name == name] for run in runs]
+        yield {"title": name, "rows": list(_evaluated(of_runs))}
 
 
 def _incomparable(runs: Sequence[Run]) -> str:
@@ -169,7 +169,7 @@ def _incomparable(runs: Sequence[Run]) -> str:
     ]
     if not differing:
         return ""
-    scores = "Scores" if "data.validation" in differing else "BLEU and chrF"
+    scores = "Scores" if "data.validation" in differing else " and ".join(_SCORES[name] for name in OF_TRANSLATIONS)
     return f"{scores} on the validation set cannot be compared: the runs differ in {', '.join(differing)}."
 
 
@@ -185,15 +185,17 @@ def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]
         yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
 
 
-def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
+def _evaluated(of_runs: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
     """The systems in files of one name, by run: names and scores of the first ones, then of the second ones, …"""
-    places = list(zip_longest(*found))
+    places = list(zip_longest(*of_runs))
     for number, systems in enumerate(places, start=1):
-        names = [one.system or _NONE if one else _NONE for one in systems]
+        names = [evaluation.system or _NONE if evaluation else _NONE for evaluation in systems]
         if set(names) != {_NONE}:
             yield _row("system" if len(places) == 1 else f"system {number}", names)
-        by_label = [{label: _score(label, value, half) for label, value, half, _ in (one.scores if one else ())}
-                    for one in systems]  # fmt: skip
+        by_label = [
+            {label: _score(label, value, half) for label, value, half, _ in evaluation.scores} if evaluation else {}
+            for evaluation in systems
+        ]
         labels = dict.fromkeys(label for of in by_label for label in of)
         yield from (_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels)
 
@@ -201,23 +203,23 @@ def _evaluated(found: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]
 def _score(label: str, value: float | None, half_width: float | None = None) -> str:
     if value is None:
         return _NONE
-    digits, sign = 4 if label in _FOUR_DECIMALS else 2, "+" if label in _SINCE_START.values() else ""
+    digits, sign = _DECIMALS.get(label, 2), "+" if label in _SINCE_START.values() else ""
     return f"{value:{sign}.{digits}f}" + ("" if half_width is None else f" ± {half_width:.{digits}f}")
 
 
 def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Each signature once, with the names of its scores and the numbers of the runs that have one."""
-    found: dict[str, tuple[set[str], set[int]]] = {}
+    by_signature: dict[str, tuple[set[str], set[int]]] = {}
     for number, run in enumerate(runs):
         signatures = run.best.get("signatures", {})
-        of_run = [(_SCORES[key], signatures.get(key, "not recorded")) for key in ("bleu", "chrf") if key in run.best]
-        of_run += [(label, text) for one in run.evaluations for label, _, _, text in one.scores]
+        of_run = [(_SCORES[key], signatures.get(key, "not recorded")) for key in OF_TRANSLATIONS if key in run.best]
+        of_run += [(label, text) for evaluation in run.evaluations for label, _, _, text in evaluation.scores]
         for label, text in of_run:
-            labels, numbers = found.setdefault(text, (set(), set()))
+            labels, numbers = by_signature.setdefault(text, (set(), set()))
             labels.add(label)
             numbers.add(number)
     rows = [{"score": ", ".join(sorted(labels)), "signature": text, "runs": sorted(numbers)}
-            for text, (labels, numbers) in found.items()]  # fmt: skip
+            for text, (labels, numbers) in by_signature.items()]  # fmt: skip
     return sorted(rows, key=lambda row: str(row["score"]))
 
 
@@ -230,7 +232,7 @@ def _stages(run: Run) -> list[dict[str, Any]]:
 
 def _corpora(run: Run) -> list[list[str]]:
     """A row for each corpus of a run with several, from the newest row of metrics."""
-    rows = [(one["label"], one["share"], one["passes"], one["nll"]) for one in run.corpora]
+    rows = [(corpus["label"], corpus["share"], corpus["passes"], corpus["nll"]) for corpus in run.corpora]
     return [
         [label, f"{share:.1%}", f"{passes:.2f}", _NONE if nll is None else f"{nll:.3f}"]
         for label, share, passes, nll in rows
@@ -259,8 +261,8 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The tables on the data; runs with the same data share one."""
     tables = [None if run.data is None else run.data.tables() for run in runs]
-    distinct = [one for place, one in enumerate(tables) if one not in tables[:place]]
-    return [{"tables": one, "runs": [i for i, other in enumerate(tables) if other == one]} for one in distinct]
+    distinct = [table for place, table in enumerate(tables) if table not in tables[:place]]
+    return [{"tables": table, "runs": [i for i, other in enumerate(tables) if other == table]} for table in distinct]
 
 
 def _environment(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:

@@ -3,24 +3,16 @@
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nmt.checkpoints import model_file
-from nmt.commands.report.curves import (
-    PROGRESS,
-    Curves,
-    are_corpora,
-    curves,
-    is_number,
-    is_scores,
-    stage_starts,
-    with_corpora,
-    with_sets,
-)
+from nmt.commands.report.curves import PROGRESS, Curves, curves, is_number, stage_starts, with_corpora, with_sets
 from nmt.config import reader
+from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.data import statistics, token_store
 from nmt.data.report import DataReport
@@ -29,6 +21,10 @@ from nmt.files import json_lines
 from nmt.training import state
 
 log = logging.getLogger("nmt")
+
+T = TypeVar("T")
+# What reading a record raises whose values are not those that nmt writes.
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 # Translations of validation sentences: source, reference → step of the validation and translation, in order.
 Samples = dict[tuple[str, str], list[tuple[int, str]]]
@@ -107,33 +103,6 @@ def _names(folders: Sequence[Path]) -> list[str]:
     raise AssertionError("a folder is given twice")
 
 
-_Types = Mapping[str, Callable[[object], bool]]  # for a name, whether a value has the right type
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-# The types of the values that are used from each kind of record.
-_SAMPLE: _Types = {"source": _is_text, "reference": _is_text, "translation": _is_text}
-_SESSION: _Types = {
-    "time": _is_text,
-    "reason": _is_text,
-    "parameters": lambda value: isinstance(value, dict) and is_number(value.get("total")),
-    "skipped_pairs": is_number,
-    "trained_parameters": is_number,
-    "start_from": lambda value: isinstance(value, dict) and all(map(_is_text, map(value.get, ("file", "sha256")))),
-}
-_MODEL: _Types = {
-    "step": lambda value: type(value) is int and 0 <= value < 2**53,
-    "validation_loss": is_number,
-    "bleu": is_number,
-    "chrf": is_number,
-    "validation": is_scores,
-    "signatures": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-}
-
-
 class _Reader:
     """Reads the files of a run, and collects notes about damage."""
 
@@ -142,71 +111,67 @@ class _Reader:
 
     def run(self, name: str) -> Run:
         config = reader.load(Config, self.folder / "config.yaml")
-        labels = _distinct([one.label for one in config.data.train])
-        fits: _Types = {
-            "validation": is_scores,
-            "corpora": lambda value: are_corpora(value) and len(value) == len(labels),  # type: ignore[arg-type]
-        }
-        logged = list(map(with_sets, self._rows("metrics.jsonl", fits)))
-        metrics = [with_corpora(row, labels) for row in logged]
-        corpora: list[dict[str, Any]] = next((row["corpora"] for row in reversed(logged) if "corpora" in row), [])
-        best = with_sets(self._provenance(self.folder / model_file.BEST))
+        labels = _distinct([corpus.label for corpus in config.data.train])
+        metrics = self._rows("metrics.jsonl", lambda row: with_corpora(with_sets(row), labels))
+        best = self._provenance(self.folder / model_file.BEST)
         newest = [self._provenance(path) for path in model_file.checkpoints(self.folder)[-1:]]
         saved = max(of.get("step", 0) for of in (best, *newest))
         path = self.folder / "metrics.jsonl"
         if saved and not path.exists():
             self._note(f"{path}: missing, although models were saved: there are no learning curves")
         training, validation = curves(metrics)
-        sessions = list(_sessions(self._rows("sessions.jsonl", _SESSION)))
-        data = self._data(config, sessions)
+        sessions = list(_sessions(self._rows("sessions.jsonl", _session_row)))
         return Run(
-            name,
-            config,
-            training,
-            validation,
-            stage_starts(metrics, len(config.data.stages)),
-            [{**of, "label": label} for label, of in zip(labels, corpora, strict=True)] if corpora else [],
-            _totals(metrics, saved),
-            _samples(self._rows("samples.jsonl", _SAMPLE)),
-            sessions,
-            best,
-            list(self._evaluations()),
-            data,
-            self.notes,
+            name=name,
+            config=config,
+            training=training,
+            validation=validation,
+            stages=stage_starts(metrics, len(config.data.stages)),
+            corpora=next((row["corpora"] for row in reversed(metrics) if "corpora" in row), []),
+            totals=_totals(metrics, saved),
+            samples=_samples(self._rows("samples.jsonl", _sample)),
+            sessions=sessions,
+            best=best,
+            evaluations=list(self._evaluations()),
+            data=self._data(config, sessions),
+            notes=self.notes,
         )
 
     def _note(self, note: str) -> None:
         log.warning("%s", note)
         self.notes.append(note)
 
-    def _rows(self, name: str, types: _Types) -> list[dict[str, Any]]:
+    def _rows(self, name: str, parse: Callable[[dict[str, Any]], T]) -> list[T]:
+        """The rows of a file as `parse` returns them, without damaged ones."""
         path = self.folder / name
         rows, damaged = json_lines.read(path)
         if damaged:
             several = f"{len(damaged)} lines are damaged, the first is line {damaged[0]}"
             self._note(f"{path}: {several if damaged[1:] else f'line {damaged[0]} is damaged'}: not shown")
-        return self._typed(path, rows, types)
-
-    def _typed(self, path: Path, records: Sequence[dict[str, Any]], types: _Types) -> list[dict[str, Any]]:
-        """The records without values of a wrong type."""
-
-        def is_wrong(record: dict[str, Any], name: str) -> bool:
-            return name in types and name in record and not types[name](record[name])
-
-        if wrong := dict.fromkeys(name for record in records for name in types if is_wrong(record, name)):
-            self._note(f"{path}: {', '.join(wrong)}: not written by `nmt train`: not shown")
-        return [{name: value for name, value in record.items() if not is_wrong(record, name)} for record in records]
+        parsed = list[T]()
+        for row in rows:
+            with suppress(*_DAMAGE):
+                parsed.append(parse(row))
+        if foreign := len(rows) - len(parsed):
+            self._note(f"{path}: {foreign} rows have values that `nmt train` does not write: not shown")
+        return parsed
 
     def _provenance(self, path: Path) -> dict[str, Any]:
-        """The provenance of a model file; empty if the file does not exist."""
+        """The provenance of a model file, with the scores of each validation set as in metrics; empty if the file does
+        not exist."""
         if not path.exists():
             return {}
         try:
-            [provenance] = self._typed(path, [model_file.load_provenance(path)], _MODEL)
+            provenance = with_sets(model_file.load_provenance(path))
+            scores = [name for name in provenance if name.partition(", ")[0] in METRICS]
+            signatures = {name: str(text) for name, text in provenance.get("signatures", {}).items()}
+            numbers = {name: float(provenance[name]) for name in scores}
+            return provenance | numbers | {"step": int(provenance["step"]), "signatures": signatures}
         except NmtError as error:
             self._note(str(error))
-            return {}
-        return provenance
+        except _DAMAGE as error:
+            self._note(f"{path}: its provenance is damaged ({error}): not shown")
+        return {}
 
     def _evaluations(self) -> Iterator[Evaluation]:
         """Files of `nmt evaluate --json` that users keep in the run folder, sorted by name."""
@@ -214,7 +179,7 @@ class _Reader:
             try:
                 data = json.loads(path.read_text(encoding="utf-8"))
                 scores = _by_system(data["scores"] if isinstance(data, dict) else data)
-            except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+            except (OSError, RecursionError, *_DAMAGE):
                 scores = {}
             if not scores:
                 self._note(f"{path}: not an output of `nmt evaluate --json`: not shown")
@@ -226,7 +191,7 @@ class _Reader:
         try:
             report = DataReport.of(recorded[-1]) if recorded else self._prepared(config)
             str(report)  # fails if its numbers or names are damaged
-        except (NmtError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        except (NmtError, *_DAMAGE) as error:
             self._note(f"{self.folder}: the data report cannot be read ({error}): not shown")
             return None
         return report
@@ -237,7 +202,7 @@ class _Reader:
         key = "" if saved is None else saved[0].data_key.partition(",")[0]
         if not key or not (store / key).is_dir():
             return None
-        labels = tuple(one.label for one in config.data.train)
+        labels = tuple(corpus.label for corpus in config.data.train)
         sides, counts = config.data.language_pairs.sides, token_store.counts(store / key)
         return DataReport(sides, labels, counts, statistics.changes(store / key), statistics.notes(store / key))
 
@@ -255,13 +220,27 @@ def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:
     return totals | ({"step": max(saved, totals.get("step", 0))} if saved else {})
 
 
-def _samples(rows: Iterable[dict[str, Any]]) -> Samples:
+def _sample(row: Mapping[str, Any]) -> tuple[int, tuple[str, str], str]:
+    return row["step"], (str(row["source"]), str(row["reference"])), str(row["translation"])
+
+
+def _samples(rows: Iterable[tuple[int, tuple[str, str], str]]) -> Samples:
     """The samples in the order of the file."""
     samples: Samples = {}
-    for row in rows:
-        if row.keys() >= _SAMPLE.keys():
-            samples.setdefault((row["source"], row["reference"]), []).append((row["step"], row["translation"]))
+    for step, pair, translation in rows:
+        samples.setdefault(pair, []).append((step, translation))
     return samples
+
+
+def _session_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, whose values have the types that are used. Raises one of _DAMAGE otherwise."""
+    for count in (row.get("parameters", {}).get("total"), row.get("trained_parameters"), row.get("skipped_pairs")):
+        format(0 if count is None else count, ",.0f")
+    start = row.get("start_from", {})
+    if start:
+        format(start.get("step", 0), ",")
+        _ = start["file"] + start["sha256"]
+    return row | {name: str(row[name]) for name in ("time", "reason") if name in row}
 
 
 def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:

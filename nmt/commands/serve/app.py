@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -12,7 +11,8 @@ from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -20,6 +20,7 @@ from nmt.commands.html_page import content_policy
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
+from nmt.commands.serve.metrics import RequestMetrics
 from nmt.commands.serve.requests import Limits, TranslationRequest, parse, parse_detection
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePairs
@@ -29,7 +30,6 @@ log = logging.getLogger("nmt")
 
 _CLIENT_GONE = 499  # a status for the log and the metrics only
 _BODY_SECONDS = 30.0  # maximum time to receive a body
-_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of the histogram, in seconds
 
 
 def build(
@@ -43,8 +43,7 @@ def build(
         log.info("listening on %s", url)
         yield
         await asyncio.to_thread(queue.close)
-        total, answered = metrics.statuses.total(), metrics.statuses["/translate", 200]
-        log.info("stopped: %d requests, %d translated, with %d lines", total, answered, queue.totals.lines)
+        log.info("stopped: %d lines translated", queue.totals.lines)
 
     # Without FastAPI's pages of documentation, which load scripts from other servers.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
@@ -225,7 +224,7 @@ def _add_libretranslate(app: FastAPI, languages: LanguagePairs, limits: Limits) 
         return JSONResponse({"error": "this service takes no suggestions"}, 403)
 
 
-def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: "RequestMetrics") -> None:
+def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: RequestMetrics) -> None:
     @app.get("/health")
     @app.get("/health/ready")
     async def ready() -> JSONResponse:
@@ -239,60 +238,11 @@ def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: "RequestMetrics") -
         return JSONResponse({"status": "ok" if queue.alive else "stopped"}, 200 if queue.alive else 503)
 
     @app.get("/metrics")
-    async def metrics_() -> PlainTextResponse:
-        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    async def metrics_() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _policy(page: str) -> str:
     """The page may also send requests to its own server, and may not be a part of another page."""
     [script], [style] = (re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL) for tag in ("script", "style"))
     return f"{content_policy(script, style)}; connect-src 'self'; frame-ancestors 'none'"
-
-
-class RequestMetrics:
-    """Requests by path, by status and by the time that they took. Used by one thread only, that of the event loop."""
-
-    def __init__(self, queue: BatchingQueue):
-        self.queue = queue
-        self.statuses: Counter[tuple[str, int]] = Counter()
-        self._within: Counter[float] = Counter()
-        self._seconds = 0.0
-        self._answered = 0
-
-    def add(self, path: str, status: int, seconds: float) -> None:
-        """Count a request. Only those that were translated go into the histogram."""
-        self.statuses[path, status] += 1
-        if (path, status) == ("/translate", 200):
-            self._answered += 1
-            self._seconds += seconds
-            self._within.update(bound for bound in _BUCKETS if seconds <= bound)
-
-    def text(self) -> str:
-        """In Prometheus' text format."""
-        totals = self.queue.totals
-        requests = "nmt_requests_total"
-        seconds = "nmt_request_seconds"
-        lines = [
-            f"# HELP {requests} Requests to /translate and /detect, by HTTP status.",
-            f"# TYPE {requests} counter",
-            *(
-                f'{requests}{{path="{path}",status="{status}"}} {count}'
-                for (path, status), count in sorted(self.statuses.items())
-            ),
-            f"# HELP {seconds} Duration of requests to /translate with status 200, including the time in the queue.",
-            f"# TYPE {seconds} histogram",
-            *(f'{seconds}_bucket{{le="{bound:g}"}} {self._within[bound]}' for bound in _BUCKETS),
-            f'{seconds}_bucket{{le="+Inf"}} {self._answered}',
-            f"{seconds}_sum {self._seconds:.6f}",
-            f"{seconds}_count {self._answered}",
-        ]
-        for name, kind, value, meaning in (
-            ("nmt_lines_total", "counter", totals.lines, "Translated lines."),
-            ("nmt_subwords_total", "counter", totals.subwords, "Translated source subwords."),
-            ("nmt_batches_total", "counter", totals.batches, "Translated batches."),
-            ("nmt_busy_seconds_total", "counter", f"{totals.seconds:.6f}", "Time spent translating."),
-            ("nmt_waiting_lines", "gauge", self.queue.waiting, "Lines in the queue."),
-            ("nmt_waiting_subwords", "gauge", self.queue.waiting_subwords, "Source subwords in the queue."),
-        ):
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
-        return "\n".join(lines) + "\n"

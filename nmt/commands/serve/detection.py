@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.rules import languages
+from nmt.data.rules import language_identifier
 
 _loading = threading.Lock()  # the identifier is loaded once, also if many first requests come together
 
@@ -26,8 +26,8 @@ def detect(lines: Sequence[str], codes: Sequence[str]) -> list[Detected]:
     if not lines:
         return [Detected(code, 0.0) for code in codes]
     with _loading:
-        identifier = languages.identifier()
-    weights = [min(len(line), languages.LONGEST) for line in lines]
+        identifier = language_identifier.identifier()
+    weights = [min(len(line), language_identifier.LONGEST) for line in lines]
     probabilities = np.average(identifier.probabilities(lines), axis=0, weights=weights)
-    found = [Detected(code, round(100 * float(probabilities[identifier.named(code)].sum()), 1)) for code in codes]
-    return sorted(found, key=lambda one: -one.confidence)
+    detected = [Detected(code, round(100 * float(probabilities[identifier.named(code)].sum()), 1)) for code in codes]
+    return sorted(detected, key=lambda language: -language.confidence)

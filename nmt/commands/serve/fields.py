@@ -1,6 +1,5 @@
 """The fields of a request, from its query and its body: JSON or a form, compressed or not."""
 
-import email
 import json
 import zlib
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-_FORM, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+_FORM = "application/x-www-form-urlencoded"
 # `wbits` of zlib. By RFC 9110, deflate has a zlib header; some clients send it without.
 _WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
@@ -74,11 +73,11 @@ def _body(content_type: str, body: bytes) -> dict[str, Any]:
     kind = content_type.partition(";")[0].strip().lower()
     if kind == _FORM and body.lstrip().startswith((b"{", b"[")):
         kind = ""
+    if kind == "multipart/form-data":
+        raise RequestError(415, f"{kind} is not supported: send JSON, or a form as {_FORM}")
     try:
         if kind == _FORM:
             fields: Any = _form(body)
-        elif kind == _MULTIPART:
-            fields = _multipart(content_type, body)
         else:
             fields = json.loads(body, object_pairs_hook=_once)
         json.dumps(fields, ensure_ascii=False).encode()
@@ -93,17 +92,6 @@ def _body(content_type: str, body: bytes) -> dict[str, Any]:
 
 def _form(text: bytes) -> dict[str, Any]:
     return _once(parse_qsl(text.decode(), keep_blank_values=True, errors="strict"))
-
-
-def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
-    """The fields of a form that is sent as a MIME message."""
-    message = email.message_from_bytes(b"Content-Type: %s\r\n\r\n%s" % (content_type.encode("latin-1"), body))
-    fields = list[tuple[str, Any]]()
-    for part in message.walk():
-        name, payload = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
-        if isinstance(name, str) and isinstance(payload, bytes):
-            fields.append((name, payload.decode()))
-    return _once(fields)
 
 
 def _once(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _INLINE = {
     "var",
 }
 _VOID = {
-    *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"),
+    *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
 }
 # Elements that LibreTranslate does not translate either, besides `translate="no"`.
 _UNTRANSLATED = {"address", "applet", "audio", "canvas", "code", "embed", "script", "style", "time", "video"}

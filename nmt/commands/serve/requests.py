@@ -59,13 +59,13 @@ class NmtRequest:
         lines = (",".join(map(self._translation, translations)) for translations in n_best)
         return f'{{"translations":[{",".join(f"[{line}]" for line in lines)}]}}'.encode()
 
-    def _translation(self, one: Translation) -> str:
+    def _translation(self, translation: Translation) -> str:
         """The fields of a Translation, by the same names."""
         names = ["text", "score", "log_probability", "pieces", "token_scores"]
-        fields = {name: _json(getattr(one, name)) for name in names}
+        fields = {name: _json(getattr(translation, name)) for name in names}
         if self.alignment:
-            fields["source_pieces"] = _json(one.source_pieces)
-            fields["alignment"] = _matrix(one.alignment)
+            fields["source_pieces"] = _json(translation.source_pieces)
+            fields["alignment"] = _matrix(translation.alignment)
         return f"{{{','.join(f'{_json(name)}:{value}' for name, value in fields.items())}}}"
 
 
@@ -177,7 +177,7 @@ def parse_detection(received: Received, languages: LanguagePairs, limits: Limits
     _check(sum(map(len, texts)), "characters", limits.characters)
     lines = [line for text in texts for line in PlainText.of(text).lines]
     best, *others = detect(lines, list(dict.fromkeys([*languages.sources, *languages.targets])))
-    return [best, *(one for one in others[:2] if one.confidence)]
+    return [best, *(other for other in others[:2] if other.confidence)]
 
 
 def _check(count: int, name: str, limit: int) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
+from nmt.config.language_codes import known_language, scripts
 from nmt.data.corpus import Pair
 from nmt.data.rules import scores
 from nmt.data.rules.characters import Lines
-from nmt.data.rules.languages import identifier, language, scripts
+from nmt.data.rules.language_identifier import identifier
 from nmt.data.rules.scores import Scores, on_worse_side
 from nmt.errors import NmtError
 
@@ -64,7 +65,7 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
     if settings.language is not None or settings.script is not None:
         for side, code in (("source", source), ("target", target)):
             try:
-                language(code)
+                known_language(code)
             except NmtError as error:
                 raise NmtError(
                     f"the {side} language ({side}_language, or the languages of a corpus): {error}, or set "

@@ -13,7 +13,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.rules import characters, languages, numbers
+from nmt.config.language_codes import scripts
+from nmt.data.rules import characters, language_identifier, numbers
 from nmt.data.rules.characters import Lines
 
 Scores = npt.NDArray[np.float32]
@@ -29,7 +30,7 @@ def language(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
 
 
 def _doubt(side: Lines, code: str) -> Scores:
-    model = languages.identifier()
+    model = language_identifier.identifier()
     if not model.knows(code):
         return np.zeros(len(side.texts), np.float32)
     doubt = model.doubt(*model.scores(side.texts), code)
@@ -46,7 +47,7 @@ def script(side: Lines, code: str) -> Scores:
     From U+0800 on, most scripts write a syllable or a word with a letter, such as those of India and Ethiopia and
     Chinese characters. One of these counts as three letters, or a sentence with the English name of a film would be
     mostly Latin."""
-    names = languages.scripts(code)
+    names = scripts(code)
     if not names:
         return np.zeros(len(side.texts), np.float32)
     letters = (side.kinds & characters.LETTER) != 0

@@ -1,7 +1,5 @@
 """What the rules say of a chunk of pairs: a job that other processes can do."""
 
-import json
-import zlib
 from collections.abc import Sequence
 from functools import cache
 from itertools import compress
@@ -11,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
-from nmt.data.corpus import Pair, digest
+from nmt.data.corpus import Pair
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.judge import judge, rules_of
 from nmt.data.rules.near_duplicates import folded_hashes
-from nmt.files.journal import Arrays
 
 _rules = cache(rules_of)  # in each process, as they cannot be sent to another
 
@@ -28,36 +25,14 @@ class Job(NamedTuple):
     clean: schema.CleaningConfig
     languages: tuple[str, str]  # of source and target
 
-    def digest(self) -> bytes:
-        """A hash of the pairs and their scores."""
-        return digest(self.pairs, b"" if self.scores is None else self.scores.tobytes())
-
 
 class Verdict(NamedTuple):
     """What the rules say of a chunk."""
 
-    job: bytes  # its hash
     kept: npt.NDArray[np.bool_]  # [pairs]
     dropped: dict[str, int]  # by each rule
     examples: DropExamples
     hashes: npt.NDArray[np.uint64]  # of the pairs kept, for finding near-duplicates
-
-    def pack(self) -> Arrays:
-        """As arrays for a journal."""
-        text = json.dumps({"dropped": self.dropped, "examples": self.examples.to_json()})
-        return {
-            "job": np.frombuffer(self.job, np.uint8),
-            "kept": self.kept,
-            "hashes": self.hashes,
-            "text": np.frombuffer(zlib.compress(text.encode()), np.uint8),
-        }
-
-    @classmethod
-    def unpack(cls, arrays: Arrays) -> "Verdict":
-        """What `pack` gave."""
-        text = json.loads(zlib.decompress(arrays["text"].tobytes()))
-        examples, job = DropExamples.from_json(text["examples"]), arrays["job"].tobytes()
-        return cls(job, arrays["kept"], text["dropped"], examples, arrays["hashes"])
 
 
 def verdict(job: Job) -> Verdict:
@@ -67,4 +42,4 @@ def verdict(job: Job) -> Verdict:
     dropped = {rule.name: int((judgement.dropped_by == number).sum()) for number, rule in enumerate(judgement.rules)}
     kept = list(compress(job.pairs, judgement.kept.tolist()))
     hashes = folded_hashes(kept if job.clean.near_duplicates else [])
-    return Verdict(job.digest(), judgement.kept, dropped, examples, hashes)
+    return Verdict(judgement.kept, dropped, examples, hashes)

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from nmt.decoding.search.options import Hypothesis as Hypothesis
 from nmt.decoding.search.options import Options as Options
-from nmt.decoding.search.options import Sampling as Sampling
 from nmt.decoding.search.options import length_penalties as length_penalties
 
 Memory = Any  # each model has its own types

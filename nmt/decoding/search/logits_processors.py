@@ -58,6 +58,23 @@ class NextTokenMask:
             processor.advance(rows, tokens)
 
 
+def build(
+    options: Options, shortest: Sequence[int], prefixes: Sequence[Sequence[int]], device: torch.device
+) -> list[LogitsProcessor]:
+    """The logits processors for some sentences: an empty list if no token is forbidden.
+
+    shortest: the least number of tokens of an output of each; prefixes: the tokens that outputs begin with.
+    """
+    found: list[LogitsProcessor] = []
+    if any(shortest):
+        found.append(MinLength(torch.tensor(shortest, device=device), options.eos))
+    if options.no_repeat_ngram is not None:
+        found.append(NoRepeatNgram(options.no_repeat_ngram, len(prefixes), device))
+    if options.banned and options.banned_words is not None:
+        found.append(NoBannedWords(options.banned_words, len(prefixes), device))
+    return [ForcedPrefix(prefixes, found, device)] if any(prefixes) else found
+
+
 class MinLength:
     """No EOS before an output has its sentence's least number of tokens, [B]."""
 

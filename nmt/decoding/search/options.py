@@ -5,7 +5,10 @@ from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from nmt.config.schema import DecodingConfig
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 
 if TYPE_CHECKING:
     from nmt.decoding.search.banned_words import BannedWords
@@ -39,53 +42,38 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """How to sample: from the top_k likeliest tokens, and of these from the fewest that together have top_p.
+class Options(DecodingConfig):
+    """What to search for: the settings of `decoding`, and what they do not say.
 
-    A temperature below 1 sharpens the distribution, one above 1 flattens it.
-    """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to search for.
-
-    never: ids that no output may contain (padding, BOS, the unknown subword).
+    n_best: the number of hypotheses to return; with `method: sample`, of samples.
     scores: if False, a search that needs no probabilities does not compute them and returns 0 for each.
     token_scores: if False, a search for which they are extra work leaves Hypothesis.token_scores empty.
-    sampling: return n_best samples instead of the best outputs.
-    no_repeat_ngram: no output contains an n-gram of this many tokens twice.
-    banned: no output contains one of these words.
+    banned_words: what finds the words in `banned`.
     continuing: the tokens that continue a word; a required phrase before one of them is not complete.
     spellings: what each token writes, to find required phrases in texts; empty: only their own tokens are found.
-    coverage_penalty: β of Wu et al. 2016, equation 14, by which the hypotheses that have ended are ranked again.
+    never: ids that no output may contain.
     """
 
-    bos: int
-    eos: int
-    never: tuple[int, ...]
-    beam_size: int = 4
-    length_penalty: float = 0.6
-    normalization: Literal["gnmt", "average", "none"] = "gnmt"
     n_best: int = 1
     scores: bool = True
     token_scores: bool = True
-    sampling: Sampling | None = None
-    no_repeat_ngram: int | None = None
-    banned: "BannedWords | None" = None
+    banned_words: "BannedWords | None" = None
     continuing: frozenset[int] = frozenset()
     spellings: Sequence[str] = ()
-    coverage_penalty: float = 0.0
+    bos: int = BOS
+    eos: int = EOS
+    never: tuple[int, ...] = (PAD, UNK, BOS)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n_best <= self.beam_size:
+        if not 1 <= self.n_best <= self.width:
             raise ValueError(f"n_best must be from 1 to beam_size {self.beam_size}, not {self.n_best}")
         if not 0 <= self.length_penalty < math.inf:
             raise ValueError(f"length_penalty must be a number from 0: {self.length_penalty}")
+
+    @property
+    def width(self) -> int:
+        """The number of hypotheses that a search keeps of each sentence."""
+        return self.n_best if self.method == "sample" else self.beam_size
 
 
 def length_penalties(longest: int, options: Options) -> list[float]:

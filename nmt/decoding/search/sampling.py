@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.finished import FinishedSentences
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Sampling, Stepper, build_hypotheses
+from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.device import from_host
 
@@ -35,7 +35,6 @@ def sample(
     if not len(source):
         return []
     device, n, eos = source.device, options.n_best, options.eos
-    sampling = options.sampling or Sampling()
     mask = NextTokenMask(max_lengths, options, processors, device)
     finished = FinishedSentences(max_lengths, device)
     sentences = torch.arange(len(source), device=device)
@@ -47,7 +46,7 @@ def sample(
         log_p = mask.log_probabilities(stepper.scores(hidden), length)
         old = log_p.shape[1]
         log_p = log_p.expand(-1, n, -1)  # the first token of all samples comes from one distribution
-        tokens = _draw(log_p, draws[sentences], sampling)  # [B, N]
+        tokens = _draw(log_p, draws[sentences], options)  # [B, N]
         best = log_p.gather(2, tokens[:, :, None])[:, :, 0].nan_to_num(nan=-math.inf, neginf=-math.inf)
         tokens = tokens.masked_fill(best == -math.inf, eos)
         steps.append((sentences, tokens, best))
@@ -75,18 +74,18 @@ def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator
         yield from from_host(torch.stack(drawn, dim=1), device)  # [steps, B, N]
 
 
-def _draw(log_p: Tensor, draws: Tensor, sampling: Sampling) -> Tensor:
+def _draw(log_p: Tensor, draws: Tensor, options: Options) -> Tensor:
     """Draw one token of each distribution: log_p [B, N, V], draws [B, N] → [B, N].
 
     The tokens are sorted, likeliest first; the draw chooses the first token at which the cumulative probability
     exceeds it.
     """
-    count = min(sampling.top_k or log_p.shape[2], log_p.shape[2])
+    count = min(options.top_k or log_p.shape[2], log_p.shape[2])
     values, tokens = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf).topk(count, dim=2)
-    shares = torch.softmax(values.double() / sampling.temperature, dim=2).cumsum(dim=2)  # NaN: no token is possible
-    if sampling.top_p is not None:  # the fewest that together have top_p (Holtzman et al. 2020)
+    shares = torch.softmax(values.double() / options.temperature, dim=2).cumsum(dim=2)  # NaN: no token is possible
+    if options.top_p is not None:  # the fewest that together have top_p (Holtzman et al. 2020)
         shares = shares.masked_fill(
-            shares - shares.diff(dim=2, prepend=shares.new_zeros(*draws.shape, 1)) >= sampling.top_p, -1
+            shares - shares.diff(dim=2, prepend=shares.new_zeros(*draws.shape, 1)) >= options.top_p, -1
         )
         shares = shares.cummax(dim=2).values
     place = torch.searchsorted(shares, draws.double()[:, :, None] * shares[:, :, -1:], right=True)

@@ -26,7 +26,7 @@ def search(
     source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence; required:
     for each sentence its groups of phrases, of each of which one must appear; empty if no sentence has any.
     """
-    if options.sampling is not None:
+    if options.method == "sample":
         return sample(stepper, source, max_lengths, options, seeds, processors)
     if required:
         return constrained_beam_search(stepper, source, max_lengths, options, required, processors)

@@ -91,57 +91,73 @@ def test_text_to_text_as_users_of_transformers_do_it_and_after_saving_again(tmp_
     assert texts == [text.strip() for text in made.vocabulary.target.decode(ids)]
 
 
-@pytest.mark.parametrize(("normalization", "beta"), [("gnmt", 0.8 * 0.7), ("average", 0.7), ("none", 0.0)])
-def test_the_length_penalty_is_that_of_the_model(normalization: str, beta: float, tmp_path: Path) -> None:
-    made = make_model(f"decoding.normalization={normalization}", "decoding.length_penalty=0.7")
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_n_best_are_ours_with_a_longest_length_each(beam_size: int, tmp_path: Path) -> None:
+    """transformers' search, with its differences removed."""
+    made = make_model()
     marian.write(tmp_path, made)
+    options = Options(beam_size=beam_size, n_best=beam_size, length_penalty=0.0)
+    cut = made.vocabulary.source.encode([line for line in LINES if line])
+    sources = [SearchInput(ids, 1 + 3 * number) for number, ids in enumerate(cut)]
+    ours = engine_of(made).search(sources, options, 1000)
+    theirs = MarianEngine(tmp_path).search(sources, options, 1000)
+    for mine, its in zip(ours, theirs, strict=True):
+        assert [hypothesis.tokens for hypothesis in mine] == [hypothesis.tokens for hypothesis in its][: len(mine)]
+        for one, other in zip(mine, its, strict=False):
+            assert one.token_scores == pytest.approx(other.token_scores, abs=1e-4)
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (("length_penalty=0.7",), {"num_beams": 3, "length_penalty": pytest.approx(0.8 * 0.7)}),
+        (("length_penalty=0.7", "normalization=average"), {"length_penalty": 0.7}),
+        (("length_penalty=0.7", "normalization=none"), {"length_penalty": 0.0}),
+        (
+            ("method=sample", "temperature=0.5", "top_p=0.9"),
+            {"do_sample": True, "num_beams": 1, "temperature": 0.5, "top_p": 0.9, "top_k": 0},
+        ),
+        (
+            ("no_repeat_ngram=2", "min_length=3", "max_length=5"),
+            {"no_repeat_ngram_size": 2, "min_length": 4, "max_length": 7},  # with BOS, and with EOS
+        ),
+    ],
+    ids=str,
+)
+def test_what_transformers_has_of_our_settings_is_carried(
+    overrides: tuple[str, ...], expected: dict[str, object], tmp_path: Path
+) -> None:
+    marian.write(tmp_path, replace(make_model(), config=make_settings(*(f"decoding.{one}" for one in overrides))))
     generation = json.loads((tmp_path / "generation_config.json").read_text())
-    assert generation["length_penalty"] == pytest.approx(beta)
+    assert {key: generation[key] for key in expected} == expected
+
+
+def test_the_comparison_searches_with_the_models_settings_and_not_those_of_the_folder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The folder's have another length penalty and limits that hold for any source. What it cannot have is said."""
+    limits = ("no_repeat_ngram=2", "min_length=3", "max_length=5", "normalization=average", "length_penalty=2")
+    config = make_settings(*(f"decoding.{one}" for one in (*limits, "banned=[zebra]", "coverage_penalty=0.2")))
+    made = replace(make_model(), config=config)
+    marian.write(tmp_path, made)
+    assert caplog.messages == [
+        "decoding.coverage_penalty, decoding.banned: not exported, because transformers has no such setting"
+    ]
+    engine, lines = MarianEngine(tmp_path), [line for line in LINES if line]
+    for row in engine.model.generate(**engine.tokenizer(lines, return_tensors="pt", padding=True)).tolist():
+        tokens = [i for i in row if i not in (PAD, BOS, EOS)]
+        pairs = list(pairwise(tokens))
+        assert 3 <= len(tokens) <= 5 and len(pairs) == len(set(pairs))
     seen = set()
 
     class Ours(PyTorchEngine):
         def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-            seen.add(options.normalization)
+            seen.add((options.normalization, options.length_penalty))
             return super().search(sources, options, batch_tokens)
 
-    ours = Ours([made.build()], torch.device("cpu"))
-    found = parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, LINES)
-    assert found.holds and not found.beam
-    assert seen == {normalization}
-
-
-def test_what_transformers_has_of_our_settings_is_carried_and_the_rest_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    limits = ("decoding.no_repeat_ngram=2", "decoding.min_length=3", "decoding.max_length=5")
-    made = make_model()
-    config = make_settings(*limits, "decoding.banned=[zebra]", "decoding.coverage_penalty=0.2")
-    made = replace(made, config=config)
-    marian.write(tmp_path, made)
-    [line] = caplog.messages
-    assert line.startswith(
-        "decoding.banned, decoding.coverage_penalty: not exported, because transformers has no such setting"
-    )
-    lines = [line for line in LINES if line]
-    engine = MarianEngine(tmp_path)
-    output = engine.model.generate(**engine.tokenizer(lines, return_tensors="pt", padding=True))
-    for row in output.tolist():
-        tokens = [i for i in row if i not in (PAD, BOS, EOS)]
-        pairs = list(pairwise(tokens))
-        assert 3 <= len(tokens) <= 5 and len(pairs) == len(set(pairs))
-    ours = engine_of(made)
-    assert parity.compare(ours, engine, made.vocabulary, config, LINES).holds
-
-
-def test_sampling_is_carried(tmp_path: Path) -> None:
-    sampling = ("decoding.method=sample", "decoding.temperature=0.5", "decoding.top_p=0.9")
-    made = replace(make_model(), config=make_settings(*sampling))
-    marian.write(tmp_path, made)
-    given = MarianEngine(tmp_path).model.generation_config
-    assert (given.do_sample, given.num_beams, given.temperature, given.top_p) == (True, 1, 0.5, 0.9)
-    assert given.top_k == 0
-    ours = engine_of(made)
-    assert parity.compare(ours, MarianEngine(tmp_path), made.vocabulary, made.config, LINES).holds
+    found = parity.compare(Ours([made.build()], torch.device("cpu")), engine, made.vocabulary, config, LINES)
+    assert found.holds and not found.beam and seen == {("average", 2.0)}
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.inspection_models import SENTENCES, inspector_of, new_checkpoint
+from helpers.inspection_models import SENTENCES, inspector_of, labels, new_checkpoint
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
@@ -15,7 +15,7 @@ from nmt.commands.inspect.inspect import Inspection, Inspector
 from nmt.commands.inspect.text import position_title, strongest_links, to_data, to_text
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS
-from nmt.decoding.translator import Translator
+from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
 from nmt.models.transformer.positions import sinusoids
 
@@ -40,10 +40,9 @@ def test_attention_of_every_kind_has_its_shape_and_labels(pair: tuple[Inspector,
     layers = {"encoder": len(inspector.model.encoder), "decoder": len(inspector.model.decoder)}
     layers["cross"] = layers["decoder"]
     for kind in ("encoder", "decoder", "cross"):
-        rows, columns = seen.pieces(kind)
+        rows, columns = labels(seen, kind)
         assert seen.inside.attention[kind].shape == (layers[kind], 4, len(rows), len(columns))
         torch.testing.assert_close(seen.inside.attention[kind].sum(dim=-1), torch.ones(layers[kind], 4, len(rows)))
-    assert seen.pieces("decoder")[1] == ["<s>", *seen.target.pieces[:-1]]
     assert not seen.inside.attention["decoder"].triu(1).any()
 
 
@@ -84,7 +83,7 @@ def test_the_translation_is_the_translators(decoding: schema.DecodingConfig, tmp
     found = new_checkpoint(decoding=decoding)
     model_file.save(tmp_path / "m.safetensors", found)
     seen = Inspector.load(tmp_path / "m.safetensors", "cpu").inspect(SOURCE)
-    [[expected]] = Translator.load(tmp_path / "m.safetensors", "cpu").hypotheses([SOURCE])
+    [[expected]] = open_model(tmp_path / "m.safetensors").translator("cpu").hypotheses([SOURCE])
     assert (seen.translation.text, seen.translation.pieces) == (expected.text, expected.pieces)
     assert seen.translation.score == pytest.approx(expected.score, abs=1e-4)
     assert seen.target.pieces == expected.pieces and not seen.given and seen.model == "m.safetensors"

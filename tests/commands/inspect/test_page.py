@@ -5,14 +5,21 @@ import hashlib
 import json
 import re
 from importlib import resources
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.html_elements import Elements
-from helpers.inspection_models import SENTENCES, inspector_of, new_checkpoint
+from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, new_checkpoint
+from typer.testing import CliRunner
 
+from nmt.checkpoints import model_file
+from nmt.cli import app
+from nmt.commands.inspect import output_folder
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.output_folder import page
 from nmt.commands.inspect.text import to_data
+from nmt.errors import NmtError
 
 FOLDER = resources.files("nmt.commands.inspect")
 SCRIPT = "".join(
@@ -55,3 +62,40 @@ def test_what_the_script_and_the_labels_name_is_there(seen: Inspection) -> None:
     named = re.findall(r'\bat\("([a-z-]+)"\)', SCRIPT)
     assert len(named) > 20
     assert {*named, *elements.values("for", "aria-labelledby")} <= elements.ids
+
+
+@pytest.mark.parametrize("of", [{}, {"of": RECURRENT}, {"of": RECURRENT, "attention": "none", "input_feeding": False}])
+def test_the_command(of: dict[str, Any], tmp_path: Path) -> None:
+    file, folder = tmp_path / "m.safetensors", tmp_path / "new" / "inside"
+    model_file.save(file, new_checkpoint(**of))
+    arguments = ["inspect", str(file), "the street", "--output", str(folder), "--device", "cpu"]
+    found = CliRunner().invoke(app.app, arguments)
+    assert found.exit_code == 0, found.output
+    assert {path.name for path in folder.iterdir()} == {output_folder.PAGE, output_folder.DATA}
+    assert "word alignment: " in found.stdout and "index.html (open it in a browser)" in found.stderr
+
+
+@pytest.mark.parametrize("target", ["", " \n"])
+def test_an_empty_target_is_refused(target: str, tmp_path: Path) -> None:
+    """Before any work, or the model would be missing."""
+    found = CliRunner().invoke(app.app, ["inspect", str(tmp_path / "missing"), "the street", "--target", target])
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.stderr.startswith("error: --target is empty") and found.stderr.count("\n") == 1
+
+
+def test_a_file_of_the_users_is_not_overwritten(seen: Inspection, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NmtError, match="choose another --output"):
+        output_folder.write(seen, tmp_path / "file" / "inside")
+    for name in ("index.html", "inspection.json"):
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / name).write_text("mine")
+        with pytest.raises(NmtError, match=rf"{name}: exists and was not written by nmt inspect"):
+            output_folder.check(tmp_path / "other")
+        assert (tmp_path / "other" / name).read_text() == "mine"
+        (tmp_path / "other" / name).unlink()
+        (tmp_path / "other").rmdir()
+    for _ in range(2):  # over those of an earlier inspection
+        output_folder.check(tmp_path / "inside")
+        output_folder.write(seen, tmp_path / "inside")
+    assert {path.name for path in (tmp_path / "inside").iterdir()} == {output_folder.PAGE, output_folder.DATA}

@@ -1,17 +1,13 @@
 """What is shown of recurrent models: their one attention, where it looks, and that the rest is left out."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, new_checkpoint
-from typer.testing import CliRunner
 
-from nmt.checkpoints import model_file
-from nmt.cli import app
-from nmt.commands.inspect import output_folder, pictures
+from nmt.commands.inspect import output_folder
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.text import to_data, to_text
 from nmt.data.vocabulary import BOS, EOS
@@ -93,41 +89,10 @@ def test_what_is_printed_and_the_data(pair: tuple[RecurrentModel, Inspection]) -
         assert data[name] == (None if of_model is None else pytest.approx(of_model.tolist(), abs=1e-6))
 
 
-def test_without_attention(tmp_path: Path) -> None:
+def test_without_attention() -> None:
     _, seen = seen_in(attention="none", input_feeding=False)
     data = to_data(seen)
     assert data["attention"] == {} and data["alignment"]["weights"] is None
     assert "This one has no attention at all" in data["missing"]
     assert "word alignment: none, as this model has no attention\n\nbeam of 3" in to_text(seen)
-    assert pictures.write(seen, tmp_path) == []
     assert output_folder.page(seen).count("This one has no attention at all") == 1
-
-
-def test_pictures_mark_where_it_looks() -> None:
-    _, seen = seen_in(**KINDS[-1])
-    figure = pictures._heads(seen, "cross", seen.inside.attention["cross"][0], 0)
-    panel = figure.axes[0]
-    centers, chosen = panel.lines
-    window = panel.collections[0].get_segments()  # type: ignore[attr-defined]
-    assert seen.inside.centers is not None and seen.inside.chosen is not None
-    assert list(centers.get_xdata()) == seen.inside.centers.tolist()  # type: ignore[arg-type]
-    assert list(chosen.get_xdata()) == seen.inside.chosen.tolist()  # type: ignore[arg-type]
-    assert [row[1][0] - row[0][0] for row in window] == pytest.approx([2 * 3] * len(seen.target.pieces))
-    assert panel.get_xlim() == (-0.5, len(seen.source.pieces) - 0.5)
-    assert figure._suptitle is not None and figure._suptitle.get_text() == "Cross-attention"
-    _, plain = seen_in(**KINDS[0])
-    assert not pictures._heads(plain, "cross", plain.inside.attention["cross"][0], 0).axes[0].lines
-
-
-def test_the_command(tmp_path: Path) -> None:
-    file, folder = tmp_path / "m.safetensors", tmp_path / "inside"
-    model_file.save(file, new_checkpoint(of=RECURRENT))
-    arguments = ["inspect", str(file), "the street", "--output", str(folder), "--device", "cpu"]
-    found = CliRunner().invoke(app.app, arguments)
-    assert found.exit_code == 0, found.output
-    assert {path.name for path in folder.iterdir()} == {
-        "attention-cross-heads.png", "alignment.png", output_folder.PAGE, output_folder.DATA,
-    }  # fmt: skip
-    found = CliRunner().invoke(app.app, [*arguments, "--layer", "2"])
-    assert found.exit_code == 1
-    assert "--layer 2: this model has 1 layer of attention: leave this option out" in found.stderr

@@ -91,8 +91,7 @@ def test_charts_are_drawn_where_a_corpus_is_unfolded(browser: Browser, tmp_path:
     assert titles and all(" subwords: en " in title or "about " in title for title in titles)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "dark"), [("desktop", False), ("phone", True)])
 def test_all_widths_and_grounds(
     browser: Browser, tmp_path: Path, one: Config, five: Config, width: str, dark: bool
 ) -> None:

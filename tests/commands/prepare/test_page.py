@@ -51,13 +51,8 @@ def test_each_reason_has_its_count_and_its_examples(one: Config) -> None:
     (corpus,) = shown(one)["corpora"]
     assert (corpus["read"], corpus["kept"]) == (12, 5)
     drops = {drop["setting"]: drop for drop in corpus["drops"]}
-    expected = {
-        "–": FIRST[5],
-        "data.drop_copies": FIRST[6],
-        "data.drop_duplicates": FIRST[7],
-        "data.max_length": FIRST[9],
-        "data.max_length_ratio": FIRST[10],
-    }
+    settings = ("–", "data.drop_copies", "data.drop_duplicates", "data.max_length", "data.max_length_ratio")
+    expected = dict(zip(settings, (FIRST[i] for i in (5, 6, 7, 9, 10)), strict=True))
     for setting, pair in expected.items():
         assert (drops[setting]["pairs"], pairs_of(drops[setting]["dropped"])) == (1, [pair]), setting
     markup = drops["data.clean.markup"]
@@ -189,11 +184,6 @@ def test_corpora_of_several_languages(tmp_path: Path) -> None:
     assert [one["side"] for one in data["vocabularies"][0]["characters"]] == ["source (en)", "target (de, fr)"]
 
 
-def test_a_store_that_is_used_again_gives_the_same_page(one: Config) -> None:
-    first, second = ({**shown(one), "written": ""} for _ in range(2))
-    assert first == second
-
-
 def test_the_vocabulary_of_augmented_text_is_marked(one: Config) -> None:
     augmented = replace(one, data=replace(one.data, augment=replace(one.data.augment, uppercase=0.5)))
     assert [shown(config)["vocabularies"][0]["augmented"] for config in (one, augmented)] == [False, True]
@@ -243,9 +233,7 @@ def test_the_command_writes_the_page_and_says_where(one: Config, tmp_path: Path)
     assert (tmp_path / "data.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-@pytest.mark.parametrize(
-    "report", ["no/folder.html", "/proc/data.html", ".", "first.jsonl", "config.yaml", "data.html.gz"]
-)
+@pytest.mark.parametrize("report", ["no/folder.html", ".", "first.jsonl", "config.yaml", "data.html.gz"])
 def test_a_page_that_cannot_be_written_is_an_error_before_the_work(one: Config, tmp_path: Path, report: str) -> None:
     (tmp_path / "config.yaml").write_text(writer.to_yaml(one))
     before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}

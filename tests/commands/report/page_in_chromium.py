@@ -106,17 +106,6 @@ def test_each_validation_set_has_charts(browser: Browser, tmp_path: Path) -> Non
     assert [lines(browser, chart) for chart in range(4)] == [4, 1, 1, 2]
 
 
-def test_scores_that_do_not_compare_are_said(browser: Browser, tmp_path: Path) -> None:
-    first, other = two_runs()
-    show(browser, tmp_path, [first, other])
-    assert shown(browser, "#scores-note") == 0
-    greedy = replace(other.config, decoding=replace(other.config.decoding, beam_size=1))
-    show(browser, tmp_path, [first, replace(other, config=greedy)])
-    assert shown(browser, "#scores-note") == 1
-    for note in ("#scores-note", "#curves-note"):
-        assert browser.texts(note)[0].endswith("the runs differ in decoding.beam_size.")
-
-
 def test_pointing_shows_values(browser: Browser, tmp_path: Path) -> None:
     runs = two_runs()
     show(browser, tmp_path, runs)
@@ -133,16 +122,6 @@ def test_pointing_shows_values(browser: Browser, tmp_path: Path) -> None:
     assert browser.js(everywhere) == len(titles(browser))
     mouse(browser, 0, "mouseMoved", -0.02)
     assert (shown(browser, "#tip"), browser.js(everywhere)) == (0, 0)
-
-
-def test_keys_walk_along_the_points(browser: Browser, tmp_path: Path) -> None:
-    show(browser, tmp_path, two_runs())
-    browser.js("""
-      const chart = document.querySelectorAll('.chart')[1]; chart.focus();
-      for (const key of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft'])
-        chart.dispatchEvent(new KeyboardEvent('keydown', {key}))""")
-    assert browser.texts("#tip .head") == ["step 1,000"]
-    assert browser.texts(TIP) == ["finished35", "<i>stopped</i>35"]
 
 
 def test_the_legend_toggles_runs_everywhere(browser: Browser, tmp_path: Path) -> None:
@@ -174,7 +153,7 @@ def test_stages_are_marked_on_the_curves(browser: Browser, tmp_path: Path) -> No
     browser.shot("report-stages")
     assert browser.texts("#stages tbody td") == [
         *("1", "0", "crawled 75.0%, clean 25.0%", "for 850 steps"),
-        *("2", "850", "temperature 5", "until 3 validations without a new best"),
+        *("2", "850", "temperature 5", "for 3,000 steps"),
         *("3", "–", "clean 100.0%", "to the end"),
     ]
     assert browser.texts("#mix tbody td") == ["crawled", "0.0%", "0.40", "–", "clean", "100.0%", "2.25", "1.750"]
@@ -230,8 +209,7 @@ def test_samples_in_all_scripts(browser: Browser, tmp_path: Path) -> None:
     assert len(browser.texts(".sample:last-child .columns > div")) == 1  # the other run has none of this sentence
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "dark"), [("desktop", False), ("phone", True)])
 def test_all_widths_and_grounds(browser: Browser, tmp_path: Path, width: str, dark: bool) -> None:
     runs = [*two_runs(), *(new_run(f"run-{i}" * i, last_step=300 * i) for i in range(1, 7))]
     for name, some in (("two", runs[:2]), ("eight", runs)):

@@ -20,7 +20,7 @@ from nmt.commands.report.run import Evaluation, Session
 from nmt.config import schema, writer
 from nmt.config.reader import parse
 from nmt.data.report import CorpusCounts, DataReport, SideCounts
-from nmt.evaluation.report import to_text
+from nmt.evaluation.output import to_text
 from nmt.evaluation.scores import Interval, Score
 
 FOLDER = resources.files("nmt.commands.report")
@@ -57,7 +57,7 @@ def test_stages_and_where_they_began() -> None:
     assert data["stages"] == [
         [
             {"mix": "crawled 75.0%, clean 25.0%", "end": "for 850 steps", "step": 0},
-            {"mix": "temperature 5", "end": "until 3 validations without a new best", "step": 850},
+            {"mix": "temperature 5", "end": "for 3,000 steps", "step": 850},
             {"mix": "clean 100.0%", "end": "to the end", "step": None},
         ],
         [],

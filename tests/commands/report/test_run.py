@@ -51,15 +51,8 @@ def test_a_finished_run(trained: Path) -> None:
     logged = [row for row in metrics if "loss" in row]
     assert found.training.step == [row["step"] for row in logged] == [4, 8, 12, 16, 20]
     measured = {
-        "loss",
-        "nll",
-        "learning_rate",
-        "gradient_norm",
-        "target_tokens_per_second",
-        "tflops",
-        "padding",
-        "data_wait",
-    }
+        "loss", "nll", "learning_rate", "gradient_norm", "target_tokens_per_second", "tflops", "padding", "data_wait",
+    }  # fmt: skip
     assert found.training.values.keys() == measured
     for name in measured:
         assert found.training.values[name] == [pytest.approx(row[name], rel=1e-5) for row in logged]
@@ -140,28 +133,25 @@ def test_damaged_lines_are_left_out_and_said(run: Path, caplog: pytest.LogCaptur
     assert report(run).notes == [f"{metrics}: line 3 is damaged: not shown"]
 
 
-def test_facts_of_other_types_are_left_out_and_said(run: Path) -> None:
-    started = {"event": "started", "step": 0, "time": 5, "parameters": 5, "skipped_pairs": "many", "cores": 2}
-    ended = {"event": "finished", "step": 20, "time": None, "reason": ["done"]}
-    (run / "sessions.jsonl").write_text(f"{json.dumps(started)}\n{json.dumps(ended)}\n")
+def test_rows_with_other_values_are_left_out_and_said(run: Path) -> None:
+    started: dict[str, Any] = {"event": "started", "step": 0, "time": "t", "cores": 2}
+    damaged = [
+        started | wrong for wrong in ({"parameters": 5}, {"skipped_pairs": "many"}, {"start_from": {"file": "f"}})
+    ]
     sample = {"step": 5, "source": "s", "reference": "r", "translation": "t"}
-    samples = [sample, sample | {"source": None}, sample | {"step": 6}]
-    (run / "samples.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in samples))
+    files = {"sessions.jsonl": [started, *damaged], "samples.jsonl": [sample, {"step": 5}, sample | {"step": 6}]}
+    for name, rows in files.items():
+        (run / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     best = model_file.load(run / model_file.BEST)
-    wrong = {**best.provenance, "bleu": "35", "signatures": {"bleu": 1}}
+    wrong = {**best.provenance, "signatures": 1}
     model_file.save(run / model_file.BEST, replace(best, provenance=wrong))
     found = report(run)
-    assert found.sessions == [Session("", 0, {"cores": 2}, "", 20, "finished: ")]
+    assert found.sessions == [Session("t", 0, {"cores": 2})]
     assert found.samples == {("s", "r"): [(5, "t"), (6, "t")]}
-    assert found.best == {name: value for name, value in wrong.items() if name not in ("bleu", "signatures")}
-    assert sorted(found.notes) == [
-        f"{run / name}: not written by `nmt train`: not shown"
-        for name in (
-            "best.safetensors: bleu, signatures",
-            "samples.jsonl: source",
-            "sessions.jsonl: time, parameters, skipped_pairs, reason",
-        )
-    ]
+    provenance, samples, sessions = sorted(found.notes)
+    assert found.best == {} and provenance.startswith(f"{run / model_file.BEST}: its provenance is damaged (")
+    ending = "rows have values that `nmt train` does not write: not shown"
+    assert samples == f"{run / 'samples.jsonl'}: 1 {ending}" and sessions == f"{run / 'sessions.jsonl'}: 3 {ending}"
     assert page.to_data([found])["environment"][-1] == {"label": "cores", "cells": ["2"], "differs": False}
 
 
@@ -185,19 +175,16 @@ def test_a_record_of_the_data_that_is_damaged(run: Path) -> None:
     assert found.notes == [f"{run}: the data report cannot be read ('counts'): not shown"]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"labels": []}, {"labels": [5]}, {"languages": "x"}, {"counts": []}, {"counts": [{"source": {}, "target": {}}]}],
-    ids=str,
-)
-def test_a_record_of_the_data_that_cannot_be_shown(run: Path, wrong: dict[str, Any]) -> None:
+def test_a_record_of_the_data_that_cannot_be_shown(run: Path) -> None:
     first, *_ = rows_of(run / "sessions.jsonl")
-    (run / "sessions.jsonl").write_text(json.dumps(first | {"data": first["data"] | wrong}) + "\n")
-    found = report(run)
-    assert found.data is None and len(found.sessions) == 1
-    (said,) = found.notes
-    assert said.startswith(f"{run}: the data report cannot be read (")
-    assert page.page([found])
+    no_sides = [{"source": {}, "target": {}}]
+    for wrong in ({"labels": []}, {"labels": [5]}, {"languages": "x"}, {"counts": []}, {"counts": no_sides}):
+        (run / "sessions.jsonl").write_text(json.dumps(first | {"data": first["data"] | wrong}) + "\n")
+        found = report(run)
+        assert found.data is None and len(found.sessions) == 1
+        (said,) = found.notes
+        assert said.startswith(f"{run}: the data report cannot be read (")
+        assert page.page([found])
 
 
 def test_evaluations_of_both_forms(run: Path) -> None:

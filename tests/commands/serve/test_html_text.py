@@ -106,9 +106,7 @@ def test_tags_stay_and_text_is_translated(html: str, expected: str) -> None:
 def test_only_elements_are_translated_twice() -> None:
     assert HtmlText(
         "A <b> </b>dog <p><i>A dog</i> <b>runs</b></p> <b>A dog</b> <br> A <b>1</b> <code>x</code>"
-    ).lines == [
-        *("A dog", "A dog runs", "A dog", "runs", "A dog", "A 1 x"),
-    ]
+    ).lines == [*("A dog", "A dog runs", "A dog", "runs", "A dog", "A 1 x")]
 
 
 def test_sentences_end_by_the_rules_of_the_language() -> None:

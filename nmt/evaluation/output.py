@@ -32,7 +32,7 @@ def to_json(scores: Sequence[Score], details: Details | None = None, robustness:
     rows = [dataclasses.asdict(score) for score in scores]
     more = {} if details is None else dataclasses.asdict(details)
     if robustness:
-        more["robustness"] = [dataclasses.asdict(one) for one in robustness]
+        more["robustness"] = [dataclasses.asdict(result) for result in robustness]
     return json.dumps({"scores": rows, **more} if more else rows, indent=2, ensure_ascii=False)
 
 
@@ -45,11 +45,11 @@ def to_text(scores: Sequence[Score], details: Details | None = None, robustness:
         sections += [
             *map(_lengths, details.lengths),
             _frequencies(details.frequencies),
-            *(_worst(one, number) for number, one in zip(numbers, details.worst, strict=True) if one.sentences),
-            *(_changed(one, number) for number, one in enumerate(details.changed, start=2)),
+            *(_worst(worst, number) for number, worst in zip(numbers, details.worst, strict=True) if worst.sentences),
+            *(_changed(changed, number) for number, changed in enumerate(details.changed, start=2)),
         ]
-    for number, one in enumerate(robustness, start=1):
-        sections += [_robustness(one, number if len(systems) > 1 else None), _kept(one)]
+    for number, result in enumerate(robustness, start=1):
+        sections += [_robustness(result, number if len(systems) > 1 else None), _kept(result)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -151,11 +151,11 @@ def _lengths(result: Breakdown[LengthBucket]) -> str:
 def _frequencies(result: Breakdown[FrequencyBucket]) -> str:
     if not result.buckets:
         return textwrap.fill(f"No words in the reference or in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
-    left = [["times", "words"], *([str(one.frequency), f"{one.reference_words:,}"] for one in result.buckets)]
+    left = [["times", "words"], *([str(bucket.frequency), f"{bucket.reference_words:,}"] for bucket in result.buckets)]
     columns = []
     for place in range(len(result.buckets[0].systems)):
         matches = [bucket.systems[place] for bucket in result.buckets]
-        rows = [[_share(one.precision), _share(one.recall), _share(one.f1)] for one in matches]
+        rows = [[_share(match.precision), _share(match.recall), _share(match.f1)] for match in matches]
         columns.append([["precision", "recall", "F1"], *rows])
     title = (
         f"Words by how many times they occur in {result.text} (tokenizer {result.tokenizer}). words: number of words "
@@ -186,11 +186,11 @@ def _changed(changed: ChangedSentences, number: int) -> str:
 
 def _sentence(sentence: ScoredSentence, names: Sequence[str]) -> str:
     """The line's number and scores, its source and references, and each translation with its name."""
-    chrf = " to ".join(f"{one.chrf:.1f}" for one in sentence.translations)
-    bleu = " to ".join(f"{one.bleu:.1f}" for one in sentence.translations)
+    chrf = " to ".join(f"{translation.chrf:.1f}" for translation in sentence.translations)
+    bleu = " to ".join(f"{translation.bleu:.1f}" for translation in sentence.translations)
     rows = [("source", sentence.source)] if sentence.source is not None else []
     rows += [("reference", text) for text in sentence.references]
-    rows += [(name, one.text) for name, one in zip(names, sentence.translations, strict=True)]
+    rows += [(name, translation.text) for name, translation in zip(names, sentence.translations, strict=True)]
     lines = [f"  {name:<11}  {text}".rstrip() for name, text in rows]
     return "\n".join([f"line {sentence.line:,}  chrF {chrf}, BLEU {bleu}", *lines])
 
@@ -203,9 +203,9 @@ def _robustness(result: Robustness, number: int | None) -> str:
         "that of the clean text"
     )
     rows = [["variation", "changed", "BLEU", "loss", "chrF2", "loss"]]
-    for one in result.variations:
-        scores = (one.bleu, one.bleu_loss, one.chrf, one.chrf_loss)
-        rows.append([one.variation, f"{one.changed:,}", *(f"{score:.2f}" for score in scores)])
+    for variation in result.variations:
+        scores = (variation.bleu, variation.bleu_loss, variation.chrf, variation.chrf_loss)
+        rows.append([variation.variation, f"{variation.changed:,}", *(f"{score:.2f}" for score in scores)])
     return f"{textwrap.fill(title, _WIDTH)}\n\n{table(rows)}"
 
 
@@ -213,9 +213,9 @@ def _kept(result: Robustness) -> str:
     """For each variation, the share of the items that the translations keep."""
     title = "Share of the items of the source that the translation of the same line has too. -: the source has none"
     rows = [["variation", *INSERTED]]
-    for one in result.variations:
-        shares = (f"{100 * kept.kept / kept.in_source:.1f}%" if kept.in_source else "-" for kept in one.kept)
-        rows.append([one.variation, *shares])
+    for variation in result.variations:
+        shares = (f"{100 * kept.kept / kept.in_source:.1f}%" if kept.in_source else "-" for kept in variation.kept)
+        rows.append([variation.variation, *shares])
     return f"{textwrap.fill(title, _WIDTH)}\n\n{table(rows)}"
 
 

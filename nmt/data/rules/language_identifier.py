@@ -1,8 +1,8 @@
-"""Languages: the expected script of a language code, and which language a line is in.
+"""Which language a line is in, as py3langid finds it.
 
-The language of a line is the one that py3langid finds: a naive Bayes classifier over sequences of bytes (Lui and
-Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool") for 139 languages. The library classifies one
-line at a time; here the same model reads thousands of lines side by side, which is twenty times as fast.
+That is a naive Bayes classifier over sequences of bytes (Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language
+Identification Tool") for 139 languages. The library classifies one line at a time; here the same model reads thousands
+of lines side by side, which is twenty times as fast.
 """
 
 import unicodedata
@@ -12,39 +12,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from nmt.config.language_codes import known_language, likely_scripts, macrolanguage, scripts
 from nmt.errors import NmtError
 
 LONGEST = 256  # bytes of a line that are read: more do not change what is found
-_SCRIPTS = {
-    "Jpan": ("Hira", "Kana", "Hani"),
-    "Kore": ("Hang", "Hani"),
-    "Hans": ("Hani", "Bopo"),
-    "Hant": ("Hani", "Bopo"),
-}
-# Languages that are written in several scripts today: by Unicode's CLDR, languageData; and a few more, of which there
-# is text in another script than CLDR says. All others have the one script that is likely by CLDR.
-_SEVERAL_SCRIPTS = {
-    "Latn Cyrl": "bs crh kaa sr",
-    "Latn Arab": "ha ms swb zdj",
-    "Latn Cyrl Arab": "az ku ky tg tk ug uz",
-    "Latn Deva": "hif kok",
-    "Latn Hebr": "lad",
-    "Latn Nkoo": "bm man",
-    "Latn Tfng": "rif tmh tzm",
-    "Latn Tfng Arab": "shi",
-    "Latn Cans": "cr iu oj",
-    "Latn Vaii": "vai",
-    "Latn": "ctd",
-    "Cyrl Arab": "kk",
-    "Arab Guru": "pa",
-    "Arab Deva": "ks sd",
-    "Beng Cakm": "ccp",
-    "Beng Deva": "unr unx",
-    "Deva Limb": "lif",
-    "Deva Telu": "gon",
-    "Grek": "grc",
-    "Laoo Hmnp Latn": "hnj",
-}
 # Languages that the identifier takes for each other in some sentences, as measured: docs/cleaning.md. `sh`, `cnr`, `nb`
 # and `cmn` are no names of its own. Its `no` is Bokmål.
 _ALIKE = (
@@ -62,71 +33,6 @@ _ALIKE = (
 _UNRELIABLE = {"nso", "bs", "oc"}
 # The scripts in which the identifier has read a language, where they are not the likely one.
 _READ = {"sr": ("Cyrl", "Latn"), "uz": ("Latn", "Cyrl"), "crh": ("Latn",)}
-
-
-@cache
-def language(code: str) -> str:
-    """The language of a code, as two letters where there are two: `en` of `en`, `eng`, `en_GB` and `eng_Latn`.
-
-    Raises NmtError for a code of no language."""
-    import langcodes
-
-    try:
-        found = langcodes.Language.get(code).language
-        if found and langcodes.tag_is_valid(found):
-            return "tl" if found == "fil" else found
-    except (LookupError, ValueError):
-        pass
-    raise NmtError(f"{code}: no language has this code: write it as in BCP 47, such as en, pt-BR or sr-Latn")
-
-
-def same_code(one: str, other: str) -> bool:
-    """Whether two codes mean the same: `de` and `deu`, but not `pt` and `pt-BR`, nor codes of no language. Without the
-    package langcodes, only codes that are written alike: no work should need the package for this alone."""
-    try:
-        import langcodes
-    except ImportError:
-        return one.casefold() == other.casefold()
-    try:
-        tags = [langcodes.standardize_tag(code) for code in (one, other)]
-    except ValueError:
-        return False
-    return tags[0] == tags[1]
-
-
-@cache
-def scripts(code: str) -> tuple[str, ...]:
-    """The scripts that a language is written in, by their ISO 15924 codes: of `ja` Hira, Kana and Hani. The code may
-    name one: `sr-Latn`. None are known of some languages. Raises NmtError as `language` does."""
-    import langcodes
-
-    one, given = language(code), langcodes.Language.get(code)
-    if given.script is None:
-        codes = {one, _macrolanguage(one)}
-        several = [names for names, languages in _SEVERAL_SCRIPTS.items() if codes.intersection(languages.split())]
-        if several:
-            return tuple(several[0].split())
-        if _likely_script(one) is None:  # `maximize` would give the script of English
-            return ()
-    script = given.maximize().script
-    return _SCRIPTS.get(script, (script,)) if script else ()
-
-
-@cache
-def _likely_script(one: str) -> str | None:
-    """The script of a language, as `language` returns it, that is likely by CLDR; None where CLDR does not say."""
-    import langcodes
-
-    names = (one, _macrolanguage(one))
-    found = (langcodes.data_dicts.LIKELY_SUBTAGS.get(name) for name in names)
-    return next((langcodes.Language.get(tag).script for tag in found if tag), None)
-
-
-def _macrolanguage(one: str) -> str:
-    """`ar` of `arb`: the language of which it is the usual form; else itself."""
-    import langcodes
-
-    return langcodes.Language.get(langcodes.standardize_tag(one, macro=True)).language or one
 
 
 class LanguageIdentifier:
@@ -155,21 +61,21 @@ class LanguageIdentifier:
 
     def knows(self, code: str) -> bool:
         """Whether lines of the language are found reliably, in a script that the code allows. Raises NmtError as
-        `language` does."""
+        `known_language` does."""
         written = scripts(code)
-        if language(code) in _UNRELIABLE:
+        if known_language(code) in _UNRELIABLE:
             return False
         return bool(self._columns(code).any()) and (not written or set(written) != self.unread_scripts(code))
 
     def unread_scripts(self, code: str) -> set[str]:
         """The scripts that the language is written in but that the identifier does not know it in: lines in these can
-        not be judged. Cyrillic of `az`. Raises NmtError as `language` does."""
+        not be judged. Cyrillic of `az`. Raises NmtError as `known_language` does."""
         read: set[str] = set()
         for name in _alike(code).intersection(self.languages):
-            likely = _likely_script(name)
-            if name not in _READ and likely is None:
+            known = _READ.get(name) or likely_scripts(name)
+            if not known:
                 return set()
-            read.update(_READ.get(name) or _SCRIPTS.get(likely or "", (likely or "",)))
+            read.update(known)
         return set(scripts(code)) - read
 
     def scores(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
@@ -239,10 +145,10 @@ class LanguageIdentifier:
     def named(self, code: str) -> npt.NDArray[np.bool_]:
         """Which columns are of the language itself; none if the identifier does not know it."""
         try:
-            one = language(code)
+            language = known_language(code)
         except NmtError:
             return np.zeros(len(self.languages), np.bool_)
-        names = [one, _macrolanguage(one)]
+        names = [language, macrolanguage(language)]
         name = next((name for name in names if name in self.languages), "")
         return np.array([known == name for known in self.languages])
 
@@ -257,8 +163,8 @@ def _alike(code: str) -> set[str]:
     """The names that the identifier may have for a language, and for those that are much like it."""
     import langcodes
 
-    one = language(code)
-    names = {one, _macrolanguage(one), langcodes.Language.get(one).to_alpha3()}
+    language = known_language(code)
+    names = {language, macrolanguage(language), langcodes.Language.get(language).to_alpha3()}
     return names.union(*(group for group in _ALIKE if names & group))
 
 
