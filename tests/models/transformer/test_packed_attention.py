@@ -172,13 +172,6 @@ def test_forward_and_backward_drop_the_same_weights() -> None:
         torch.testing.assert_close((output * gradient).sum(), (v * of_value).sum())
 
 
-def test_without_dropout_nothing_is_drawn() -> None:
-    inputs, ranges = SMALL.inputs()[:3], SMALL.ranges()
-    before = torch.get_rng_state()
-    packed_attention(*inputs, ranges)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 # The kernels.
 
 
