@@ -47,16 +47,16 @@ def _arrow_texts(
 
     while any(types.is_struct(field.type) for field in table.schema):
         table = table.flatten()  # a struct `translation` of `en` and `de`: translation.en, translation.de
-    found = list(zip(table.column_names, table.columns, strict=True))
-    columns = {name: column for name, column in found if not types.is_map(column.type)}
+    named_columns = list(zip(table.column_names, table.columns, strict=True))
+    columns = {name: column for name, column in named_columns if not types.is_map(column.type)}
     lookups: dict[str, tuple[pyarrow.ChunkedArray, str]] = {}  # a map `translation` of `en` and `de`, as a struct
-    for name, column in found:
+    for name, column in named_columns:
         if types.is_map(column.type):
             keys = keys_of_maps.setdefault(name, {})
             for chunk in column.chunks:
                 keys |= dict.fromkeys(map(str, compute.unique(chunk.keys).to_pylist()))
             lookups |= {f"{name}.{key}": (column, key) for key in keys}
-    names = [*(name for name, _ in found if name in columns), *lookups]
+    names = [*(name for name, _ in named_columns if name in columns), *lookups]
     for name in column_names(names, corpus, data, corpus.label):
         if names.count(name) > 1:
             raise NmtError(f"{corpus.label}: several columns are called {name!r}: rename or remove all but one")

@@ -69,8 +69,8 @@ class DropoutEncoder:
         following = np.zeros(len(left), np.int64)  # the first of these merges
         while len(left):
             merges = following + self._done(random.random(len(left)))
-            found = merges < self._trees.merges[nodes[left]]
-            left, merges = left[found], merges[found]
+            is_better = merges < self._trees.merges[nodes[left]]
+            left, merges = left[is_better], merges[is_better]
             nodes[left] = self._trees.children(nodes[left], merges)
             following = merges + 1
         return joined_words(self._trees.ids.pick(nodes), ends)

@@ -163,19 +163,19 @@ class CleanedText:
     @property
     def examples(self) -> list[DropExamples]:
         """Of what was dropped of each corpus."""
-        found = [DropExamples() for _ in self.notes]
+        examples = [DropExamples() for _ in self.notes]
         for shard in self.shards:
-            found[shard.corpus].merge(shard.examples)
-        return found
+            examples[shard.corpus].merge(shard.examples)
+        return examples
 
     @property
     def used(self) -> list[tuple[UsedCharacters, UsedCharacters]]:
         """Of each corpus, of its source and its target."""
-        found = [(UsedCharacters(), UsedCharacters()) for _ in self.notes]
+        used = [(UsedCharacters(), UsedCharacters()) for _ in self.notes]
         for shard in self.shards:
-            for both, of_shard in zip(found[shard.corpus], shard.used, strict=True):
+            for both, of_shard in zip(used[shard.corpus], shard.used, strict=True):
                 both.merge(of_shard)
-        return found
+        return used
 
     def chunks(self) -> Iterator[tuple[int, list[Pair]]]:
         """The pairs of each chunk, after the number of its corpus. Raises NmtError if the text is damaged."""

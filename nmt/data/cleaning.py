@@ -76,27 +76,27 @@ class Cleaner:
         clean, processes = self._data.clean, self._data.workers or usable_cores()
         candidates = map(self._without_repeats, chunks)
         if clean is None:
-            for one in candidates:
-                yield CleanChunk(one.raw, one.pairs(), one.counts, one.examples)
+            for left in candidates:
+                yield CleanChunk(left.raw, left.pairs(), left.counts, left.examples)
             return
-        jobs = ((one, self._job(one, clean)) for one in candidates)
-        for one, found in mapped(verdict, jobs, processes, serial_first=FIRST_CHUNKS, what="applies data.clean"):
-            pairs, rules = list(compress(one.pairs(), found.kept.tolist())), found.dropped
-            one.examples.merge(found.examples)
+        jobs = ((left, self._job(left, clean)) for left in candidates)
+        for left, judged in mapped(verdict, jobs, processes, serial_first=FIRST_CHUNKS, what="applies data.clean"):
+            pairs, rules = list(compress(left.pairs(), judged.kept.tolist())), judged.dropped
+            left.examples.merge(judged.examples)
             if clean.near_duplicates:
-                new = self._seen_folded[one.raw.corpus].add_hashes(found.hashes)
-                one.examples.add_dropped("near_duplicates", list(compress(pairs, (~new).tolist())))
+                new = self._seen_folded[left.raw.corpus].add_hashes(judged.hashes)
+                left.examples.add_dropped("near_duplicates", list(compress(pairs, (~new).tolist())))
                 pairs = list(compress(pairs, new.tolist()))
                 rules = {**rules, "near_duplicates": int((~new).sum())}
-            yield CleanChunk(one.raw, pairs, one.counts + CorpusCounts(rules=rules), one.examples)
+            yield CleanChunk(left.raw, pairs, left.counts + CorpusCounts(rules=rules), left.examples)
 
     def skip(self, chunk: RawChunk, kept: list[Pair]) -> CleanChunk:
         """The next chunk, of which an earlier preparation kept these pairs: only what later chunks depend on is
         computed."""
-        one = self._without_repeats(chunk)
+        left = self._without_repeats(chunk)
         if self._data.clean and self._data.clean.near_duplicates:
             self._seen_folded[chunk.corpus].add_hashes(folded_hashes(kept))
-        return CleanChunk(chunk, kept, one.counts, one.examples)
+        return CleanChunk(chunk, kept, left.counts, left.examples)
 
     def _without_repeats(self, chunk: RawChunk) -> _Candidates:
         pairs, examples, left = chunk.pairs, DropExamples(), list(range(len(chunk.pairs)))
@@ -121,10 +121,10 @@ class Cleaner:
             self._unscored[chunk.corpus] += sum(math.isnan(chunk.scores[place]) for place in left)
         return _Candidates(chunk, left, CorpusCounts(len(pairs), empty, copies, duplicates), examples)
 
-    def _job(self, one: _Candidates, clean: schema.CleaningConfig) -> Job:
+    def _job(self, left: _Candidates, clean: schema.CleaningConfig) -> Job:
         """What the rules are to look at."""
-        scores = None if one.raw.scores is None else np.array(one.raw.scores, np.float32)[one.places]
-        return Job(one.pairs(), scores, clean, self._data.pair_of(self._data.train[one.raw.corpus]))
+        scores = None if left.raw.scores is None else np.array(left.raw.scores, np.float32)[left.places]
+        return Job(left.pairs(), scores, clean, self._data.pair_of(self._data.train[left.raw.corpus]))
 
     def report_unscored(self) -> None:
         """Log how many pairs of each corpus have no score."""
@@ -152,9 +152,9 @@ def not_checked(data: schema.DataConfig) -> list[str]:
 def keeps(given: list[tuple[str | None, str | None]], languages: tuple[str, str], clean: tuple[str, ...]) -> list[bool]:
     """As `nmt.keeps`."""
     pairs = [(source or "", target or "") for source, target in given]
-    found, places = np.zeros(len(pairs), np.bool_), [place for place, pair in enumerate(pairs) if is_full(pair)]
-    found[places] = judge.judge([pairs[place] for place in places], _rules(languages, clean)).kept
-    return found.tolist()
+    kept, places = np.zeros(len(pairs), np.bool_), [place for place, pair in enumerate(pairs) if is_full(pair)]
+    kept[places] = judge.judge([pairs[place] for place in places], _rules(languages, clean)).kept
+    return kept.tolist()
 
 
 @cache  # it is called for each batch of a text

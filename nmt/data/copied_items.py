@@ -47,15 +47,15 @@ _ENDINGS = ("com", "org", "net", "info", "de", "fr", "io", "eu")
 def find_items(text: str) -> Counter[tuple[Kind, str]]:
     """The items in a text, each with its kind and how often it occurs. Of a number only the digits count, because
     languages write 1,000 and 1.000; of an emoji, not whether it is coloured."""
-    found: Counter[tuple[Kind, str]] = Counter()
+    items: Counter[tuple[Kind, str]] = Counter()
     for match in _ITEM.finditer(text):
         kind, item = match.lastgroup, match[0]
         if kind == "number":
             item = "".join(str(unicodedata.decimal(digit)) for digit in item if digit.isdecimal())
         elif kind == "emoji":
             item = item.replace("\ufe0f", "")
-        found[kind, item] += 1  # type: ignore[index]  # the groups are the kinds
-    return found
+        items[kind, item] += 1  # type: ignore[index]  # the groups are the kinds
+    return items
 
 
 def map_outside_verbatim(function: Callable[[str], str], text: str) -> str:

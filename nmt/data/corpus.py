@@ -118,7 +118,9 @@ def files_of(data: schema.DataConfig) -> list[Path]:
 
 
 def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
-    return [Path(file) for one in corpora for file in (one.source, one.target, one.file, one.scores) if file]
+    return [
+        Path(file) for corpus in corpora for file in (corpus.source, corpus.target, corpus.file, corpus.scores) if file
+    ]
 
 
 def check_files(data: schema.DataConfig) -> None:
@@ -162,11 +164,11 @@ def fingerprint(
     elif corpus.opus:
         content += opus.opus_content(corpus, data.with_languages_of(corpus))
     elif corpus.file:
-        content.append(found := digest(path := Path(corpus.file)))
-        content += _reading(path, corpus, data.with_languages_of(corpus), found)
+        content.append(file_hash := digest(path := Path(corpus.file)))
+        content += _reading(path, corpus, data.with_languages_of(corpus), file_hash)
     else:
         for path in _text_files(corpus, data.with_languages_of(corpus)):
-            content += [found := digest(path), *_reading(path, corpus, data, found)]
+            content += [file_hash := digest(path), *_reading(path, corpus, data, file_hash)]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -63,12 +63,12 @@ def of_languages(data: schema.DataConfig) -> Iterator[str]:
                 f"data.train: source and target are both {pair.source}: if the model is to translate, correct "
                 "data.source_language, data.target_language or the languages of a corpus"
             )
-    for one in data.held_out:
-        pair = data.pair_of(one)
+    for corpus in data.held_out:
+        pair = data.pair_of(corpus)
         if pair not in trained:
             yield (
-                f"data.validation, {one.label}: {pair.source} to {pair.target} is not trained (zero-shot): its scores "
-                "may be bad, and the best checkpoint is chosen by them too"
+                f"data.validation, {corpus.label}: {pair.source} to {pair.target} is not trained (zero-shot): its "
+                "scores may be bad, and the best checkpoint is chosen by them too"
             )
 
 
@@ -105,17 +105,17 @@ def _misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
     lengths = np.log(characters).T  # [2, pairs]
     if characters.mean(axis=0).min() < 10 or lengths.std(axis=1).min() < 0.2 or _numbers_agree(pairs):
         return
-    found = _correlation(*lengths)
+    correlation = _correlation(*lengths)
     best, by = max((_correlation(*_shifted(lengths, by)), by) for by in (-3, -2, -1, 1, 2, 3))
-    if best > max(0.4, found + 0.2):
+    if best > max(0.4, correlation + 0.2):
         yield (
             f"{label}: the sides seem to be misaligned: judging by the lengths of the sentences, line {max(1, 1 - by)} "
             f"of the source belongs to line {max(1, 1 + by)} of the target"
         )
-    elif found < 0.2:
+    elif correlation < 0.2:
         yield (
             f"{label}: the sides do not look like translations of each other: the correlation of the lengths of their "
-            f"sentences is {found:.2f}, and in translations it is above 0.5"
+            f"sentences is {correlation:.2f}, and in translations it is above 0.5"
         )
 
 

@@ -57,12 +57,12 @@ def encode_text(
     jobs = list(_jobs(text))
     first = sum(job.chunk < FIRST_CHUNKS for job in jobs)
     for shard, _ in mapped(encoder, ((job.shard, job) for job in jobs), processes, first, what="encodes text"):
-        found, counts = EncodedShard.read(folder / shard.name), shard.counts
+        encoded, counts = EncodedShard.read(folder / shard.name), shard.counts
         if seen is not None:
-            new = seen[shard.corpus].add_hashes(found.hashes)
+            new = seen[shard.corpus].add_hashes(encoded.hashes)
             counts += CorpusCounts(kept_duplicates=int((~new).sum()))
-        statistics[shard.corpus].merge(found.statistics)
-        yield shard.corpus, found.tokens, counts + found.counts
+        statistics[shard.corpus].merge(encoded.statistics)
+        yield shard.corpus, encoded.tokens, counts + encoded.counts
 
 
 class ShardJob(NamedTuple):
@@ -111,9 +111,9 @@ class ShardEncoder:
             encoded.append(found)
             first += len(pairs)
         EncodedShard(
-            tokens=TokenStore.joined([one.tokens for one in encoded]),
-            hashes=np.concatenate([one.hashes for one in encoded]),
-            counts=sum((one.counts for one in encoded), CorpusCounts()),
+            tokens=TokenStore.joined([chunk.tokens for chunk in encoded]),
+            hashes=np.concatenate([chunk.hashes for chunk in encoded]),
+            counts=sum((chunk.counts for chunk in encoded), CorpusCounts()),
             statistics=statistics.result(),
         ).write(self._folder / shard.name)
 
@@ -176,7 +176,7 @@ class ChunkEncoder:
         several = _have_several(pairs, language := data.pair_of(data.train[job.corpus]).source)
         if not self._config.varies_text:
             return plain, several
-        found, found_several = [], []
+        of_versions, several_of_versions = [], []
         for version in range(versions):
             new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
             if self._dropout:
@@ -189,11 +189,11 @@ class ChunkEncoder:
             else:
                 tokens = _encode(new, self._encoders)
             fits = _fit(tokens, data.max_length)
-            found.append(_choose(fits, tokens, plain))
+            of_versions.append(_choose(fits, tokens, plain))
             of_new = several if new is pairs else _have_several(new, language)
-            found_several.append(np.where(fits, of_new, several))
+            several_of_versions.append(np.where(fits, of_new, several))
         of_each_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
-        return TokenStore.joined(found).pick(of_each_pair), np.concatenate(found_several)[of_each_pair]
+        return TokenStore.joined(of_versions).pick(of_each_pair), np.concatenate(several_of_versions)[of_each_pair]
 
 
 def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
@@ -269,10 +269,10 @@ def _fit(tokens: TokenStore, max_length: int) -> Masks:
     return (shorter > 0) & (longer <= max_length)
 
 
-def _choose(first: Masks, one: TokenStore, other: TokenStore) -> TokenStore:
+def _choose(takes_first: Masks, first: TokenStore, second: TokenStore) -> TokenStore:
     """The pairs of one store where `first` is true [pairs], and of the other elsewhere."""
-    numbers = np.arange(len(one))
-    return TokenStore.joined([one, other]).pick(np.where(first, numbers, numbers + len(one)))
+    numbers = np.arange(len(first))
+    return TokenStore.joined([first, second]).pick(np.where(takes_first, numbers, numbers + len(first)))
 
 
 def _have_several(pairs: list[Pair], language: str) -> Masks:

@@ -20,7 +20,7 @@ def named_columns(
     or says the side or its language: `source`, `en`, `English`; or, if none does, `Source text`, `en-GB`, `English
     (UK)`. Raises NmtError if several fit."""
     cells = [normal(cell.strip()) for cell in first]
-    found = list[list[int]]()
+    columns = list[list[int]]()
     for side, column, language in zip(("source", "target"), named, languages, strict=True):
         if column and not column.isdecimal():
             if normal(column) not in cells:
@@ -32,15 +32,17 @@ def named_columns(
             exact = rf"{side}|{_ABBREVIATIONS[side]}|{full}|{name}"
             patterns = [exact, rf"{side}[ -](text|segment|sentence)|{code}(-\w+)*|{name} \(.*\)"]
             places = range(int(column) - 1, int(column)) if column else range(len(cells))
-        fitting = [[at for at in places if at < len(cells) and re.fullmatch(one, cells[at])] for one in patterns]
-        found.append(next(filter(None, fitting), []))
-    if not all(found):
+        fitting = [
+            [at for at in places if at < len(cells) and re.fullmatch(pattern, cells[at])] for pattern in patterns
+        ]
+        columns.append(next(filter(None, fitting), []))
+    if not all(columns):
         return None
-    for side, several in zip(("source", "target"), found, strict=True):
+    for side, several in zip(("source", "target"), columns, strict=True):
         if len(several) > 1:
             fit = " and ".join(f"{first[at]!r} (column {at + 1})" for at in several)
             raise NmtError(f'{path}: the headings {fit} all fit: choose one, as {side}_column: "{several[0] + 1}"')
-    (source,), (target,) = found
+    (source,), (target,) = columns
     return None if source == target and not all(named) else (source, target)
 
 

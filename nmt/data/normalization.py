@@ -89,8 +89,8 @@ class UsedCharacters:
     def add(self, lines: Sequence[str]) -> None:
         self.lines += len(lines)
         for line in lines:
-            if not line.isascii() and (found := set(_candidates().findall(line))):
-                self.counts.update(one for one in found if is_meant(one, line))
+            if not line.isascii() and (candidates := set(_candidates().findall(line))):
+                self.counts.update(character for character in candidates if is_meant(character, line))
 
     def merge(self, other: "UsedCharacters") -> None:
         """Add those of other lines."""
@@ -100,8 +100,11 @@ class UsedCharacters:
     @property
     def found(self) -> frozenset[str]:
         """Those of at least one line in 5,000; of signs, one in 100."""
-        rates = ((one, count * (_LINES if one in INVISIBLE else _LINES_OF_SIGNS)) for one, count in self.counts.items())
-        return frozenset(one for one, rate in rates if rate >= self.lines)
+        rates = (
+            (character, count * (_LINES if character in INVISIBLE else _LINES_OF_SIGNS))
+            for character, count in self.counts.items()
+        )
+        return frozenset(character for character, rate in rates if rate >= self.lines)
 
 
 def is_meant(character: str, line: str) -> bool:
@@ -146,7 +149,7 @@ def _compiled(name: str, used: frozenset[str], folds: bool) -> Normalization:
     rules |= dict.fromkeys(INVISIBLE - used, "")
     for base in map(chr, _EMOJI):
         kept = [*_EMOJI_SELECTORS, *([] if base.isascii() else [_JOINER, _EMOJI_SELECTORS[-1] + _JOINER])]
-        rules |= {base + one: base + one for one in kept}
+        rules |= {base + joiner: base + joiner for joiner in kept}
     return Normalization(name, sentencepiece_model.compile_rules(rules))
 
 

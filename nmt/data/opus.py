@@ -168,7 +168,7 @@ def _ask_for_entry(name: str, version: str, languages: tuple[str, str], server: 
             return entry
     names = _ask(server, "corpora", {"corpora": "True"})
     if name not in names:
-        by_lower = {str(one).lower(): str(one) for one in names}
+        by_lower = {str(known).lower(): str(known) for known in names}
         near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(by_lower[one] for one in near)}?" if near else f"see {server}?corpora=True"
         raise NmtError(f"opus/{name}: OPUS has no corpus of this name: {hint}")
@@ -199,10 +199,10 @@ def _ask(server: str, key: str, parameters: Mapping[str, str]) -> list[Any]:
         raise _Unreachable(f"the index of OPUS at {url} cannot be reached ({network_reason(error)})") from None
     except (ValueError, RecursionError):
         answer = None
-    found = answer.get(key) if isinstance(answer, dict) else None
-    if not isinstance(found, list):
+    values = answer.get(key) if isinstance(answer, dict) else None
+    if not isinstance(values, list):
         raise _Unreachable(f"{url} does not answer as the index of OPUS does")
-    return found
+    return values
 
 
 # --------------------------------------------------------------------------- the cache
@@ -256,9 +256,9 @@ def _check(part: Path, entry: Mapping[str, Any], languages: tuple[str, str], url
     if "md5" in entry:
         with part.open("rb") as file:
             given["md5"] = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    for kind, found in given.items():
-        if kind in entry and str(entry[kind]).lower() != found:
-            raise NmtError(f"{url}: wrong {kind} {found}; the index says {entry[kind]}: run the command again")
+    for kind, computed in given.items():
+        if kind in entry and str(entry[kind]).lower() != computed:
+            raise NmtError(f"{url}: wrong {kind} {computed}; the index says {entry[kind]}: run the command again")
     if not given.keys() & entry.keys() and isinstance(entry.get("size"), int) and abs(size // 1024 - entry["size"]) > 1:
         log.warning("%s: has %s KiB; the index says %s", url, f"{size // 1024:,}", f"{entry['size']:,}")
     with _zip_errors(part, url), ZipFile(part) as archive:
@@ -282,10 +282,10 @@ def _zip_errors(path: Path, where: str | None = None) -> Iterator[None]:
 
 def _members(archive: ZipFile, languages: tuple[str, str], where: object) -> list[str]:
     """The names of the source's and of the target's file: Tatoeba.de-en.de has the text in `de`."""
-    found = []
+    members = []
     for code in languages:
         names = [name for name in archive.namelist() if name.endswith(f".{code}")]
         if len(names) != 1:
             raise NmtError(f"{where}: {len(names)} files with text in {code}; it holds {_some(archive.namelist())}")
-        found.append(names[0])
-    return found
+        members.append(names[0])
+    return members

@@ -29,10 +29,10 @@ def read_scores(path: Path) -> Iterator[float]:
 def next_scores(scores: Iterator[float], count: int, corpus: schema.Corpus) -> list[float]:
     """The scores of the next `count` pairs of a corpus; 0: it has ended. Raises NmtError where the file of scores has
     fewer lines than the corpus has pairs, or more."""
-    found = list(islice(scores, max(1, count)))
-    if len(found) == count:
-        return found
-    fewer = "fewer" if len(found) < count else "more"
+    taken = list(islice(scores, max(1, count)))
+    if len(taken) == count:
+        return taken
+    fewer = "fewer" if len(taken) < count else "more"
     raise NmtError(
         f"{corpus.scores}: has {fewer} lines than {corpus.label} has pairs: score the same text with nmt score again"
     )

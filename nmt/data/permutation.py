@@ -24,10 +24,10 @@ def permuted(places: Numbers, size: int, key: tuple[int, ...]) -> Numbers:
     columns = math.isqrt(size - 1) + 1
     rows = -(-size // columns)
     seeds = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64).astype(np.uint64)
-    found = _through(places, rows, columns, seeds)
-    while (outside := np.flatnonzero(found >= size)).size:
-        found[outside] = _through(found[outside], rows, columns, seeds)
-    return found
+    numbers = _through(places, rows, columns, seeds)
+    while (outside := np.flatnonzero(numbers >= size)).size:
+        numbers[outside] = _through(numbers[outside], rows, columns, seeds)
+    return numbers
 
 
 def _through(numbers: Numbers, rows: int, columns: int, seeds: npt.NDArray[np.uint64]) -> Numbers:

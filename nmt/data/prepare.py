@@ -17,10 +17,10 @@ import numpy as np
 
 from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import corpus, corpus_checks, stages, statistics, token_store, validation_overlap, vocabulary
+from nmt.data import corpus_checks, stages, statistics, token_store, validation_overlap, vocabulary
 from nmt.data.cleaned_text import sampled_evenly
 from nmt.data.cleaning import without_empty
-from nmt.data.corpus import Pair
+from nmt.data.corpus import Pair, check_files, fingerprint, read_pairs
 from nmt.data.encoding import encode_pairs, encode_text, varied
 from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.source_text import SourceText
@@ -76,12 +76,12 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
     and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
     """
     data = config.data
-    corpus.check_files(data)
+    check_files(data)
     named = _named_vocabularies(config.vocabulary)
-    held_out = [read_validation(one, data) for one in data.held_out]
+    held_out = [read_validation(corpus, data) for corpus in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store, "run_dir" if data.store_dir is None else "data.store_dir"):
-        fingerprints = tuple(corpus.fingerprint(one, data, "train") for one in data.train)
+        fingerprints = tuple(fingerprint(corpus, data, "train") for corpus in data.train)
         text = TrainingText(data, fingerprints, store, held_out)
         subwords = _find_vocabulary(text, config.vocabulary, store, named, started_with)
         _check_tags(subwords, data, started_with)
@@ -90,25 +90,27 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
     changes = statistics.changes(store / data_key)
     problems = _problems(data, counts, held_out, overlaps)
-    found = tuple(chain(problems, corpus_checks.not_written(changes), stages.problems(data, config.training.max_steps)))
-    for problem in found:
+    warnings = tuple(
+        chain(problems, corpus_checks.not_written(changes), stages.problems(data, config.training.max_steps))
+    )
+    for problem in warnings:
         log.warning("%s", problem)
     return PreparedData(
         vocabulary=subwords,
         train=tokens,
-        source_text=source_text(store / data_key, [data.pair_of(one).source for one in data.train]),
+        source_text=source_text(store / data_key, [data.pair_of(corpus).source for corpus in data.train]),
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
         report=DataReport(
             data.language_pairs.sides,
-            tuple(one.label for one in data.train),
+            tuple(corpus.label for corpus in data.train),
             counts,
             changes,
             statistics.notes(store / data_key),
         ),
         folder=store / data_key,
         overlaps=overlaps,
-        problems=found,
+        problems=warnings,
     )
 
 
@@ -117,7 +119,7 @@ def _find_overlaps(text: TrainingText, store: Path) -> tuple[Overlap, ...]:
     if it is too much."""
     if not text.held_out:
         return ()
-    languages = [text.data.pair_of(one) for one in (*text.data.held_out, *text.data.train)]
+    languages = [text.data.pair_of(corpus) for corpus in (*text.data.held_out, *text.data.train)]
     path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out, languages)}.json"
     if path.exists():
         overlaps = validation_overlap.read(path, len(text.held_out))
@@ -128,16 +130,16 @@ def _find_overlaps(text: TrainingText, store: Path) -> tuple[Overlap, ...]:
     return overlaps
 
 
-def read_validation(one: schema.Corpus, data: schema.DataConfig) -> list[Pair]:
+def read_validation(corpus: schema.Corpus, data: schema.DataConfig) -> list[Pair]:
     """The pairs of a corpus of data.validation without those that have an empty side. Raises NmtError if none is
     left."""
-    pairs = list(corpus.read_pairs(one, data, "validation"))
+    pairs = list(read_pairs(corpus, data, "validation"))
     full = without_empty(pairs)
     left_out = f", {len(pairs) - len(full):,} with an empty side left out" if len(full) < len(pairs) else ""
-    which = f", {data.held_out_names[data.held_out.index(one)]}" if len(data.held_out) > 1 else ""
+    which = f", {data.held_out_names[data.held_out.index(corpus)]}" if len(data.held_out) > 1 else ""
     log.info("validation%s: %s pairs%s", which, f"{len(full):,}", left_out)
     if not full:
-        raise NmtError(f"{one.label}: every pair has an empty side: data.validation needs some text")
+        raise NmtError(f"{corpus.label}: every pair has an empty side: data.validation needs some text")
     return full
 
 
@@ -145,11 +147,11 @@ def validation_sets(
     data: schema.DataConfig, held_out: Sequence[list[Pair]], vocabulary_: Vocabulary
 ) -> tuple[ValidationSet, ...]:
     """The sets of data.validation; held_out: the pairs of each."""
-    found = []
+    sets = []
     every_tags = data.tags_of(data.held_out)
-    for one, name, tags, pairs in zip(data.held_out, data.held_out_names, every_tags, held_out, strict=True):
-        found.append(ValidationSet(name, data.pair_of(one), tags, pairs, encode_pairs(pairs, vocabulary_, tags)))
-    return tuple(found)
+    for corpus, name, tags, pairs in zip(data.held_out, data.held_out_names, every_tags, held_out, strict=True):
+        sets.append(ValidationSet(name, data.pair_of(corpus), tags, pairs, encode_pairs(pairs, vocabulary_, tags)))
+    return tuple(sets)
 
 
 @contextmanager
@@ -169,14 +171,14 @@ def locked(store: Path, setting: str = "data.store_dir") -> Iterator[None]:
 def _named_vocabularies(settings: schema.VocabularyConfig) -> dict[str, Tokenizer]:
     """The SentencePiece models that settings name, by the setting. One file for both sides is loaded twice: one object
     would mean a shared vocabulary."""
-    found = dict[str, Tokenizer]()
+    named = dict[str, Tokenizer]()
     for key in ("source_model", "target_model"):
         if model := getattr(settings, key):
             try:
-                found[key] = vocabulary.load(Path(model))
+                named[key] = vocabulary.load(Path(model))
             except NmtError as error:
                 raise NmtError(f"vocabulary.{key}: {error}") from None
-    return found
+    return named
 
 
 def _find_vocabulary(
@@ -218,14 +220,14 @@ def _learned_vocabulary(
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
     if folder.exists():
         try:
-            found = [vocabulary.load(path) for path in _files_of(folder)]
+            tokenizers = [vocabulary.load(path) for path in _files_of(folder)]
         except NmtError as error:
             raise NmtError(f"{error}: delete the folder {folder} to learn it again") from None
-        log.info("%s: %s subwords reused from %s", name, f"{len(found[0]):,}", folder)
-        return found * (len(sides) // len(found))
+        log.info("%s: %s subwords reused from %s", name, f"{len(tokenizers[0]):,}", folder)
+        return tokenizers * (len(sides) // len(tokenizers))
     cleaned, start = text.cleaned, time.perf_counter()
     counts, used = cleaned.counts, [[of_corpus[side] for side in sides] for of_corpus in cleaned.used]
-    kept = [one.kept for one in counts]
+    kept = [count.kept for count in counts]
     try:
         if not any(kept):
             raise nothing_left(sum(counts, CorpusCounts()))
@@ -236,22 +238,22 @@ def _learned_vocabulary(
                 f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: no corpus has a share of one "
                 "sentence: raise it"
             )
-        found = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
+        tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
         for problem in _problems(text.data, counts, text.held_out, text.find_overlaps()):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-        names = [_FILE] if len(found) == 1 else [_FILE_OF_SOURCE, _FILE]
-        for file, tokenizer in zip(names, found, strict=True):
+        names = [_FILE] if len(tokenizers) == 1 else [_FILE_OF_SOURCE, _FILE]
+        for file, tokenizer in zip(names, tokenizers, strict=True):
             (unfinished / file).write_bytes(tokenizer.proto)
     size, total = sum(sizes), sum(kept)
     of_all = f" of {total * len(sides):,}" if size < total else ""
     log.info(
         "%s: %s subwords learned from %s%s sentences (%.1f s)",
-        *(name, f"{len(found[0]):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
+        *(name, f"{len(tokenizers[0]):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
     )
-    return found * (len(sides) // len(found))
+    return tokenizers * (len(sides) // len(tokenizers))
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -264,11 +266,11 @@ def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> It
     """`sizes` pairs of each corpus of those `kept`, as data.augment varies them: a vocabulary of plain text
     would write capitals letter by letter."""
     data, firsts = _without_joined(text.data), [0] * len(kept)  # of each corpus: the pairs before a chunk
-    for number, pairs in text.cleaned.chunks():
-        numbers = np.arange(firsts[number], firsts[number] + len(pairs))
-        places = np.flatnonzero(sampled_evenly(numbers, kept[number], sizes[number])).tolist()
-        yield from varied([pairs[place] for place in places], numbers[places].tolist(), number, 0, data)
-        firsts[number] += len(pairs)
+    for corpus, pairs in text.cleaned.chunks():
+        numbers = np.arange(firsts[corpus], firsts[corpus] + len(pairs))
+        places = np.flatnonzero(sampled_evenly(numbers, kept[corpus], sizes[corpus])).tolist()
+        yield from varied([pairs[place] for place in places], numbers[places].tolist(), corpus, 0, data)
+        firsts[corpus] += len(pairs)
 
 
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
@@ -282,10 +284,10 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: 
     whose = "vocabulary.source_model has no such control symbol: add it when you train that model, or let nmt learn the"
     if started_with is not None and vocabulary_.source is started_with.source:
         whose = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
-    for i, (one, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
+    for i, (corpus, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
         for tag in tags:
             if vocabulary_.source.tag(tag) is None:
-                key = ".tag" if tag == one.tag else ".languages" if one.languages else ""
+                key = ".tag" if tag == corpus.tag else ".languages" if corpus.languages else ""
                 raise NmtError(f"data.train[{i}]{key}: {tag}: {whose} vocabulary")
 
 
@@ -297,15 +299,15 @@ def _find_tokens(
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
     encoded_with = [writer.affecting(of, "tokens") for of in (data, config.vocabulary)]
     folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
-    start, found, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
-    if not found:
+    start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
+    if not exists:
         _encode(text, subwords, config, unfinished, folder)
     shutil.rmtree(unfinished, ignore_errors=True)
     for other in sorted(store.glob("*-*.unfinished")):
         log.info("data: %s is of an interrupted preparation with other settings: delete it if unused", other)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
-    if found:
+    if exists:
         log.info("token store: %s pairs reused from %s", kept, where)
     else:
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
@@ -341,16 +343,16 @@ def _problems(
 ) -> Iterator[str]:
     """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
     yield from corpus_checks.of_languages(data)
-    for one, count in zip(data.train, counts, strict=True):
-        yield from corpus_checks.mostly_dropped(one.label, count)
+    for corpus, count in zip(data.train, counts, strict=True):
+        yield from corpus_checks.mostly_dropped(corpus.label, count)
     yield from validation_overlap.problems(overlaps, data)
     samples: dict[LanguagePair, Sequence[Pair]] = {}
-    for one, pairs in zip(data.held_out, held_out, strict=True):
-        sample, languages = pairs[: corpus_checks.SAMPLE], data.pair_of(one)
+    for corpus, pairs in zip(data.held_out, held_out, strict=True):
+        sample, languages = pairs[: corpus_checks.SAMPLE], data.pair_of(corpus)
         samples.setdefault(languages, sample)
-        yield from corpus_checks.text_problems(f"data.validation, {one.label}", sample, languages)
-    for one in data.train:
-        if not one.hub:  # its columns have names, and it may come over the network
-            pairs = without_empty(list(islice(corpus.read_pairs(one, data, "train"), corpus_checks.SAMPLE)))
-            languages = data.pair_of(one)
-            yield from corpus_checks.text_problems(one.label, pairs, languages, samples.get(languages, ()))
+        yield from corpus_checks.text_problems(f"data.validation, {corpus.label}", sample, languages)
+    for corpus in data.train:
+        if not corpus.hub:  # its columns have names, and it may come over the network
+            pairs = without_empty(list(islice(read_pairs(corpus, data, "train"), corpus_checks.SAMPLE)))
+            languages = data.pair_of(corpus)
+            yield from corpus_checks.text_problems(corpus.label, pairs, languages, samples.get(languages, ()))

@@ -21,7 +21,7 @@ class SideCounts:
     unknown: int = 0  # subwords
 
     def __add__(self, other: "SideCounts") -> "SideCounts":
-        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        sums = {part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)}
         return SideCounts(**sums | {"longest": max(self.longest, other.longest)})
 
 
@@ -40,7 +40,8 @@ class SideChanges:
     def of(cls, recorded: Mapping[str, Any]) -> "SideChanges":
         """What `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
         lists = {
-            name: tuple((one, n) for one, n in recorded[name]) for name in ("removed_characters", "lost_characters")
+            name: tuple((character, n) for character, n in recorded[name])
+            for name in ("removed_characters", "lost_characters")
         }
         return cls(**{**recorded, **lists})
 
@@ -90,7 +91,7 @@ class CorpusCounts:
     def __add__(self, other: "CorpusCounts") -> "CorpusCounts":
         rules = {name: self.rules.get(name, 0) + other.rules.get(name, 0) for name in {**self.rules, **other.rules}}
         sums: dict[str, Any] = {}
-        for name in (one.name for one in fields(self) if one.name != "rules"):
+        for name in (part.name for part in fields(self) if part.name != "rules"):
             mine, its = getattr(self, name), getattr(other, name)
             sums[name] = None if mine is None or its is None else mine + its
         return CorpusCounts(**sums, rules=rules)
@@ -98,11 +99,11 @@ class CorpusCounts:
 
 def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
     """The counts that `dataclasses.asdict` gave, one for each corpus. Raises KeyError or TypeError for others."""
-    found = []
+    counts = []
     for row in rows:
         sides = {side: SideCounts(**row[side]) for side in ("source", "target")}
-        found.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **sides}))
-    return tuple(found)
+        counts.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **sides}))
+    return tuple(counts)
 
 
 def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "") -> NmtError:
@@ -150,11 +151,13 @@ class DataReport:
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
         corpora, rules = [self._headings(total)], [["dropped by the rules", *total.rules]]
-        for label, one in rows:
-            dropped = [one.empty, one.copies, one.duplicates, *[one.by_rules] * bool(total.rules)]
-            dropped += [one.too_long, one.ratio]
-            corpora.append([label, *_grouped([one.read, *dropped, one.kept, one.kept_copies, one.kept_duplicates])])
-            rules.append([label, *_grouped(one.rules.get(rule, 0) for rule in total.rules)])
+        for label, count in rows:
+            dropped = [count.empty, count.copies, count.duplicates, *[count.by_rules] * bool(total.rules)]
+            dropped += [count.too_long, count.ratio]
+            corpora.append(
+                [label, *_grouped([count.read, *dropped, count.kept, count.kept_copies, count.kept_duplicates])]
+            )
+            rules.append([label, *_grouped(count.rules.get(rule, 0) for rule in total.rules)])
         sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
         for name, language in zip(("source", "target"), self.languages, strict=True):
             side: SideCounts = getattr(total, name)
@@ -164,8 +167,8 @@ class DataReport:
         notes = [
             [label, note] for label, some in zip(self.labels, self.notes, strict=bool(self.notes)) for note in some
         ]
-        found = [corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)]
-        return *found, *[[_NOTES, *notes]] * bool(notes)
+        tables = [corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)]
+        return *tables, *[[_NOTES, *notes]] * bool(notes)
 
     def _changes(self) -> list[list[str]]:
         rows = []

@@ -91,11 +91,11 @@ def _codes(text: str) -> str:
 
 def _content(message: bytes, number: int) -> bytes:
     """The content of a message's last field of this number, which is the one that counts; empty if there is none."""
-    found = b""
+    last = b""
     for field in _fields(message):
         if field.number == number:
-            found = field.content
-    return found
+            last = field.content
+    return last
 
 
 def _fields(message: bytes) -> Iterator[_Field]:
@@ -136,8 +136,8 @@ def _encoded(number: int, content: bytes) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    found = bytearray()
+    written = bytearray()
     while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
+        written.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*written, value])

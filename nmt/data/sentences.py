@@ -103,13 +103,13 @@ def _marked_ends(text: str, language: str) -> Iterator[int]:
     if not _STOP.search(text, 0, len(text) - 1):  # most lines have one sentence: the next steps take longer
         return
     language, small = two_letters(language), None
-    for found in (_greek_end() if language == "el" else _END).finditer(text):
-        if found.end() == len(text) or not found.start():
+    for mark in (_greek_end() if language == "el" else _END).finditer(text):
+        if mark.end() == len(text) or not mark.start():
             continue
         if small is None:
             small = text.islower()
-        if not _goes_on(text, found, small) and not _is_abbreviation(text, found, language):
-            yield found.end()
+        if not _goes_on(text, mark, small) and not _is_abbreviation(text, mark, language):
+            yield mark.end()
 
 
 @cache  # only Greek text needs it

@@ -84,9 +84,9 @@ def first_words(sources: Iterable[str]) -> tuple[str, ...]:
         first.update(words[:1])
         inside.update(word for word in words[1:] if word[0].isupper())
         count += 1
-    found = (
+    frequent = (
         word
         for word, times in first.most_common()
         if word[0].isupper() and times >= max(2, LEAST_FIRST * count) and inside[word] <= MOST_INSIDE * times
     )
-    return tuple(found)[:_MOST_FIRST_WORDS]
+    return tuple(frequent)[:_MOST_FIRST_WORDS]

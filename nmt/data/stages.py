@@ -39,20 +39,21 @@ def stages_of(data: schema.DataConfig, sizes: Sequence[int]) -> tuple[StagedMix,
     """Those of data.stages, for training corpora with these numbers of pairs, which suit them (`check_shares`); without
     data.stages one that never ends."""
     if not data.stages:
-        return (StagedMix(_mix(data, sizes, [one.weight for one in data.train], data.temperature)),)
+        return (StagedMix(_mix(data, sizes, [corpus.weight for corpus in data.train], data.temperature)),)
     return tuple(_stage(data, sizes, stage) for stage in data.stages)
 
 
 def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> None:
     """Raises NmtError for a corpus that should have a share of the mix, and of which no pair is kept. counts: of each
     training corpus."""
-    for i, (one, count) in enumerate(zip(data.train, counts, strict=True)):
+    for i, (corpus, count) in enumerate(zip(data.train, counts, strict=True)):
         in_stages = any(
-            weights(data, stage)[i] or stage.temperature or one.label in (stage.passes or {}) for stage in data.stages
+            weights(data, stage)[i] or stage.temperature or corpus.label in (stage.passes or {})
+            for stage in data.stages
         )
-        if not count.kept and (one.weight or data.temperature or in_stages):
+        if not count.kept and (corpus.weight or data.temperature or in_stages):
             advice = "; so it can have no share of the mix: correct its text or the rules, or remove it from data.train"
-            raise nothing_left(count, f"data.train[{i}], {one.label}", advice)
+            raise nothing_left(count, f"data.train[{i}], {corpus.label}", advice)
 
 
 def shares(data: schema.DataConfig, sizes: Sequence[int]) -> list[Fraction]:
@@ -93,7 +94,7 @@ def end_of(stage: schema.Stage) -> str:
 def weights(data: schema.DataConfig, stage: schema.Stage) -> list[float | None]:
     """Of each training corpus in a stage; None for all if the stage has no weights."""
     given: Mapping[str, float] | None = stage.weights
-    return [None if given is None else given.get(one.label, 0.0) for one in data.train]
+    return [None if given is None else given.get(corpus.label, 0.0) for corpus in data.train]
 
 
 def _mix(
@@ -115,10 +116,10 @@ def _mix(
 
 def problems(data: schema.DataConfig, max_steps: int) -> Iterator[str]:
     """Corpora that no stage uses, and stages that training does not reach."""
-    for i, one in enumerate(data.train):
+    for i, corpus in enumerate(data.train):
         if data.stages and not any(stage.weights is None or weights(data, stage)[i] for stage in data.stages):
             yield (
-                f"data.train[{i}]: {one.label} is never trained on, as no stage gives it a weight: name it in "
+                f"data.train[{i}]: {corpus.label} is never trained on, as no stage gives it a weight: name it in "
                 "data.stages, or remove it"
             )
     step = 0

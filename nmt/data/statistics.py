@@ -50,11 +50,11 @@ class SideStatistics:
     lines: Counter[bool] = field(default_factory=Counter)
 
     def merge(self, other: "SideStatistics") -> None:
-        for one in fields(self):
-            getattr(self, one.name).update(getattr(other, one.name))
+        for counter in fields(self):
+            getattr(self, counter.name).update(getattr(other, counter.name))
 
     def to_json(self) -> dict[str, list[tuple[Any, int]]]:
-        return {one.name: _items(getattr(self, one.name)) for one in fields(self)}
+        return {counter.name: _items(getattr(self, counter.name)) for counter in fields(self)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "SideStatistics":
@@ -102,7 +102,7 @@ class CorpusStatistics:
         source, target = map(SideStatistics.from_json, content["sides"])
         ratios, sources, several = (Counter(dict(content[name])) for name in ("ratios", "sources", "several"))
         examples, suspicious = (DropExamples.from_json(content[name]) for name in ("examples", "suspicious"))
-        sample = [(one, other) for one, other in content["sample"]]
+        sample = [(source_text, target_text) for source_text, target_text in content["sample"]]
         return cls((source, target), ratios, sources, several, examples, suspicious, sample)
 
 
@@ -111,7 +111,7 @@ def _items(counter: Counter[Any]) -> list[tuple[Any, int]]:
 
 
 def _most(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(counter.items(), key=lambda one: (-one[1], one[0]))[:MOST])
+    return tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:MOST])
 
 
 class StatisticsCounter:
@@ -172,34 +172,36 @@ def write(
     """Write the statistics of all corpora into the folder of a token store. notes: how each corpus is read, and what
     was left out."""
     both, sides = CorpusStatistics(), (vocabulary.source, vocabulary.target)
-    for one in corpora:
-        both.merge(one)
+    for corpus in corpora:
+        both.merge(corpus)
     subwords = [side.subwords for side in both.sides]
     content = {
-        "corpora": [_of_corpus(one, sides) for one in corpora],
+        "corpora": [_of_corpus(corpus, sides) for corpus in corpora],
         "vocabularies": (
             [use_of(vocabulary.source, subwords[0] + subwords[1])]
             if vocabulary.shared
-            else [use_of(*one) for one in zip(sides, subwords, strict=True)]
+            else [use_of(*corpus) for corpus in zip(sides, subwords, strict=True)]
         ),
         "sources": [_items(both.sources), _items(both.several)],
-        "characters": [coverage(*one) for one in zip(sides, (side.characters for side in both.sides), strict=True)],
+        "characters": [
+            coverage(*corpus) for corpus in zip(sides, (side.characters for side in both.sides), strict=True)
+        ],
         "changes": [asdict(side.changes()) for side in both.sides],
         "notes": notes,
     }
     (folder / FILE).write_text(json.dumps(content) + "\n", encoding="ascii")
 
 
-def _of_corpus(one: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
+def _of_corpus(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
     of_bytes = [np.flatnonzero(tokenizer.are_bytes()).tolist() for tokenizer in tokenizers]
     return {
-        "lengths": [_items(side.lengths) for side in one.sides],
-        "ratios": _items(one.ratios),
-        "unknown": [side.subwords[UNK] for side in one.sides],
-        "bytes": [sum(side.subwords[i] for i in ids) for side, ids in zip(one.sides, of_bytes, strict=True)],
-        "examples": one.examples.to_json(),
-        "suspicious": one.suspicious.to_json(),
-        "sample": [list(map(shortened, pair)) for pair in one.sample],
+        "lengths": [_items(side.lengths) for side in corpus.sides],
+        "ratios": _items(corpus.ratios),
+        "unknown": [side.subwords[UNK] for side in corpus.sides],
+        "bytes": [sum(side.subwords[i] for i in ids) for side, ids in zip(corpus.sides, of_bytes, strict=True)],
+        "examples": corpus.examples.to_json(),
+        "suspicious": corpus.suspicious.to_json(),
+        "sample": [list(map(shortened, pair)) for pair in corpus.sample],
     }
 
 
@@ -208,9 +210,9 @@ def read(folder: Path) -> dict[str, Any] | None:
     version, which has none. Raises NmtError if the file is damaged."""
 
     def parts(content: dict[str, Any]) -> dict[str, Any]:
-        found = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
+        counted = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
         changes = tuple(map(SideChanges.of, content.get("changes", ())))
-        return found | {"changes": changes, "notes": tuple(map(tuple, content.get("notes", ())))}
+        return counted | {"changes": changes, "notes": tuple(map(tuple, content.get("notes", ())))}
 
     return _stored(folder, parts)
 
@@ -218,15 +220,15 @@ def read(folder: Path) -> dict[str, Any] | None:
 def changes(folder: Path) -> tuple[SideChanges, ...]:
     """What the vocabulary changes in the text of each side; none for a store of an earlier version. Raises NmtError as
     `read`."""
-    found = read(folder)
-    return () if found is None else found["changes"]
+    content = read(folder)
+    return () if content is None else content["changes"]
 
 
 def notes(folder: Path) -> tuple[tuple[str, ...], ...]:
     """How the file of each corpus is read, and what was left out; none for a store of an earlier version. Raises
     NmtError as `read`."""
-    found = read(folder)
-    return () if found is None else found["notes"]
+    content = read(folder)
+    return () if content is None else content["notes"]
 
 
 def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:
@@ -264,8 +266,8 @@ def ratio_steps(source: Lengths, target: Lengths) -> Lengths:
 
 def counts_of(numbers: Lengths) -> dict[int, int]:
     """How often each number occurs."""
-    found, counts = np.unique(numbers, return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+    distinct, counts = np.unique(numbers, return_counts=True)
+    return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
 
 def sums(marked: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]) -> Lengths:
@@ -279,15 +281,15 @@ def use_of(tokenizer: Tokenizer, used: Counter[int]) -> dict[str, Any]:
     ones, tags, single bytes) are left out."""
     spellings = tokenizer.every_piece()
     pieces = [(spellings[i], used[i]) for i, is_text in enumerate(tokenizer.are_text()) if is_text]
-    in_use = [one for one in pieces if one[1]]
+    in_use = [entry for entry in pieces if entry[1]]
     return {
         "size": len(tokenizer),
         "subwords": len(pieces),
         "enough": sum(count >= ENOUGH for _, count in pieces),
         "unused": len(pieces) - len(in_use),
         "unused_examples": sorted(piece for piece, count in pieces if not count)[:MOST],
-        "rarest": sorted(in_use, key=lambda one: (one[1], one[0]))[:MOST],
-        "longest": sorted(in_use, key=lambda one: (-len(one[0]), one[0]))[:MOST],
+        "rarest": sorted(in_use, key=lambda entry: (entry[1], entry[0]))[:MOST],
+        "longest": sorted(in_use, key=lambda entry: (-len(entry[0]), entry[0]))[:MOST],
     }
 
 

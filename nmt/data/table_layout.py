@@ -51,8 +51,8 @@ class Layout(NamedTuple):
     def key(self) -> list[str]:
         """What the text of a file depends on besides its content and the columns that the corpus names, for the
         fingerprint: nothing for plain text without headings."""
-        found = [self.delimiter, *["quoted"] * self.quoted, *["headings"] * bool(self.skipped)]
-        return [] if found == ["\t"] else [*found, str(self.source), str(self.target)]
+        parts = [self.delimiter, *["quoted"] * self.quoted, *["headings"] * bool(self.skipped)]
+        return [] if parts == ["\t"] else [*parts, str(self.source), str(self.target)]
 
 
 def is_csv(path: Path) -> bool:
@@ -87,9 +87,9 @@ def _layout(
     if is_csv(path):
         remarks.append(f"read as CSV with {shown(delimiter)} between columns")
     first, *others = [cells for _, cells in start]
-    found = headings.named_columns(first, named, languages, path)
-    source, target = found or headings.numbered_columns(named, path, first)
-    if found:
+    by_heading = headings.named_columns(first, named, languages, path)
+    source, target = by_heading or headings.numbered_columns(named, path, first)
+    if by_heading:
         before = start[0][0] + sum(cell.count("\n") for cell in first)
         remarks.append(f"the first line is left out: it holds the headings {first[source]!r} and {first[target]!r}")
     elif headings.may_be(first, others, source, target):
@@ -161,7 +161,7 @@ def _delimiter(path: Path) -> tuple[str, int]:
             problem = problem if widths else str(error)
         if widths and widths[0] > 1:
             fitting[delimiter] = widths.count(widths[0])
-    best, *others = sorted(fitting, key=lambda one: -fitting[one]) or [","]
+    best, *others = sorted(fitting, key=lambda candidate: -fitting[candidate]) or [","]
     if not fitting and any(line.strip() for line in lines):
         raise NmtError(problem or f"{path}:1: one column: separate columns by a comma, a semicolon or a tab")
     if others and fitting[others[0]] >= _CLOSE * fitting[best]:

@@ -38,8 +38,8 @@ def jsonl_pairs(
             if None in names and len(waiting) < _MOST_WAITING:
                 continue
             keys = [columns[name] for name in column_names(columns, corpus, data, f"{path}:{waiting[0][0]}")]
-        for place, one in waiting:
-            source, target = (_json_field(one, key, f"{path}:{place}", of_line[".".join(key)]) for key in keys)
+        for place, fields in waiting:
+            source, target = (_json_field(fields, key, f"{path}:{place}", of_line[".".join(key)]) for key in keys)
             yield source, target
         waiting = []
     if waiting:

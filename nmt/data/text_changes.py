@@ -37,12 +37,12 @@ class TextChanges:
     def _change(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which characters may change, looked at alone: [codes]."""
         characters = list(map(chr, codes.tolist()))
-        given = [f"a{one}a" for one in characters]
-        found = [
-            (one in _UNSEEN and one not in back) or (self._written and plain(text) != back)
-            for one, text, back in zip(characters, given, self._tokenizer.written(given), strict=True)
+        given = [f"a{character}a" for character in characters]
+        changes = [
+            (character in _UNSEEN and character not in back) or (self._written and plain(text) != back)
+            for character, text, back in zip(characters, given, self._tokenizer.written(given), strict=True)
         ]
-        return np.array(found, np.bool_)
+        return np.array(changes, np.bool_)
 
     def _compare(self, texts: list[str]) -> None:
         for text, back in zip(texts, self._tokenizer.written(texts), strict=True):
@@ -50,11 +50,15 @@ class TextChanges:
                 self.lines.update({True: -1, False: 1})
                 self.lost.update(Counter(plain(text)) - Counter(back))
             else:
-                self.removed.update(Counter(one for one in text if one in _UNSEEN) - Counter(back))
+                self.removed.update(Counter(character for character in text if character in _UNSEEN) - Counter(back))
 
 
 def _seen(text: str) -> str:
     """Without invisible characters that mean nothing there. A joiner between Persian letters does: a vocabulary that
     was not learned from this text may lose it."""
-    kept = (one for one in text if one not in INVISIBLE or (one not in MEANINGLESS and is_meant(one, text)))
-    return plain("".join(" " if one in CONTROLS else one for one in kept))
+    kept = (
+        character
+        for character in text
+        if character not in INVISIBLE or (character not in MEANINGLESS and is_meant(character, text))
+    )
+    return plain("".join(" " if character in CONTROLS else character for character in kept))

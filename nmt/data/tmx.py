@@ -155,7 +155,7 @@ class _Units:
             raise self._error(f"&{name}; has no meaning here: write the character itself")
 
     def _add_pair(self, unit: list[tuple[str, str]]) -> None:
-        found: list[dict[str, str]] = [{}, {}]  # of each side: language and text
+        variants: list[dict[str, str]] = [{}, {}]  # of each side: language and text
         unused = 0
         for language, text in unit:
             if language not in self._known:
@@ -164,17 +164,17 @@ class _Units:
             code, side = self._known[language]
             self._languages[code] += 1
             if side is not None:
-                unused += code in found[side]
-                found[side].setdefault(code, text)
+                unused += code in variants[side]
+                variants[side].setdefault(code, text)
         self._units += 1
-        if not all(found):
+        if not all(variants):
             self._incomplete += 1
             return
         source, target = (
             texts[wanted] if wanted in texts else next(iter(texts.values()))
-            for texts, wanted in zip(found, self._wanted, strict=True)
+            for texts, wanted in zip(variants, self._wanted, strict=True)
         )
-        self._unused += unused + len(found[0]) + len(found[1]) - 2
+        self._unused += unused + len(variants[0]) + len(variants[1]) - 2
         self._pairs.append((source, target))
 
     def _side(self, code: str) -> int | None:

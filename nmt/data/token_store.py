@@ -54,7 +54,7 @@ class FlatSequences:
     @classmethod
     def joined(cls, parts: Sequence["FlatSequences"]) -> "FlatSequences":
         """The sequences of each part, one part after the other."""
-        ids, lengths = [one.ids for one in parts], [one.lengths for one in parts]
+        ids, lengths = [part.ids for part in parts], [part.lengths for part in parts]
         return cls.end_to_end(np.concatenate(ids), np.concatenate(lengths))
 
     def pick(self, numbers: Integers) -> "FlatSequences":
@@ -107,7 +107,7 @@ class TokenStore:
     @classmethod
     def joined(cls, parts: Sequence["TokenStore"]) -> "TokenStore":
         """The pairs of each part, one part after the other: a copy in memory."""
-        source, target = [one.source for one in parts], [one.target for one in parts]
+        source, target = [part.source for part in parts], [part.target for part in parts]
         return cls(FlatSequences.joined(source), FlatSequences.joined(target))
 
 
@@ -131,7 +131,7 @@ def write(
         "source": {"dtype": source.dtype, "subwords": source.subwords},
         "target": {"dtype": target.dtype, "subwords": target.subwords},
         "counts": [asdict(counted) for counted in totals.values()],
-        **({"examples": [one.to_json() for one in examples]} if examples else {}),
+        **({"examples": [of_corpus.to_json() for of_corpus in examples]} if examples else {}),
     }
     text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
     (folder / "meta.json").write_text(text, encoding="utf-8", errors="backslashreplace")  # which is JSON too

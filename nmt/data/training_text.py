@@ -65,7 +65,7 @@ class TrainingText:
                 bar.update(len(chunk.raw.pairs))
         self.overlaps = search.overlaps()
         text = cleaned_text.finish(unfinished, folder, notes)
-        read, kept = (sum(getattr(one, name) for one in text.counts) for name in ("read", "kept"))
+        read, kept = (sum(getattr(count, name) for count in text.counts) for name in ("read", "kept"))
         seconds = time.perf_counter() - start
         log.info("cleaned text: %s of %s pairs kept in %s (%.1f s)", f"{kept:,}", f"{read:,}", folder, seconds)
         return text
@@ -82,37 +82,37 @@ class TrainingText:
 
     def _chunks(self, folder: Path, notes: Sequence[list[str]]) -> Iterator[CleanChunk]:
         """All chunks; those that the folder does not have yet are written."""
-        cleaner, found = Cleaner(self.data), set[str]()
+        cleaner, reused = Cleaner(self.data), set[str]()
         shards = (list(chunks) for _, chunks in groupby(self._read(notes), shard_of))
         rest: list[RawChunk] = []
         for rest in shards:
             shard = find_shard(folder, rest)
             if shard is None:
                 break
-            if not found:
+            if not reused:
                 log.info("cleaned text: what was cleaned before is reused from %s", folder)
-            found.add(shard.name)
+            reused.add(shard.name)
             for raw, pairs in zip(rest, shard.chunks(folder), strict=True):
                 yield cleaner.skip(raw, pairs)
             rest = []
         with atomic.reporting(folder, "data.store_dir"):
             for path in folder.glob("[0-9]*-*.*"):
-                if path.stem not in found:  # it was made after other text
+                if path.stem not in reused:  # it was made after other text
                     path.unlink()
         for _, chunks in groupby(
-            cleaner.clean(chain(rest, chain.from_iterable(shards))), lambda one: shard_of(one.raw)
+            cleaner.clean(chain(rest, chain.from_iterable(shards))), lambda chunk: shard_of(chunk.raw)
         ):
             yield from written(folder, chunks)
         cleaner.report_unscored()
 
     def _read(self, notes: Sequence[list[str]]) -> Iterator[RawChunk]:
-        for corpus, (one, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
-            pairs = read_pairs(one, self.data, "train", expected, notes[corpus])
-            scores, number = pair_scores.read_scores(Path(one.scores)) if one.scores else None, 0
+        for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
+            pairs = read_pairs(corpus, self.data, "train", expected, notes[number])
+            scores, chunk_number = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores else None, 0
             while True:
                 chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
-                given = None if scores is None else pair_scores.next_scores(scores, len(chunk), one)
+                given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
                 if not chunk:
                     break
-                yield RawChunk(corpus, number, chunk, given)
-                number += 1
+                yield RawChunk(number, chunk_number, chunk, given)
+                chunk_number += 1

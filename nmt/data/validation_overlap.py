@@ -117,7 +117,7 @@ def _common(pair: Pair, trained: str, corpus: int) -> Common:
 def compared(data: schema.DataConfig) -> list[list[Direction | None]]:
     """For each validation set, how each training corpus is compared with it. One of the opposite direction is: a model
     of both has seen these sentences. Text of other languages, with another target for the same source, says nothing."""
-    return [[_direction(data.pair_of(one), data.pair_of(corpus)) for corpus in data.train] for one in data.held_out]
+    return [[_direction(data.pair_of(held), data.pair_of(corpus)) for corpus in data.train] for held in data.held_out]
 
 
 def _direction(held_out: LanguagePair, trained: LanguagePair) -> Direction | None:
@@ -128,22 +128,22 @@ def _direction(held_out: LanguagePair, trained: LanguagePair) -> Direction | Non
 
 def check(overlaps: Sequence[Overlap], data: schema.DataConfig) -> None:
     """Raise NmtError if too many pairs of a validation set are training pairs, unless the settings allow it."""
-    for overlap, one in zip(overlaps, data.held_out, strict=True):
+    for overlap, corpus in zip(overlaps, data.held_out, strict=True):
         if overlap.too_many_pairs and data.validation_in_training == "error":
             raise NmtError(
-                f"{_common_pairs(overlap, one, data)}: scores on them tell nothing about other text: remove them from "
-                "data.train, or set data.validation_in_training: warn"
+                f"{_common_pairs(overlap, corpus, data)}: scores on them tell nothing about other text: remove them "
+                "from data.train, or set data.validation_in_training: warn"
             )
 
 
 def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[str]:
     """What is worth a warning."""
-    for overlap, one in zip(overlaps, data.held_out, strict=True):
+    for overlap, corpus in zip(overlaps, data.held_out, strict=True):
         if overlap.pairs:
-            yield f"{_common_pairs(overlap, one, data)}: scores on them tell nothing about other text"
+            yield f"{_common_pairs(overlap, corpus, data)}: scores on them tell nothing about other text"
         if overlap.too_many_sources:
             yield (
-                f"data.validation, {one.label}: {overlap.sources:,} of {overlap.total:,} sources "
+                f"data.validation, {corpus.label}: {overlap.sources:,} of {overlap.total:,} sources "
                 f"({overlap.sources / overlap.total:.1%}) are in data.train too, with another target"
             )
 
@@ -160,21 +160,21 @@ def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataCo
 def write(path: Path, overlaps: Sequence[Overlap]) -> None:
     """Write them to a file."""
     with atomic.reporting(path, "data.store_dir"):
-        atomic.write_text(path, json.dumps([asdict(one) for one in overlaps], indent=1) + "\n")
+        atomic.write_text(path, json.dumps([asdict(overlap) for overlap in overlaps], indent=1) + "\n")
 
 
 def read(path: Path, sets: int) -> tuple[Overlap, ...]:
     """What `write` wrote for `sets` validation sets. Raises NmtError if the file is damaged or missing."""
     try:
-        found = tuple(_from_json(row) for row in json.loads(path.read_text(encoding="utf-8")))
-        if len(found) != sets:
-            raise ValueError(f"{len(found)} validation sets, not {sets}")
-        return found
+        overlaps = tuple(_from_json(row) for row in json.loads(path.read_text(encoding="utf-8")))
+        if len(overlaps) != sets:
+            raise ValueError(f"{len(overlaps)} validation sets, not {sets}")
+        return overlaps
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{path}: damaged ({error}): delete the file to make it again") from error
 
 
 def _from_json(row: dict[str, Any]) -> Overlap:
-    examples = {name: tuple(Common(*one) for one in row[name]) for name in ("pair_examples", "source_examples")}
+    examples = {name: tuple(Common(*common) for common in row[name]) for name in ("pair_examples", "source_examples")}
     counts = tuple((pairs, sources) for pairs, sources in row["by_corpus"])
     return Overlap(**{**row, **examples, "by_corpus": counts})

@@ -112,16 +112,16 @@ class Tokenizer:
 
     def tag(self, name: str) -> int | None:
         """The id of a subword that no text gives and that gives no text (see `learn`), or None."""
-        found = int(self._processor.PieceToId(name))
-        return found if self._processor.IsControl(found) and found > EOS else None
+        number = int(self._processor.PieceToId(name))
+        return number if self._processor.IsControl(number) and number > EOS else None
 
     def tags(self, names: Iterable[str]) -> list[int]:
         """The ids of several. Raises NmtError for one that this vocabulary does not have."""
-        found = {name: self.tag(name) for name in names}
-        for name, tag in found.items():
+        ids = {name: self.tag(name) for name in names}
+        for name, tag in ids.items():
             if tag is None:
                 raise NmtError(f"vocabulary: it has no control symbol {name}")
-        return [tag for tag in found.values() if tag is not None]
+        return [tag for tag in ids.values() if tag is not None]
 
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Each sequence's text, as one line: PAD, BOS and EOS give no text, UNK and numbers that are not an id become

@@ -42,15 +42,15 @@ class AllowedCharacters:
             end = rest.rfind(b">") + 1 if block else 0
             if not end and (not block or len(rest) > _MOST_WITHOUT_TAG):
                 end = len(rest)
-            found = rest[:end]
+            allowed = rest[:end]
             for kind in wrong:
-                found = kind.sub(self._replacement, found)
-            yield found
+                allowed = kind.sub(self._replacement, allowed)
+            yield allowed
             rest = rest[end:] + block
 
-    def _replacement(self, found: re.Match[bytes]) -> bytes:
+    def _replacement(self, reference: re.Match[bytes]) -> bytes:
         replacement = b""
-        for character in _characters(found[0]):
+        for character in _characters(reference[0]):
             if _ALLOWED.match(character):  # then it was a reference
                 replacement += b"&#%d;" % ord(character)
             else:
@@ -69,10 +69,12 @@ class AllowedCharacters:
             )
 
 
-def _characters(found: bytes) -> str:
+def _characters(matched: bytes) -> str:
     """The characters of bytes that may not be in XML, or of references: two halves of a pair are one character."""
-    if not found.startswith(b"&"):
-        return found.decode("utf-8", errors="surrogatepass")
-    codes = [int(one[1:], 16) if one.startswith(b"x") else int(one) for one in re.findall(_REFERENCE, found)]
+    if not matched.startswith(b"&"):
+        return matched.decode("utf-8", errors="surrogatepass")
+    codes = [
+        int(number[1:], 16) if number.startswith(b"x") else int(number) for number in re.findall(_REFERENCE, matched)
+    ]
     halves = "".join(chr(code) if code < 0x110000 else "\uffff" for code in codes)
     return halves.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="surrogatepass")

@@ -58,10 +58,10 @@ def _marked(pattern: str) -> npt.NDArray[np.bool_]:
     """Which code points match a pattern of one character, by Unicode's properties: [code points]."""
     import regex
 
-    found = np.zeros(_CODE_POINTS, np.bool_)
+    marked = np.zeros(_CODE_POINTS, np.bool_)
     for match in regex.finditer(f"(?:{pattern})+", _every_character()):
-        found[match.start() : match.end()] = True
-    return found
+        marked[match.start() : match.end()] = True
+    return marked
 
 
 @cache
@@ -81,8 +81,8 @@ def kinds() -> npt.NDArray[np.uint16]:
     table[0xC2:0xE0] |= LEAD_OF_TWO
     table[0xE0:0xF5] |= LEAD_OF_MORE
     high = bytes(range(0x80, 0xC0))
-    table[[ord(one) for one in high.decode("latin-1") + high.decode("cp1252", "ignore")]] |= CONTINUATION
-    table[[ord(one) for one in "\u00a0«»‹›“”„‘’‚–—…•·®™ŠšŒœŽž"]] |= AMBIGUOUS
+    table[[ord(character) for character in high.decode("latin-1") + high.decode("cp1252", "ignore")]] |= CONTINUATION
+    table[[ord(character) for character in "\u00a0«»‹›“”„‘’‚–—…•·®™ŠšŒœŽž"]] |= AMBIGUOUS
     return table
 
 

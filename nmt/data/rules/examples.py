@@ -60,22 +60,22 @@ class DropExamples:
         """The kept pairs with the highest scores: as many different ones as are shown, and all that are tied with the
         last one. A score of 0 or less speaks for the pair, so it is not near to the threshold."""
         near = np.flatnonzero(kept & (scores > 0))
-        found: dict[Pair, Example] = {}
+        nearest: dict[Pair, Example] = {}
         lowest = 0.0
         for place in near[np.argsort(-scores[near])].tolist():
             score = float(scores[place])
-            if len(found) >= self.most and score < lowest:
+            if len(nearest) >= self.most and score < lowest:
                 break
             lowest = score
-            found.setdefault(pairs[place], _example(pairs[place], sign * score, rank=-score))
-        return list(found.values())
+            nearest.setdefault(pairs[place], _example(pairs[place], sign * score, rank=-score))
+        return list(nearest.values())
 
     def add_dropped(self, rule: str, pairs: Sequence[Pair], scores: Sequence[float | None] | None = None) -> None:
         """Add pairs that were dropped by a rule. scores: one for each pair, if the rule has scores."""
         mine = self.rules.setdefault(rule, RuleExamples())
         mine.dropped += len(pairs)
-        found = (_example(*one) for one in zip(pairs, scores or [None] * len(pairs), strict=True))
-        mine.dropped_examples = self._first(mine.dropped_examples, found)
+        examples = (_example(*example) for example in zip(pairs, scores or [None] * len(pairs), strict=True))
+        mine.dropped_examples = self._first(mine.dropped_examples, examples)
 
     def merge(self, other: "DropExamples") -> None:
         """Add those of another process or of an earlier part."""
@@ -99,9 +99,9 @@ class DropExamples:
     def from_json(cls, content: Mapping[str, Any]) -> "DropExamples":
         """What `to_json` gave. Raises KeyError or TypeError for other data."""
         examples = cls(content["most"])
-        for name, one in content["rules"].items():
-            kinds = ([_from_json(row) for row in one[kind]] for kind in ("dropped_examples", "nearly_dropped"))
-            examples.rules[name] = RuleExamples(one["dropped"], *kinds)
+        for name, rule in content["rules"].items():
+            kinds = ([_from_json(row) for row in rule[kind]] for kind in ("dropped_examples", "nearly_dropped"))
+            examples.rules[name] = RuleExamples(rule["dropped"], *kinds)
         return examples
 
 

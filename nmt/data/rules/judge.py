@@ -77,10 +77,10 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
         "addresses": on_worse_side(scores.addresses),
         "symbols": on_worse_side(scores.symbols),
         "repetition": on_worse_side(scores.repetition),
-        "script": lambda one, other: np.maximum(scores.script(one, source), scores.script(other, target)),
+        "script": lambda sources, targets: np.maximum(scores.script(sources, source), scores.script(targets, target)),
         "copies": scores.copies,
-        "digits": lambda one, other: scores.digits(one, other, languages),
-        "language": lambda one, other: scores.language(one, other, languages),
+        "digits": lambda sources, targets: scores.digits(sources, targets, languages),
+        "language": lambda sources, targets: scores.language(sources, targets, languages),
         "score": None,
     }
     rules = []

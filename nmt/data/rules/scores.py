@@ -132,8 +132,8 @@ def markup(side: Lines) -> Scores:
     for place, text in enumerate(side.texts):
         if "<" in text or ">" in text or "&" in text:
             entities = [entity.replace(" ", "") for entity in _ENTITY.findall(text)]
-            found = sum(html.unescape(one) != one for one in entities) + len(_TAG.findall(text))
-            scores[place] = found or 0.5 * ("<" in text or ">" in text)
+            count = sum(html.unescape(reference) != reference for reference in entities) + len(_TAG.findall(text))
+            scores[place] = count or 0.5 * ("<" in text or ">" in text)
     return scores
 
 
