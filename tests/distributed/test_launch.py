@@ -358,6 +358,7 @@ def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path
     assert done.status == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
     """One that is alone too; it saves."""
     run = tmp_path / "run"

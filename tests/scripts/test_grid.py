@@ -233,12 +233,9 @@ def test_a_row_that_fails_does_not_end_the_grid_and_what_cannot_be_scored_is_not
     assert "no result of first-seed1, wide-seed1, long-seed1" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [
-        pytest.param(signal.SIGTERM, 128 + signal.SIGTERM, marks=pytest.mark.thorough),
-        (signal.SIGKILL, -signal.SIGKILL),
-    ],
+    ("number", "status"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
 )
 def test_a_signal_is_passed_on_and_the_run_is_saved(
     rows: Path, recipe: Path, tmp_path: Path, number: signal.Signals, status: int
