@@ -41,7 +41,7 @@ _ROUNDING = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}
 
 def tests(run: Run, path: str) -> None:
     """The tests in a file: where there is a GPU, kernels run on it too."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", _ROOT / "tests" / path]
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", "--thorough", _ROOT / "tests" / path]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)
     print(done.stdout, done.stderr)
     last = next((line for line in reversed(done.stdout.split("\n")) if line.strip()), done.stderr[-200:])
