@@ -1,6 +1,5 @@
 """The loss: PyTorch's value and gradients, its definition's value, and nothing that depends on the split."""
 
-import math
 from collections.abc import Iterator
 
 import pytest
@@ -14,13 +13,6 @@ from nmt.training import loss as module
 from nmt.training.loss import smoothed_cross_entropy
 
 N, D, V = 13, 8, 11
-
-
-@pytest.mark.parametrize("vocabulary", [1, 300, 8_000, 10_000, 32_000, 10**9])
-def test_a_part_has_enough_rows_and_otherwise_no_more_logits_than_caches_hold(vocabulary: int) -> None:
-    rows = module.rows_at_once(torch.device("cpu"), vocabulary)
-    assert rows >= 256
-    assert rows == 256 or rows * vocabulary <= 1 << 21
 
 
 @pytest.fixture(params=[N, 4, 1], ids=["one chunk", "chunks of 4", "rows"])
@@ -66,23 +58,6 @@ def test_value_and_gradients_are_pytorchs(smoothing: float) -> None:
         assert relative(got, wanted) < 1e-6
     assert relative(nll, nll_of_each(hidden, weight, target)) < 1e-6
     assert not nll.requires_grad
-
-
-def test_value_is_the_divergence_from_the_smoothed_distribution_and_its_entropy() -> None:
-    """KL(q || p) + H(q), q being 1-ε on the right subword and ε spread evenly over all V."""
-    smoothing = 0.1
-    hidden, weight, target = inputs()
-    total = 0.0
-    for h, y in zip(hidden.tolist(), target.tolist(), strict=True):
-        logits = [sum(a * b for a, b in zip(h, row, strict=True)) for row in weight.tolist()]
-        log_z = math.log(math.fsum(map(math.exp, logits)))
-        log_p = [logit - log_z for logit in logits]
-        q = [smoothing / V + (1 - smoothing) * (v == y) for v in range(V)]
-        divergence = math.fsum(a * (math.log(a) - b) for a, b in zip(q, log_p, strict=True) if a)
-        entropy = -math.fsum(a * math.log(a) for a in q if a)
-        total += divergence + entropy
-    loss, _ = smoothed_cross_entropy(hidden, weight, target, smoothing)
-    assert loss.item() == pytest.approx(total, rel=1e-6)
 
 
 @given(

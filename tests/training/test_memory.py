@@ -77,18 +77,12 @@ def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, d
 
 @pytest.mark.parametrize(("batch_tokens", "longest", "capacity"), [(100, 50, 49), (100, 1, 0), (100, 60, 50)])
 def test_where_the_longest_pair_does_not_fit_that_is_an_error(batch_tokens: int, longest: int, capacity: int) -> None:
-    with pytest.raises(NmtError):
-        fitting(batch_tokens, longest, capacity)
-
-
-def test_the_message_names_the_pair_and_two_mends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 0)
     message = (
-        r"training\.micro_batch_tokens: auto: one pair of 50 subwords .*"
+        rf"training\.micro_batch_tokens: auto: one pair of {longest} subwords .*"
         r"data\.max_length, .*training\.activation_checkpointing: true"
     )
     with pytest.raises(NmtError, match=message):
-        largest_micro_batch(objective(), 1000, 50, Ranks())
+        fitting(batch_tokens, longest, capacity)
 
 
 @dataclass(frozen=True)
