@@ -1,9 +1,8 @@
-"""Measure the speed and memory of training, translation, the loss, and data preparation.
+"""Measure the speed and memory of training, translation, and data preparation.
 
     python scripts/benchmark.py train CONFIG [section.key=value …] [--size base] [--against COMMAND | --beside SETTING]
     python scripts/benchmark.py translate MODEL INPUT [decoding.key=value …] [--beside MODEL …] [--nproc-per-node N]
     python scripts/benchmark.py process MODEL INPUT [decoding.key=value …] [--rounds 5]
-    python scripts/benchmark.py loss [--vocabulary 32000]
     python scripts/benchmark.py prepare [section.key=value …] [--pairs 10000000]
 
 `train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates
@@ -15,7 +14,6 @@ as a share of those of a large matrix product.
 CTranslate2, with one process or several that share the lines. Loading and a first batch are not counted.
 `process` measures seconds of the complete command `nmt translate`, in alternation with a plain CTranslate2 script on
 the export of the same model, with several sizes of its batches.
-`loss` compares the loss alone with PyTorch's.
 `prepare` generates a corpus, prepares it and trains a few steps on it, each in a new process, and reports seconds and
 peak resident memory.
 """
@@ -109,10 +107,10 @@ def run_nmt(config: Path, overrides: Sequence[str], launch: Launch, steps: int, 
 def run_other(command: str) -> Measured:
     """Another trainer, with the speed that it prints. Raises SystemExit with its output if it prints none."""
     _, memory, output = measured(shlex.split(command))
-    found = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
-    if found is None or not float(found[1]):
+    match = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
+    if match is None or not float(match[1]):
         sys.exit(f"benchmark: {command} printed no target_tokens_per_second=NUMBER above 0:\n{output}")
-    return Measured(float(found[1]), memory, [])
+    return Measured(float(match[1]), memory, [])
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -219,15 +217,15 @@ def translate(arguments: argparse.Namespace) -> None:
     """Print target subwords per second and memory of each model and round, and the first model's ratio to others."""
     models = [arguments.model, *(arguments.beside or [])]
     print("round  " + "  ".join(f"{Path(model).name[-20:]:>20s}    GiB" for model in models))
-    found: list[list[Measured]] = [[] for _ in models]
+    measured_rounds: list[list[Measured]] = [[] for _ in models]
     for number in range(1, arguments.rounds + 1):
         line = f"{number:5d}"
-        for model, rounds in zip(models, found, strict=True):
+        for model, rounds in zip(models, measured_rounds, strict=True):
             rounds.append(run_translator(model, arguments))
             line += f"  {rounds[-1].speed:20,.0f}  {rounds[-1].memory:5.2f}"
         print(line, flush=True)
-    for model, rounds in zip(models[1:], found[1:], strict=True):
-        ratios = [ours.speed / theirs.speed for ours, theirs in zip(found[0], rounds, strict=True)]
+    for model, rounds in zip(models[1:], measured_rounds[1:], strict=True):
+        ratios = [ours.speed / theirs.speed for ours, theirs in zip(measured_rounds[0], rounds, strict=True)]
         print(f"{statistics.median(ratios):.2f} × the speed of {model} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
@@ -268,50 +266,11 @@ def process(arguments: argparse.Namespace) -> None:
             print(f"{number:5d}  " + "  ".join(rows), flush=True)
     ours, *theirs = seconds.values()
     for kind, what in enumerate(("by the clock", "by processor time")):
-        best = min(theirs, key=lambda rounds: statistics.median(one[kind] for one in rounds))
+        best = min(theirs, key=lambda rounds: statistics.median(timing[kind] for timing in rounds))
         ratios = [its[kind] / mine[kind] for mine, its in zip(ours, best, strict=True)]
         print(
             f"{statistics.median(ratios):.2f} × the speed of the script {what} ({min(ratios):.2f} to {max(ratios):.2f})"
         )
-
-
-LOSS = """
-import sys, time, resource, torch, torch.nn.functional as F
-from nmt.device import prepare_memory
-from nmt.training.loss import smoothed_cross_entropy
-prepare_memory()
-kind, tokens, width, vocabulary, smoothing = sys.argv[1], *map(int, sys.argv[2:5]), 0.1
-h, w = (torch.randn(rows, width) * width**-0.25 for rows in (tokens, vocabulary))
-y = torch.randint(vocabulary, (tokens,))
-h.requires_grad_(), w.requires_grad_()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-for _ in range(4):
-    start = time.perf_counter()
-    if kind == "nmt":
-        loss, _ = smoothed_cross_entropy(h, w, y, smoothing)
-    elif kind == "PyTorch, fused":
-        loss = F.linear_cross_entropy(h, w, y, label_smoothing=smoothing, reduction="sum")
-    else:
-        loss = F.cross_entropy(F.linear(h, w), y, label_smoothing=smoothing, reduction="sum")
-    loss.backward()
-    h.grad = w.grad = None
-    seconds = time.perf_counter() - start
-print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-
-
-def loss(arguments: argparse.Namespace) -> None:
-    """Print seconds and memory of the loss, forward and backward on the CPU, for three implementations."""
-    sizes = [str(number) for number in (arguments.tokens, arguments.width, arguments.vocabulary)]
-    print(f"{arguments.tokens:,} tokens, d_model {arguments.width}, {arguments.vocabulary:,} subwords")
-    print("loss            seconds    GiB")
-    for kind in ("PyTorch", "PyTorch, fused", "nmt"):
-        done = subprocess.run([sys.executable, "-c", LOSS, kind, *sizes], capture_output=True, text=True)
-        if done.returncode:  # this version of PyTorch does not have it
-            print(f"{kind:14s}  not available")
-            continue
-        seconds, memory = map(float, done.stdout.split())
-        print(f"{kind:14s}  {seconds:7.2f}  {memory / 2**20:5.2f}", flush=True)
 
 
 def write_corpus(folder: Path, pairs: int) -> None:
@@ -445,11 +404,6 @@ def main() -> None:
     whole.add_argument("overrides", nargs="*", metavar="decoding.key=value")
     whole.add_argument("--rounds", type=at_least_one, default=5)
     whole.set_defaults(run=process)
-    losing = commands.add_parser("loss", help="seconds and memory of the loss over a vocabulary, on the CPU")
-    losing.add_argument("--tokens", type=int, default=4096)
-    losing.add_argument("--width", type=int, default=512)
-    losing.add_argument("--vocabulary", type=int, default=32_000)
-    losing.set_defaults(run=loss)
     preparing = commands.add_parser("prepare", help="seconds and memory of preparing a large corpus")
     preparing.add_argument("overrides", nargs="*", metavar="section.key=value")
     preparing.add_argument("--pairs", type=int, default=10_000_000)

@@ -1,15 +1,13 @@
 """Does nmt work on this GPU, how fast, and how does that compare with what its memory and its products allow?
 
-    python scripts/gpu_check.py --plan first --seconds 450 [--out FOLDER] [--store FOLDER]
-    python scripts/gpu_check.py --plan second --seconds 170 [--out FOLDER] [--store FOLDER]
-    python scripts/gpu_check.py --plan first --seconds 450 --rehearse
-    python scripts/gpu_check.py --without-gpu
+    python scripts/gpu_check.py [--seconds 540] [--out FOLDER] [--store FOLDER]
+    python scripts/gpu_check.py --rehearse
+    CUDA_LAUNCH_BLOCKING=1 python scripts/gpu_check.py --check "stop and resume"
 
-The first plan has what must be right, then the speed of training and search. The second plan runs again what failed in
-the first one, with settings that show why; if nothing failed, it measures other ways to train. A check that would begin
-too late is left out, and one that is still running then is ended; the first ones, which show whether results are right,
-never are. `--rehearse` runs a plan on the CPU with tiny models, to see that the script itself works. `--without-gpu`
-runs what needs no GPU, with no time limit.
+First comes what must be right, then the speed of training and search. A check that would begin too late is left out,
+and one that is still running then is ended; the first ones, which show whether results are right, never are.
+`--rehearse` runs all on the CPU with tiny models, to see that the script itself works. `--check` runs one check alone:
+with this variable of PyTorch, an error names the operation that started the kernel that failed.
 
 Each check is a process of its own, so that one that crashes or hangs does not end the others. Results go to
 FOLDER/results.jsonl as they come, output to FOLDER/logs, and a table is printed at the end. The exit status is 1 if a
@@ -48,69 +46,45 @@ def main() -> None:
         _run_here(arguments, out)
         return
     _check_packages(arguments)
-    groups = _groups(arguments)
     results = out / "results.jsonl"
     results.write_bytes(b"")
     shutil.rmtree(out / "runs", ignore_errors=True)  # of another start, which would be resumed
     deadline = time.monotonic() + arguments.seconds
-    early = plan.EARLY if arguments.plan == "first" else len(groups) if arguments.without_gpu else 1
-    for number, group in enumerate(groups):
-        run = partial(_run, arguments=arguments, out=out, deadline=deadline, early=number < early)
+    for number, group in enumerate(plan.GROUPS):
+        run = partial(_run, arguments=arguments, out=out, deadline=deadline, early=number < plan.EARLY)
         with ThreadPoolExecutor(min(len(group), max(2, usable_cores()))) as pool:
             list(pool.map(run, group))
         rows = report.rows_of(results)
         (out / "table.txt").write_text(report.table(rows) + "\n", encoding="utf-8")
-        if arguments.plan == "first":  # now: the machine may be gone before the end
-            shutil.copyfile(results, _first_results(arguments))
     print(report.table(rows))
     count = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("FAILED", "not run")}
     print(f"{len(rows)} results, {count['FAILED']} failed, {count['not run']} not run; in {out}")
     sys.exit(1 if count["FAILED"] else 0)
 
 
-def _groups(arguments: argparse.Namespace) -> plan.Groups:
-    if arguments.plan == "first":
-        return plan.first()
-    if arguments.without_gpu:
-        return plan.WITHOUT_GPU
-    before = _first_results(arguments)
-    if not before.exists():
-        sys.exit(f"gpu_check: {before}: no such file: run --plan first before, with the same --store")
-    return plan.second({row["check"] for row in report.rows_of(before) if row["verdict"] == "FAILED"})
-
-
-def _first_results(arguments: argparse.Namespace) -> Path:
-    return _store(arguments) / f"first{'-rehearsed' if arguments.rehearse else ''}.jsonl"
-
-
 def _check_packages(arguments: argparse.Namespace) -> None:
     """Ends the program, with a line that says what to do, where no check could give a result."""
     if missing := [name for name in ("pytest", "hypothesis", "triton") if find_spec(name) is None]:
         sys.exit(f"gpu_check: missing: {', '.join(missing)}: pip install -e '.[dev]'")
-    if not (arguments.rehearse or arguments.without_gpu):
+    if not arguments.rehearse:
         import torch  # only here: it takes more than a second
 
         if not torch.cuda.is_available():
-            sys.exit("gpu_check: PyTorch finds no CUDA device: use --without-gpu, or --rehearse to try the checks")
+            sys.exit("gpu_check: PyTorch finds no CUDA device: use --rehearse to try the checks")
 
 
 def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float, early: bool) -> None:
     """Run a check in a process group of its own; a crash, or the end of its time, becomes a row."""
     start, log = time.monotonic(), out / "logs" / f"{check.name.replace(' ', '-')}.txt"
-    verdict, note, limit = "not run", "", None
-    if not arguments.without_gpu:
-        limit = check.seconds * (_PATIENCE if arguments.rehearse else 1)
-        limit = limit if early else min(limit, deadline - start)
-    if check.pretends and _has_cuda():
-        verdict, note = "skipped", "a pretended GPU needs a CPU build of PyTorch, and this is one for CUDA"
-    elif limit is not None and limit < check.seconds / 3:
+    verdict, note, limit = "not run", "", check.seconds * (_PATIENCE if arguments.rehearse else 1)
+    limit = limit if early else min(limit, deadline - start)
+    if limit < check.seconds / 3:
         note = f"left out: {max(limit, 0):.0f} s were left"
     else:
         command = [sys.executable, __file__, "--check", check.name, "--out", out, "--store", _store(arguments)]
         command += ["--rehearse"] * arguments.rehearse
         with log.open("wb") as file:
-            environment = _environment() | check.environment
-            process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, start_new_session=True)
+            process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment(), start_new_session=True)
             try:
                 if status := process.wait(limit):
                     verdict, note = "FAILED", f"status {status}: {_last_line(log)}"
@@ -126,12 +100,6 @@ def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float
     print(f"{check.name}: {note or 'done'} ({time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)
 
 
-def _has_cuda() -> bool:
-    import torch
-
-    return torch.version.cuda is not None
-
-
 def _environment() -> dict[str, str]:
     scripts = Path(__file__).parent
     paths = [str(scripts.parent), str(scripts), str(scripts.parent / "tests"), os.environ.get("PYTHONPATH", "")]
@@ -144,7 +112,7 @@ def _run_here(arguments: argparse.Namespace, out: Path) -> None:
     """One check, in this process."""
     check = plan.every()[arguments.check]
     module, _, function = check.function.partition(":")
-    small = arguments.rehearse or module == "without_gpu"
+    small = arguments.rehearse
     run = report.Run(check.name, out / "results.jsonl", out, _store(arguments), "cpu" if small else "cuda", small)
     getattr(importlib.import_module(f"gpu.{module}"), function)(run, *check.arguments)
 
@@ -162,11 +130,8 @@ def _last_line(log: Path) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--plan", choices=("first", "second"))
-    what.add_argument("--without-gpu", action="store_true", help="what needs no GPU")
-    what.add_argument("--check", help=argparse.SUPPRESS)  # one of them, in this process
-    parser.add_argument("--seconds", type=float, default=450, help="when no more checks begin; default: 450")
+    parser.add_argument("--check", metavar="NAME", help="one check alone, in this process")
+    parser.add_argument("--seconds", type=float, default=540, help="when no more checks begin; default: 540")
     parser.add_argument("--out", help="a folder for results; default: a new one in the temporary folder")
     parser.add_argument("--store", help="a folder for data, 15 MB, which is made if it is missing")
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, with tiny models")

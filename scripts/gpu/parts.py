@@ -4,7 +4,6 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
 from nmt.data.packing import pack
 from nmt.data.vocabulary import EOS
 from nmt.models.interface import PackedSentences
-from nmt.models.transformer.packed_attention import Ranges, packed_attention, sentence_ranges
+from nmt.models.transformer.packed_attention import packed_attention, sentence_ranges
 from nmt.training import loss
 
 COPY = "copy within the GPU's memory"
@@ -80,7 +79,7 @@ def ceilings(run: Run) -> None:
         widths["logits"] = (d, 64 if run.small else VOCABULARY, 1)
         flops = seconds = 0.0
         for name, (inner, outer, count) in widths.items():
-            one = 2 * tokens * inner * outer
+            operations = 2 * tokens * inner * outer
             shapes = {
                 "forward": (tokens, inner, outer),
                 "states": (tokens, outer, inner),
@@ -93,92 +92,33 @@ def ceilings(run: Run) -> None:
                     for shape in ((rows, middle), (middle, columns))
                 )
                 milli = milliseconds(run, lambda a=a, b=b: a @ b, 10)
-                rates.append(one / milli / 1e9)
-                flops, seconds = flops + count * one, seconds + count * milli / 1e3
+                rates.append(operations / milli / 1e9)
+                flops, seconds = flops + count * operations, seconds + count * milli / 1e3
             note = f"gradients of the states {rates[1]:.0f}, of the weight {rates[2]:.0f}"
             run.row(f"{name} of {size}, forward", rates[0], unit="TFLOP/s", note=note)
         run.row(products_of(size), flops / seconds / 1e12, unit="TFLOP/s")
 
 
 def attention(run: Run) -> None:
-    """Self-attention of one batch in bfloat16, by each implementation: forward, and with its backward pass."""
+    """Self-attention of one batch in bfloat16: forward, and with its backward pass."""
     total, heads, width = (120, 2, 16) if run.small else (BATCH_TOKENS, 8, 64)
     # Of one batch as the planner makes them: similar lengths, near 28.
     lengths = np.random.default_rng(1).integers(24, 33, size=total // 24)
     lengths = lengths[: int(np.searchsorted(lengths.cumsum(), total, side="right"))]
     rows = [np.full(int(n), EOS) for n in lengths]
     batch = pack(rows, rows, total, int(lengths.max())).to(torch.device(run.device))
-    side = PackedSentences(*batch.side(0), int(lengths.max()))
-    ways: dict[str, Callable[[Tensor], Callable[[], Tensor]]] = {
-        "ours": lambda x: _packed(x, sentence_ranges(side)),
-        "varlen_attn": lambda x: _varlen(x, lengths),
-        "FlexAttention": lambda x: _flex(x, side),
-    }
-    expected: list[Tensor] = []
-    for name, way in ways.items():
-        torch.manual_seed(1)
-        x = torch.randn(total, 3, heads, width, device=run.device, dtype=torch.bfloat16).requires_grad_()
-        random = torch.randn_like(x[: int(lengths.sum()), 0])
-        try:
-            call = way(x)
-            gradient = torch.randn_like(call())
+    ranges = sentence_ranges(PackedSentences(*batch.side(0), int(lengths.max())))
+    x = torch.randn(total, 3, heads, width, device=run.device, dtype=torch.bfloat16).requires_grad_()
+    gradient = torch.randn_like(x[:, 0])
 
-            def both(x: Tensor = x, call: Callable[[], Tensor] = call, gradient: Tensor = gradient) -> Tensor:
-                return torch.autograd.grad(call(), x, gradient)[0]
+    def forward() -> Tensor:
+        return packed_attention(*x.unbind(1), ranges)
 
-            for kind, function in (("forward", call), ("forward and backward", both)):
-                run.row(f"{name}: {kind}", milliseconds(run, function), unit="ms")
-            output = call()[: int(lengths.sum())]
-            got = [output.detach(), *torch.autograd.grad(output, x, random)]
-        except Exception as error:  # one that this version or this GPU does not have
-            run.row(
-                name,
-                "not available",
-                note=f"{type(error).__name__}: {error}"[:150],
-                ok=None if name != "ours" else False,
-            )
-            continue
-        if name == "ours":
-            expected = got
-        elif expected:
-            compare(run, name, got, expected)
+    def both() -> Tensor:
+        return torch.autograd.grad(forward(), x, gradient)[0]
 
-
-def compare(run: Run, name: str, got: list[Tensor], expected: list[Tensor]) -> None:
-    """Rows with the relative difference between another implementation's output and gradient and ours, in bfloat16."""
-    for what, a, b in zip(("output", "gradient"), got, expected, strict=True):
-        error = float((a - b).float().norm() / b.float().norm())
-        run.row(f"{name}: {what} beside ours", error, ok=error < 2e-2)
-
-
-def _packed(x: Tensor, ranges: Ranges) -> Callable[[], Tensor]:
-    return lambda: packed_attention(*x.unbind(1), ranges)
-
-
-def _flex(x: Tensor, side: PackedSentences) -> Callable[[], Tensor]:
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    end, start = side.end, side.start
-
-    def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return (key >= start[query]) & (key < end[query])
-
-    mask = create_block_mask(visible, None, None, len(x), len(x), device=x.device)  # type: ignore[arg-type]
-    compiled = torch.compile(flex_attention, dynamic=False)
-
-    def call() -> Tensor:
-        query, key, value = (part.transpose(0, 1)[None] for part in x.unbind(1))
-        return compiled(query, key, value, block_mask=mask)[0].transpose(0, 1)
-
-    return call
-
-
-def _varlen(x: Tensor, lengths: np.ndarray[Any, Any]) -> Callable[[], Tensor]:
-    from torch.nn.attention.varlen import varlen_attn
-
-    ends = torch.tensor([0, *lengths.cumsum()], dtype=torch.int32, device=x.device)
-    longest, used = int(lengths.max()), int(lengths.sum())
-    return lambda: varlen_attn(*(part[:used] for part in x.unbind(1)), ends, ends, longest, longest)
+    for kind, function in (("forward", forward), ("forward and backward", both)):
+        run.row(f"attention: {kind}", milliseconds(run, function), unit="ms")
 
 
 def loss_alone(run: Run) -> None:

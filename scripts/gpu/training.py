@@ -23,7 +23,6 @@ from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.config.schema import TrainingConfig
-from nmt.data import packing
 from nmt.data.batching import Batches, Budget, Order, Step
 from nmt.data.packing import pack
 from nmt.data.padding import collate_pairs
@@ -42,7 +41,7 @@ _ROUNDING = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}
 
 def tests(run: Run, path: str) -> None:
     """The tests in a file: where there is a GPU, kernels run on it too."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", _ROOT / "tests" / path]
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", "--thorough", _ROOT / "tests" / path]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)
     print(done.stdout, done.stderr)
     last = next((line for line in reversed(done.stdout.split("\n")) if line.strip()), done.stderr[-200:])
@@ -134,30 +133,27 @@ def seconds_of_steps(train_step: TrainStep, steps: list[Step], warmup: int = 0) 
     return time.perf_counter() - start, sum(step.target_tokens for step in steps[warmup:])
 
 
-def speed(run: Run, size: str, change: str = "as trained") -> None:
-    """Target tokens per second as it is trained on a GPU, or with one change to that. As trained: also where the time
-    of a step goes."""
-    if change == "25,000 places":
-        packing._TILE = 8
-    train_step = make_step(run, size, compiled=change != "not compiled", dropout=MODELS[size].dropout)
+def speed(run: Run, size: str) -> None:
+    """Target tokens per second as it is trained on a GPU, and where the time of a step goes."""
+    train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout)
     made, steps = batches_of(run, packed=True)
     start = time.perf_counter()
     train_step.prepare(made.example())
     train_step.run(next(steps), 1, 1e-4)
     train_step.wait()
     first = time.perf_counter() - start
-    number, warmup = (4, 2) if run.small else (315, 15) if (size, change) == ("base", "as trained") else (110, 10)
+    number, warmup = (4, 2) if run.small else (315, 15) if size == "base" else (110, 10)
     seconds, target = seconds_of_steps(train_step, list(islice(steps, number)), warmup)
     flops, copied = run.measured(parts.products_of(size)), run.measured(parts.COPY)
-    predicted = COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied) if flops and copied else None
+    predicted = None
+    if flops and copied and not run.small:
+        predicted = COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied)
     note = f"{1e3 * seconds / (number - warmup):.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
-    predicted = predicted if change in ("as trained", "again") and not run.small else None
-    run.row(f"{size}, {change}", target / seconds, predicted, unit="target tokens/s", note=note)
+    run.row(f"{size}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
     graphs = compilation.graphs()
-    again, breaks = sum(one.recompile_reason is not None for one in graphs), dict(counters["graph_break"])
+    again, breaks = sum(graph.recompile_reason is not None for graph in graphs), dict(counters["graph_break"])
     run.row("graphs", len(graphs), note=f"{again} made again, breaks {breaks}"[:200])
-    if change == "as trained":
-        _profile(run, size, train_step, list(islice(steps, 10)))
+    _profile(run, size, train_step, list(islice(steps, 10)))
 
 
 def peak(run: Run) -> str:
@@ -242,20 +238,20 @@ def compiled_gradients(run: Run, size: str) -> None:
     digits there. PyTorch 2.10 computed gradients of norms and biases wrongly, without any error."""
     made, steps = batches_of(run, packed=True)
     batch = next(steps).micro_batches[0]
-    found: dict[tuple[str, bool], dict[str, Tensor]] = {}
+    gradients_of: dict[tuple[str, bool], dict[str, Tensor]] = {}
     for precision, compiled in product(("float32", "bfloat16"), (False, True)):
         train_step = make_step(run, size, precision, compiled=compiled, dropout=0.0)
         train_step.prepare(made.example())
         if compiled and not run.small:
             run.row(f"layers are compiled, {precision}", str(train_step.compiled), ok=train_step.compiled)
-        found[precision, compiled] = _gradients(train_step.objective, batch.to(train_step.device))
+        gradients_of[precision, compiled] = _gradients(train_step.objective, batch.to(train_step.device))
         del train_step
         if not run.small:
             torch.cuda.empty_cache()
-    exact = found["float32", False]
-    _compare(run, "float32, compiled", found["float32", True], exact, 1e-3)
-    eager, plain = _errors(found["bfloat16", False], exact)
-    total, errors = _errors(found["bfloat16", True], exact)
+    exact = gradients_of["float32", False]
+    _compare(run, "float32, compiled", gradients_of["float32", True], exact, 1e-3)
+    eager, plain = _errors(gradients_of["bfloat16", False], exact)
+    total, errors = _errors(gradients_of["bfloat16", True], exact)
     worst = max(errors, key=lambda name: errors[name] - 1.5 * plain[name])
     ok = errors[worst] < 1.5 * plain[worst] + 0.02
     run.row("relative error, bfloat16, not compiled", eager)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 from helpers.scripts import SCRIPTS, load
-from hypothesis import given
-from hypothesis import strategies as st
 
 SCRIPT = SCRIPTS / "make_demo_corpus.py"
 corpus = load("make_demo_corpus")
@@ -44,30 +42,6 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 )
 def test_numbers(n: int, english: str, german: str) -> None:
     assert corpus.number(n) == (english, german)
-
-
-GERMAN_TENS = ("zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig")
-GERMAN_SMALL = {"": 0, "null": 0, "ein": 1, "eins": 1, "zwei": 2, "drei": 3, "vier": 4, "fünf": 5, "sechs": 6,
-                "sieben": 7, "acht": 8, "neun": 9, "zehn": 10, "elf": 11, "zwölf": 12, "dreizehn": 13,
-                "vierzehn": 14, "fünfzehn": 15, "sechzehn": 16, "siebzehn": 17, "achtzehn": 18,
-                "neunzehn": 19}  # fmt: skip
-
-
-def read_german(word: str) -> int:
-    """Read a German number word, by taking it apart rather than by building it."""
-    for name, size in (("tausend", 1000), ("hundert", 100)):
-        if name in word:
-            head, tail = word.split(name)
-            return size * read_german(head) + read_german(tail)
-    for ten, name in enumerate(GERMAN_TENS, 2):
-        if word.endswith(name):
-            return 10 * ten + read_german(word.removesuffix(name).removesuffix("und"))
-    return GERMAN_SMALL[word]
-
-
-@given(st.integers(0, 999_999))
-def test_german_numbers_read_back(n: int) -> None:
-    assert read_german(corpus.number(n).de) == n
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ GRU (Cho et al. 2014), r, z and n parts of W x_t + b and of U h_{t-1} + b':
     h_t = (1 - z) ∘ n + z ∘ h_{t-1}
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -64,55 +62,10 @@ class Cells(nn.Module):
         """`step` where W x + b [N, G·H] is given."""
         of_state = linear(state[0], self.recurrent, self.recurrent_bias)
         if self.kind == "lstm":
-            return _LSTM.apply(of_input, of_state, state[1])  # type: ignore[no-untyped-call]
-        return (_GRU.apply(of_input, of_state, state[0]),)  # type: ignore[no-untyped-call]
-
-
-class _LSTM(torch.autograd.Function):
-    """W x and U h [N, 4·H], c [N, H] → the new h and c. One node for the backward pass, where PyTorch has fifteen."""
-
-    @staticmethod
-    def forward(ctx: Any, of_input: Tensor, of_state: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        gates = of_input + of_state
-        size = c.shape[1]
-        new = gates[:, 2 * size : 3 * size].tanh()
-        gates.sigmoid_()
-        gates[:, 2 * size : 3 * size] = new
-        i, f, g, o = torch.split(gates, size, dim=1)
-        after = torch.addcmul(f * c, i, g)
-        squashed = after.tanh()
-        ctx.save_for_backward(gates, c, squashed)
-        return o * squashed, after
-
-    @staticmethod
-    def backward(ctx: Any, d_h: Tensor, d_after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        gates, c, squashed = ctx.saved_tensors
-        i, f, g, o = torch.split(gates, c.shape[1], dim=1)
-        d_c = torch.addcmul(d_after, d_h * o, 1 - squashed * squashed)
-        d_gates = torch.cat([d_c * g, d_c * c, d_c * i, d_h * squashed], dim=1)
-        # dσ = σ (1 - σ); for g, dtanh = 1 - tanh².
-        slope = torch.addcmul(gates, gates, gates, value=-1)
-        slope[:, 2 * c.shape[1] : 3 * c.shape[1]] = 1 - g * g
-        d_gates.mul_(slope)
-        return d_gates, d_gates, d_c * f
-
-
-class _GRU(torch.autograd.Function):
-    """W x and U h [N, 3·H], h [N, H] → the new h."""
-
-    @staticmethod
-    def forward(ctx: Any, of_input: Tensor, of_state: Tensor, h: Tensor) -> Tensor:
-        size = h.shape[1]
-        r, z = torch.split(torch.sigmoid(of_input[:, : 2 * size] + of_state[:, : 2 * size]), size, dim=1)
-        inner = of_state[:, 2 * size :]
-        n = torch.tanh(torch.addcmul(of_input[:, 2 * size :], r, inner))
-        ctx.save_for_backward(r, z, n, inner, h)
-        return torch.lerp(n, h, z)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r, z, n, inner, h = ctx.saved_tensors
-        d_n = gradient * (1 - z) * (1 - n * n)
-        d_r = d_n * inner * r * (1 - r)
-        d_z = gradient * (h - n) * z * (1 - z)
-        return torch.cat([d_r, d_z, d_n], dim=1), torch.cat([d_r, d_z, d_n * r], dim=1), gradient * z
+            i, f, g, o = (of_input + of_state).chunk(4, dim=1)
+            c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+            return torch.sigmoid(o) * torch.tanh(c), c
+        of_x, of_h = of_input.chunk(3, dim=1), of_state.chunk(3, dim=1)
+        r, z = (torch.sigmoid(x + h) for x, h in zip(of_x[:2], of_h[:2], strict=True))
+        n = torch.tanh(of_x[2] + r * of_h[2])
+        return (torch.lerp(n, state[0], z),)

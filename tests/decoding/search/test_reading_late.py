@@ -1,10 +1,11 @@
-"""On a GPU a search reads its results one step late: it finds the same. That no step waits is what gpu_check checks."""
+"""On a GPU a search reads its results one step late: it finds the same. No step waits."""
 
 import dataclasses
 import math
 
 import pytest
 import torch
+from helpers.gpu_steps import NEEDS_COMPILER, counted
 from helpers.tables import OPTIONS, Table
 from helpers.translators import LINES, new_model, new_translator
 
@@ -91,3 +92,18 @@ def test_fused_attention_is_the_plain_one() -> None:
         mask[:, :, 3] = 0.0
         found = pool.attend_fused(queries[:3], mask)
         torch.testing.assert_close(found, pool.attend(queries[:3], mask))
+
+
+LEAVING = 9  # the step of helpers.gpu_search_steps in which sentences leave
+MOST_KERNELS = 199  # of a step: they take longer to start than to compute
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("beam_size", [4, pytest.param(1, marks=pytest.mark.thorough)])
+def test_no_step_waits_and_none_has_many_kernels(beam_size: int) -> None:
+    """Counted on a pretended GPU, where attention is one kernel for each of twelve, without copies of its input."""
+    before, *steps = counted("gpu_search_steps", str(beam_size), "64", "32")
+    assert not before["waits"] and not any(step["waits"] for step in steps)
+    assert steps.pop(LEAVING - 1)["kernels"]["index_select"] > 20, "what is gathered as sentences leave"
+    assert max(sum(step["kernels"].values()) for step in steps) <= MOST_KERNELS
+    assert {step["kernels"]["attention"] for step in steps} == {12}

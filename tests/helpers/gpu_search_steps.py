@@ -1,12 +1,12 @@
 """What the steps of a search ask of a GPU, counted on a pretended one: prints them as JSON.
 
-    python -m helpers.search_steps BEAM_SIZE SENTENCES SOURCE_LENGTH
+    python -m helpers.gpu_search_steps BEAM_SIZE SENTENCES SOURCE_LENGTH
 
-In a process of its own, which finds `tests` and `scripts`. The model is the paper's base model with 32,000 subwords,
+In a process of its own. The model is the paper's base model with 32,000 subwords,
 in bfloat16.
 """
 
-from gpu import fake_cuda  # isort: skip  (before torch)
+from helpers import pretended_gpu  # isort: skip  (before torch)
 
 import json
 import sys
@@ -54,7 +54,7 @@ class Enough(Exception):
 class Watched:
     """The model, which notes at each step what has been counted since the step before."""
 
-    def __init__(self, model: TranslationModel, count: fake_cuda.Count):
+    def __init__(self, model: TranslationModel, count: pretended_gpu.Count):
         self.model, self.count, self.rows = model, count, list[dict[str, Any]]()
         self.start, self.scores, self.reorder = model.start, model.scores, model.reorder
 
@@ -77,11 +77,11 @@ def counted(beam_size: int, sentences: int, source_length: int) -> list[dict[str
     model = build.build_on_meta(TransformerConfig(), 32_000, 32_000, PAD).eval()
     options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size, scores=False)
     limits = torch.full((sentences,), source_length + 50)
-    with fake_cuda.mode() as fake:
+    with pretended_gpu.mode() as fake:
         TranslationModel.prepare_for_search(model, torch.bfloat16)  # as the Transformer's, on CUDA
-        fake_cuda.to_fake(model, fake)
-        source = fake_cuda.tensor(fake, (sentences, source_length))
-        with fake_cuda.Count(fake) as count, _inference(fake_cuda.DEVICE):
+        pretended_gpu.to_fake(model, fake)
+        source = pretended_gpu.tensor(fake, (sentences, source_length))
+        with pretended_gpu.Count(fake) as count, _inference(pretended_gpu.DEVICE):
             watched = Watched(model, count)
             try:
                 search(watched, source, limits, options)

@@ -1,6 +1,7 @@
 """A pretended CUDA device for a CPU build of PyTorch: shapes, types, devices, kernels and waits, but no numbers.
 
-Import this before torch, in a process of its own: it changes what PyTorch believes of its machine. It needs g++.
+Import this before torch, in a process of its own, such as helpers.gpu_steps starts: it changes what PyTorch believes of
+its machine. It needs g++.
 Tensors on the device are PyTorch's fake tensors; those on the host are real.
 """
 
