@@ -83,26 +83,24 @@ class TrainingText:
     def _chunks(self, folder: Path, notes: Sequence[list[str]]) -> Iterator[CleanChunk]:
         """All chunks; those that the folder does not have yet are written."""
         cleaner, reused = Cleaner(self.data), set[str]()
-        shards = (list(chunks) for _, chunks in groupby(self._read(notes), shard_of))
-        rest: list[RawChunk] = []
-        for rest in shards:
-            shard = find_shard(folder, rest)
+        shards: Iterator[list[RawChunk]] = (list(chunks) for _, chunks in groupby(self._read(notes), shard_of))
+        for chunks in shards:
+            shard = find_shard(folder, chunks)
             if shard is None:
+                shards = chain([chunks], shards)
                 break
             if not reused:
                 log.info("cleaned text: what was cleaned before is reused from %s", folder)
             reused.add(shard.name)
-            for raw, pairs in zip(rest, shard.chunks(folder), strict=True):
+            for raw, pairs in zip(chunks, shard.chunks(folder), strict=True):
                 yield cleaner.skip(raw, pairs)
-            rest = []
         with atomic.reporting(folder, "data.store_dir"):
             for path in folder.glob("[0-9]*-*.*"):
                 if path.stem not in reused:  # it was made after other text
                     path.unlink()
-        for _, chunks in groupby(
-            cleaner.clean(chain(rest, chain.from_iterable(shards))), lambda chunk: shard_of(chunk.raw)
-        ):
-            yield from written(folder, chunks)
+        cleaned = cleaner.clean(chain.from_iterable(shards))
+        for _, of_shard in groupby(cleaned, lambda chunk: shard_of(chunk.raw)):
+            yield from written(folder, of_shard)
         cleaner.report_unscored()
 
     def _read(self, notes: Sequence[list[str]]) -> Iterator[RawChunk]:
