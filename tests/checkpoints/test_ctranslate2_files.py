@@ -11,7 +11,6 @@ from helpers.export_models import SEPARATE, make_model
 from nmt.checkpoints import ctranslate2_files
 from nmt.checkpoints.ctranslate2_files import sinusoids
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.transformer_weights import build_transformer
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.errors import NmtError
 from nmt.models.transformer import positions
@@ -82,7 +81,7 @@ def test_a_divided_model_gives_every_target_the_models_probability(overrides: tu
     [found] = ctranslate2.Translator(str(tmp_path)).score_batch(
         [made.vocabulary.source.pieces(source)], [made.vocabulary.target.pieces(target)], max_input_length=0
     )
-    model = build_transformer(made)
+    model: Any = made.build()
     log_p = model.logits(model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]]))).log_softmax(-1)[0]
     assert log_p[:, [PAD, UNK, BOS]].exp().sum(dim=-1).max() > 5e-4
     expected = log_p.gather(1, torch.tensor([[*target, EOS]]).t())[:, 0]
