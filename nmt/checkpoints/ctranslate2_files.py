@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from nmt.config.schema import Config, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
-from nmt.files.tensors import Array
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
@@ -37,7 +36,7 @@ def write(
     folder: Path,
     config: Config,
     vocabulary: Vocabulary,
-    weights: Mapping[str, Array],
+    weights: Mapping[str, NDArray[Any]],
     positions: int,
     quantization: str = "float32",
     *,
@@ -95,7 +94,9 @@ def load_specs() -> ModuleType:
     return specs
 
 
-def _specification(config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, Array], length: int) -> Any:
+def _specification(
+    config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, NDArray[Any]], length: int
+) -> Any:
     """The model without its vocabularies, as a ctranslate2.specs.TransformerSpec."""
     specs, width = load_specs(), config.d_model
     key, value = config.head_widths
@@ -137,7 +138,7 @@ def _specification(config: TransformerConfig, vocabulary: Vocabulary, weights: M
 class _Weights:
     """The weights of a model file, each taken once."""
 
-    def __init__(self, weights: Mapping[str, Array], config: TransformerConfig):
+    def __init__(self, weights: Mapping[str, NDArray[Any]], config: TransformerConfig):
         self.remaining, self.config = dict(weights), config
 
     def take(self, name: str, *shape: int) -> NDArray[Any]:
@@ -146,7 +147,7 @@ class _Weights:
         if weight is None or weight.shape != shape:
             what = "is missing" if weight is None else f"is {list(weight.shape)}, but its settings need {list(shape)}"
             raise NmtError(f"weight {name} {what}: settings and weights do not belong together")
-        return weight.numpy()
+        return weight
 
     def check_all_taken(self) -> None:
         """Raises NmtError if weights remain."""

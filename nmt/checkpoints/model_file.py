@@ -173,8 +173,7 @@ class Arrays:
 
 
 def load_arrays(path: Path) -> Arrays:
-    """Read a model file without loading PyTorch, or numpy, but for weights of other types than float32. Raises
-    NmtError where it cannot be read; `load` says more."""
+    """Read a model file without loading PyTorch. Raises NmtError where it cannot be read; `load` says more."""
     with tensor_file.opened(path) as file:
         config, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
         _check_entries(path, file.entries)

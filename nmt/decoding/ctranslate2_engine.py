@@ -94,7 +94,8 @@ class CTranslate2Engine:
 
             try:
                 with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
-                    parts = loaded.config, loaded.vocabulary, loaded.weights, longest
+                    weights = {name: weight.numpy() for name, weight in loaded.weights.items()}
+                    parts = loaded.config, loaded.vocabulary, weights, longest
                     ctranslate2_files.write(Path(folder), *parts, divided=True)
                     yield Path(folder)
             except (OSError, RuntimeError, ValueError) as error:

@@ -107,15 +107,6 @@ class Array(Entry):
 
     content: bytes | memoryview
 
-    @classmethod
-    def of(cls, numbers: "NDArray[Any]") -> "Array":
-        """What numpy has computed. Its uint16 are the bits of a bfloat16, which numpy does not have."""
-        import numpy as np
-
-        dtype = numbers.dtype.name
-        content = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data
-        return cls("bfloat16" if dtype == "uint16" else dtype, numbers.shape, content)
-
     def numbers(self) -> "NDArray[Any]":
         """All numbers in a row, for computing with them, not to be changed. A bfloat16 is the uint16 of its bits."""
         import numpy as np

@@ -11,15 +11,13 @@ from helpers.export_models import SEPARATE, make_model
 from nmt.checkpoints import ctranslate2_files
 from nmt.checkpoints.ctranslate2_files import sinusoids
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.transformer_weights import build_transformer
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.errors import NmtError
-from nmt.files.tensors import Array
 from nmt.models.transformer import positions
 
 
 def write(folder: Path, made: Checkpoint, change: Any = None, *more: Any, **options: bool) -> None:
-    weights = {name: Array.of(weight.numpy()) for name, weight in made.weights.items()}
+    weights = {name: weight.numpy() for name, weight in made.weights.items()}
     if change is not None:
         change(weights)
     ctranslate2_files.write(folder, made.config, made.vocabulary, weights, 60, *more, **options)
@@ -53,9 +51,9 @@ def test_two_products_with_int8_weights_fit_into_16_bits(tmp_path: Path) -> None
     ("change", "words"),
     [
         (lambda weights: weights.pop("encoder.0.self_attention.output.bias"), "output.bias is missing"),
-        (lambda weights: weights.update(more=Array("int8", (3,), b"123")), "unknown weight more"),
+        (lambda weights: weights.update(more=np.zeros(3, np.int8)), "unknown weight more"),
         (
-            lambda weights: weights.update({"target_embedding.weight": Array("float32", (2, 32), bytes(256))}),
+            lambda weights: weights.update({"target_embedding.weight": np.zeros((2, 32), np.float32)}),
             r"target_embedding.weight is \[2, 32\], but its settings need \[300, 32\]",
         ),
     ],
@@ -83,7 +81,7 @@ def test_a_divided_model_gives_every_target_the_models_probability(overrides: tu
     [found] = ctranslate2.Translator(str(tmp_path)).score_batch(
         [made.vocabulary.source.pieces(source)], [made.vocabulary.target.pieces(target)], max_input_length=0
     )
-    model = build_transformer(made)
+    model: Any = made.build()
     log_p = model.logits(model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]]))).log_softmax(-1)[0]
     assert log_p[:, [PAD, UNK, BOS]].exp().sum(dim=-1).max() > 5e-4
     expected = log_p.gather(1, torch.tensor([[*target, EOS]]).t())[:, 0]

@@ -4,15 +4,12 @@ from pathlib import Path
 
 from nmt.checkpoints import ctranslate2_files, export_folder, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.transformer_weights import build_transformer
-from nmt.files.tensors import Array
 
 
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
     """Write model, vocabulary and settings into an existing empty folder; quantization: one of
-    ctranslate2_files.QUANTIZATIONS. Raises NmtError as `build_transformer`."""
-    build_transformer(loaded)
-    weights = {name: Array.of(weight.float().numpy()) for name, weight in loaded.weights.items()}
+    ctranslate2_files.QUANTIZATIONS. Raises NmtError as ctranslate2_files.write."""
+    weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
     positions = export_folder.longest_position(loaded.config)
     ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, weights, positions, quantization)
     source_text = model_file.source_text(loaded.provenance)

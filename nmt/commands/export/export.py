@@ -44,6 +44,11 @@ def export(
     """
     _check(format, output, quantization)
     loaded = model_file.load(model_file.locate(model))
+    if (architecture := loaded.config.model.architecture) != "transformer":
+        raise NmtError(
+            f"{loaded.path}: model.architecture: {architecture}: only a transformer can be exported: use the model "
+            "file itself (nmt translate, nmt serve)"
+        )
     models.log_chosen_files(open_model(model))
     text = parity.sample(loaded.vocabulary.source) if lines is None else lines
     parity.comparable(text, loaded.config, loaded.vocabulary.source)  # raises before the long work

@@ -2,8 +2,10 @@
 
 Marian's sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is
 reordered in this way. Biases that our model does not have are zeros there, and narrower heads are padded with zeros
-(`transformer_weights.py`). Models that Marian cannot represent are refused.
+(`padded`). Models that Marian cannot represent are refused.
 Source: transformers/models/marian.
+
+Shapes: H heads, D d_model, d the width of a head, W the common width of all.
 """
 
 import json
@@ -11,15 +13,16 @@ import logging
 import math
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.transformer_weights import Linear, build_transformer, padded
 from nmt.config.schema import Config, DataConfig, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.decoding.engine_support import changed
@@ -86,9 +89,10 @@ def check(model: TransformerConfig) -> None:
 
 
 def write(folder: Path, loaded: Checkpoint) -> None:
-    """Write model, tokenizer and settings into an empty folder. Raises NmtError as `build_transformer` and `check`."""
+    """Write model, tokenizer and settings into an empty folder. Raises NmtError as `check`."""
     transformers = load_package()
-    ours = build_transformer(loaded)
+    ours = loaded.build().requires_grad_(False)
+    assert isinstance(ours, Transformer)
     check(ours.config)
     check_languages(loaded.config.data)
     theirs = transformers.MarianMTModel(_config(loaded, ours.config))
@@ -198,6 +202,39 @@ def _attention(
         yield from _linear(f"{name}.{letter}_proj", projection, inputs=order)
     yield from _linear(f"{name}.out_proj", output, outputs=order)
     yield from _norm(f"{name}_layer_norm", norm, order)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """y = x weight^T + bias: weight [outputs, inputs], bias [outputs] or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+def padded(attention: MultiHeadAttention, width: int, query_scale: float) -> tuple[Linear, ...]:
+    """Queries, keys and values [H·W, D] and output [D, H·W] with heads of W = `width` numbers, at least dk and dv.
+
+    The queries are multiplied by query_scale. The added columns are zeros, so the result does not change: they add
+    nothing to the product of a query and a key, and the output projection multiplies the zeros of the values by zeros.
+    """
+
+    def separate(rows: Tensor) -> list[Tensor]:
+        query, key, value = (_widen(part, attention.heads, width) for part in torch.split(rows, attention.widths))
+        return [query * query_scale, key, value]
+
+    joint, output = attention.projection, attention.output
+    biases = [None] * 3 if joint.bias is None else separate(joint.bias)
+    query, key, value = map(Linear, separate(joint.weight), biases)
+    widened = _widen(output.weight.t(), attention.heads, width).t().contiguous()
+    return query, key, value, Linear(widened, output.bias)
+
+
+def _widen(rows: Tensor, heads: int, width: int) -> Tensor:
+    """Rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
+    by_head = rows.reshape(heads, len(rows) // heads, *rows.shape[1:])  # [H, d, …]
+    missing = width - by_head.shape[1]
+    return F.pad(by_head, (0, 0) * (by_head.dim() - 2) + (0, missing)).flatten(0, 1)
 
 
 def _linear(
