@@ -18,8 +18,8 @@ log = logging.getLogger("nmt")
 
 CONFIG = "config.yaml"
 _HEADER = "# The settings of this run, in full. nmt train writes this file, and rewrites it when they change.\n"
-# The settings last: if a folder has them, everything has been moved there.
-_OF_A_RUN = ("checkpoints", "tensorboard", "profile", *outputs.OF_A_RUN)
+# The settings first: where `move_aside` was interrupted, they are not taken for those of a run that trained nothing.
+_OF_A_RUN = tuple(dict.fromkeys((CONFIG, "checkpoints", "tensorboard", "profile", *outputs.OF_A_RUN)))
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -81,28 +81,19 @@ def locked(run: Path) -> Iterator[None]:
 def move_aside(run: Path) -> None:
     """Move what another run left in the folder to RUN/before-N, so that a new run does not overwrite it.
 
-    After an interruption the next call continues with the same N. Raises NmtError where files cannot be moved.
+    Raises NmtError where files cannot be moved.
     """
     left = [path for name in _OF_A_RUN if (path := run / name).exists()]
+    if not left or left == [run / CONFIG]:  # only settings: no step was trained
+        return
     with atomic.reporting(run, "run_dir"):
-        newest = _newest_before(run)
-        interrupted = newest > 0 and _is_incomplete(run / f"before-{newest}", left)
-        if not left or (left == [run / CONFIG] and not interrupted):  # only settings: no step was trained
-            return
-        folder = run / f"before-{newest if interrupted else newest + 1}"
-        folder.mkdir(exist_ok=interrupted)
+        folder = run / f"before-{_newest_before(run) + 1}"
+        folder.mkdir()
         for path in left:
             path.rename(folder / path.name)
         for changed in (folder, run):
             atomic.sync(changed)
     log.warning("%s held a run without a saved state to resume from: moved to %s", run, folder)
-
-
-def _is_incomplete(folder: Path, left: list[Path]) -> bool:
-    """Whether moving the run's files into this folder was interrupted, with these left: the settings come last."""
-    there = {path.name for path in folder.iterdir()}
-    ours = bool(there) and there <= set(_OF_A_RUN)
-    return ours and bool(left) and left[-1].name == CONFIG and not there & {path.name for path in left}
 
 
 def restore_best(run: Path, best_step: int, step: int) -> None:

@@ -69,15 +69,16 @@ class OpenedModel:
         Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
         not available.
         """
-        loaded = self._load(device, overrides, ensemble, glossary is not None)
+        terms = None if glossary is None else Glossary.load(glossary)  # first: a mistake in it is found before the work
+        loaded = self._load(device, overrides, ensemble, terms is not None)
         files = [model.file for model in (self, *ensemble)]
         digests = tuple(loaded.digests[file] for file in files)
         places = tuple(file.absolute() for file in files)
-        origin = Origin(places, digests, device, tuple(overrides), glossary is not None)
+        origin = Origin(places, digests, device, tuple(overrides), terms is not None)
         _loaded[origin] = loaded
         translator = PicklableTranslator(origin, loaded)
-        if glossary is not None:
-            translator.use_glossary(Glossary.load(glossary), str(glossary))
+        if terms is not None:
+            translator.use_glossary(terms, str(glossary))
         return translator
 
     def _load(

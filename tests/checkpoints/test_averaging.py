@@ -117,8 +117,8 @@ def test_one_file_besides_the_mean_is_in_memory_at_a_time(files: list[Path], mon
         return dataclasses.replace(loaded, weights=weights)
 
     monkeypatch.setattr(model_file, "load", watched)
-    mean = averaging.average(files)
-    assert most == [0] * len(files)
+    mean = averaging.average(files[:3])
+    assert most == [0] * 3
     assert not isinstance(mean.weights, Weights)
 
 

@@ -235,6 +235,8 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
     for path, of in ((model, model_file.locate(trained)), (source, corpus / "validation.en"), (target, source)):
         path.write_bytes(of.read_bytes())
     link.symlink_to(source)
+    counted = tmp_path / "counted"
+    counted.write_text("eins\n")
     texts = ("--source", source, "--reference", target)
     newest = model_file.checkpoints(trained)[-1]
     for arguments, output in [
@@ -244,7 +246,7 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
         (["score", model, "--source", source, "--target", target], target),
         (["evaluate", trained, *texts], model_file.locate(trained)),
         (["evaluate", model, *texts], target),
-        (["evaluate", model, *texts, "--training-text", link, "--details"], source),
+        (["evaluate", model, *texts, "--training-text", counted, "--details"], counted),
         (["report", trained], trained / "config.yaml"),
         (["average-checkpoints", trained, "--last", 2], newest),
         (["average-checkpoints", newest, model], model),

@@ -38,8 +38,10 @@ def test_what_is_known_before_the_weights_are_read(run: Path) -> None:
     for first, other in ((opened, open_model(run)), (open_model(run), opened)):
         with pytest.raises(NmtError, match="exported: an exported folder cannot be in an ensemble: give model files"):
             first.translator("cpu", ensemble=[other])
+    terms = run / "terms"
+    terms.write_text("two\tzwei\n")
     with pytest.raises(NmtError, match="exported: an exported folder cannot use a glossary"):
-        opened.translator("cpu", glossary=run / "terms")
+        opened.translator("cpu", glossary=terms)
     with pytest.raises(NmtError, match="engine: torch: this folder is for CTranslate2: give the model file"):
         opened.translator("cpu", ["decoding.engine=torch"])
     with pytest.raises(NmtError, match="none: no such file"):
