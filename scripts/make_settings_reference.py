@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.declaration import Setting, settings
+from nmt.config.declaration import Result, Setting, settings
 from nmt.config.schema import Config
 from nmt.config.writer import in_one_line
 
@@ -77,6 +77,11 @@ allowed.
 **Padded tokens** measure the size of a batch: the number of sentences times the length of the longest one, in
 subwords. Padding counts, because it takes memory and time like any other token.
 
+**Affects** tells what another value changes: the cleaned `text`; the `vocabulary` learned from it; the `tokens` that
+are stored; the `order` in which pairs are trained on; the `model` and what is saved with it; the validation's `score`.
+Text, vocabulary and tokens are prepared anew when a setting that affects them, or what comes before, has changed. A
+saved run can change only settings that affect nothing or the score, and the place of files.
+
 `RUN/config.yaml` holds all settings of a run, defaults included, and can be used as a settings file.
 
 This page is written by `scripts/make_settings_reference.py` from `nmt/config/sections.py`.
@@ -86,7 +91,7 @@ This page is written by `scripts/make_settings_reference.py` from `nmt/config/se
 """
 
 
-HEAD = "| setting | type | default | meaning |\n| --- | --- | --- | --- |\n"
+HEAD = "| setting | type | default | meaning | affects |\n| --- | --- | --- | --- | --- |\n"
 
 
 def page() -> str:
@@ -95,8 +100,8 @@ def page() -> str:
 
 
 def reference(declaration: type, without: str | None = None, path: str = "") -> str:
-    """Tables of every setting but `without`: key, type, default, meaning. Sections and other declarations follow with
-    a heading. path: that of the section, with a dot."""
+    """Tables of every setting but `without`: key, type, default, meaning, what it affects. Sections and other
+    declarations follow with a heading. path: that of the section, with a dot."""
     rows, inner = [], {}
     for name, setting in settings(declaration).items():
         if setting.is_section:
@@ -113,7 +118,7 @@ def reference(declaration: type, without: str | None = None, path: str = "") -> 
             inner[title] = f"### {title}\n\n{about}\n\n{reference(typing.cast(type, nested))}"
             kind = re.sub("mappings?", f"[{title}](#{title.lower()})", kind)
         default = "**required**" if setting.required else f"`{in_one_line(setting.default)}`"
-        rows.append(row(name, kind, default, setting.meaning))
+        rows.append(row(name, kind, default, setting))
     return "\n".join(["".join([HEAD, *rows])] * bool(rows) + list(inner.values()))
 
 
@@ -122,16 +127,17 @@ def variants(section: Setting) -> Iterator[str]:
     assert section.choice is not None
     choosers = [settings(declaration)[section.choice] for declaration in section.variants]
     kinds, first = _escaped(" | ".join(chooser.expected for chooser in choosers)), choosers[0]
-    yield HEAD + row(section.choice, kinds, f"`{in_one_line(first.default)}`", first.meaning)
+    yield HEAD + row(section.choice, kinds, f"`{in_one_line(first.default)}`", first)
     for declaration, chooser in zip(section.variants, choosers, strict=True):
         about = inspect.cleandoc(declaration.__doc__ or "")
         table = reference(declaration, without=section.choice)
         yield f"### {section.choice}: {chooser.default}\n\n{about}\n\n{table}"
 
 
-def row(name: str, kind: str, default: str, meaning: str) -> str:
+def row(name: str, kind: str, default: str, setting: Setting) -> str:
     """A line of a table."""
-    return f"| `{name}` | {kind} | {default} | {_escaped(meaning)} |\n"
+    affects = ", ".join(result for result in typing.get_args(Result) if result in setting.affects) or "–"
+    return f"| `{name}` | {kind} | {default} | {_escaped(setting.meaning)} | {affects} |\n"
 
 
 def _escaped(text: str) -> str:

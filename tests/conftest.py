@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Examples follow from the test alone, so that a test that passed passes again. To search for new ones, at random:
 # scripts/test.sh -m hypothesis --hypothesis-profile=search, as often as one likes.
-hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")
 

@@ -70,8 +70,10 @@ class OpenedModel:
         not available.
         """
         loaded = self._load(device, overrides, ensemble, glossary is not None)
-        files, digests = tuple(file.absolute() for file in loaded.digests), tuple(loaded.digests.values())
-        origin = Origin(files, digests, device, tuple(overrides), glossary is not None)
+        files = [model.file for model in (self, *ensemble)]
+        digests = tuple(loaded.digests[file] for file in files)
+        places = tuple(file.absolute() for file in files)
+        origin = Origin(places, digests, device, tuple(overrides), glossary is not None)
         _loaded[origin] = loaded
         translator = PicklableTranslator(origin, loaded)
         if glossary is not None:
@@ -83,9 +85,9 @@ class OpenedModel:
     ) -> LoadedModel:
         settings = schema.override(self.settings, overrides)
         decoding = settings.search
+        if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
+            raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:
-            if ensemble:
-                raise NmtError(f"{self.path}: an exported folder cannot be in an ensemble: give model files")
             if glossary:
                 raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
             if decoding.engine == "torch" and any(override.startswith("decoding.engine=") for override in overrides):

@@ -100,14 +100,6 @@ def test_the_mean_is_a_model_file_of_the_last_ones_settings(
     assert mean.build()(source, target).isfinite().all()
 
 
-def test_the_files_are_not_changed_and_a_mean_may_replace_one(files: list[Path]) -> None:
-    before = [path.read_bytes() for path in files]
-    mean = averaging.average(files)
-    assert [path.read_bytes() for path in files] == before
-    model_file.save(files[0], mean)
-    assert len(model_file.load(files[0]).provenance["averaged"]) == 5
-
-
 def test_one_file_besides_the_mean_is_in_memory_at_a_time(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     load, alive, most = model_file.load, weakref.WeakSet[Any](), []
 

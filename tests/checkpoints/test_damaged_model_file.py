@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.checkpoints import averaging, model_file
+from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
@@ -175,22 +175,6 @@ def test_damage_is_reported_first_whatever_else_is_wrong(whole: Path, tmp_path: 
     assert "damaged: its content does not match its checksum" in refused(tmp_path / "a.safetensors")
 
 
-def test_the_digest_is_of_what_was_read(whole: Path, tmp_path: Path) -> None:
-    """Though the file is another one by then."""
-    from nmt.files.text import file_digest
-
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(whole.read_bytes())
-    before = file_digest(path)
-    assert model_file.load(path).digest == before
-    with tensor_file.opened(path) as file:
-        write(path, whole, provenance="{}")  # renamed over it
-        file.tensors()
-        assert file.digest == before != file_digest(path)
-    assert model_file.load(path).digest == file_digest(path)
-    assert averaging.average([path]).digest == ""
-
-
 @pytest.mark.parametrize(("dtype", "shape", "size"), [("F32", [0, 2**62, 2**62], 0), ("BF16", [1] * 64, 1)])
 def test_a_shape_that_no_array_has_is_refused(
     tmp_path: Path, whole: Path, dtype: str, shape: list[int], size: int, monkeypatch: pytest.MonkeyPatch
@@ -222,22 +206,6 @@ def try_all(path: Path) -> None:
         else:
             if isinstance(found, model_file.Checkpoint):
                 found.build()
-
-
-@given(data=st.data())
-@ANY_FILE
-def test_any_bytes_changed(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
-    """Most of all in the header."""
-    contents = bytearray(whole.read_bytes())
-    (length,) = struct.unpack_from("<Q", contents)
-    place = data.draw(st.integers(0, 8 + length) | st.integers(0, len(contents) - 1))
-    kept = data.draw(st.integers(0, 8))
-    contents[place : place + kept] = data.draw(st.binary(max_size=8) | st.sampled_from([b"9" * 400, b"[", b'"', b"{}"]))
-    if data.draw(st.booleans()):  # the length is right again
-        struct.pack_into("<Q", contents, 0, max(0, length + len(contents) - len(whole.read_bytes())))
-    path = tmp_path / "any.safetensors"
-    path.write_bytes(contents)
-    try_all(path)
 
 
 JSON = st.recursive(

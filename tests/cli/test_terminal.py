@@ -63,14 +63,6 @@ def test_a_message_that_cannot_be_written_stops_nothing(tmp_path: Path, how: str
     assert (tmp_path / "train.log").read_text().count("message ") == 100
 
 
-def test_no_garbage_is_looked_for_at_the_end() -> None:
-    program = (
-        "import atexit, gc, sys\nfrom nmt.cli import app\nsys.argv = ['nmt', '--version']\n"
-        "atexit.register(lambda: print('frozen' if gc.get_freeze_count() > 1000 else 'not frozen'))\napp.main()"
-    )
-    assert subprocess.run([sys.executable, "-c", program], stdout=-1, text=True).stdout.endswith("\nfrozen\n")
-
-
 def test_a_log_that_cannot_be_written_is_given_up_with_one_warning(tmp_path: Path) -> None:
     (tmp_path / "train.log").symlink_to("/dev/full")
     done = subprocess.run([sys.executable, "-c", SAYS_MUCH, str(tmp_path)], capture_output=True, text=True)

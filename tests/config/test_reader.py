@@ -226,7 +226,7 @@ def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None
 
 
 def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
-    row = "| `chimes` | whole number or auto \\| never or null, at least 1, at most 24 | `null` | a day |"
+    row = "| `chimes` | whole number or auto \\| never or null, at least 1, at most 24 | `null` | a day | – |"
     assert row in reference(Clock).split("\n")
 
 
@@ -531,10 +531,10 @@ def test_differences_of_lists_of_one_length_are_those_of_their_entries() -> None
 def test_the_reference_has_a_row_for_every_setting_and_a_table_for_every_declaration() -> None:
     text = reference(Room)
     assert re.findall("^#+ .*", text, re.MULTILINE) == ["### Book", "## shelf", "### Lamp", "## door"]
-    assert "| `name` | text | **required** | of the room |" in text
-    assert "| `books` | list of [Book](#book) | `[]` | on the floor |" in text
-    assert "| `note` | text or null | `null` | for the \\| reader |" in text
-    assert "| `wood` | oak \\| pine | `oak` | what it is made of |" in text
-    assert "| `limits` | list of 2 numbers, at least 0, below 1 | `[0.0, 0.5]` | of the load |" in text
-    assert "| `pages` | whole number or null, at least 1 | `null` | how thick it is |" in text
-    assert all(line.count(" | ") == 3 for line in text.split("\n") if line.startswith("| `"))
+    assert "| `name` | text | **required** | of the room | – |" in text
+    assert "| `books` | list of [Book](#book) | `[]` | on the floor | – |" in text
+    assert "| `note` | text or null | `null` | for the \\| reader | – |" in text
+    assert "| `wood` | oak \\| pine | `oak` | what it is made of | – |" in text
+    assert "| `limits` | list of 2 numbers, at least 0, below 1 | `[0.0, 0.5]` | of the load | – |" in text
+    assert "| `pages` | whole number or null, at least 1 | `null` | how thick it is | – |" in text
+    assert all(line.count(" | ") == 4 for line in text.split("\n") if line.startswith("| `"))

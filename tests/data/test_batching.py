@@ -182,9 +182,7 @@ def test_little_padding_and_full_batches() -> None:
     assert np.mean([len(members) * lengths[members].max() for members in batches]) > 0.93 * 4096
 
 
-@pytest.mark.parametrize(
-    ("batch_tokens", "weights", "more"), [(1024, [4, 1], 1.06), (2048, [4, 1], 1.06), (25_000, [1, 1], 1.01)]
-)
+@pytest.mark.parametrize(("batch_tokens", "weights", "more"), [(1024, [4, 1], 1.06), (25_000, [1, 1], 1.01)])
 def test_a_small_corpus_that_comes_often_costs_few_steps(batch_tokens: int, weights: list[int], more: float) -> None:
     store = Store(multi30k_like(29_300))
     by_size, often = (
@@ -337,10 +335,9 @@ def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
 
 
-@pytest.mark.parametrize("ahead", [1, 3, 1000])
-def test_reading_ahead_changes_nothing(ahead: int) -> None:
+def test_reading_ahead_changes_nothing() -> None:
     batches = make(Store(multi30k_like(300)), 200)
-    plain, prefetched = list(batches.epoch(0)), list(read_ahead(batches.epoch(0), ahead))
+    plain, prefetched = list(batches.epoch(0)), list(read_ahead(batches.epoch(0), 3))
     assert len(plain) == len(prefetched) > 10
     for one, other in zip(plain, prefetched, strict=True):
         assert torch.equal(one.micro_batches[0].source, other.micro_batches[0].source)

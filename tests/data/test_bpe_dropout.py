@@ -90,16 +90,6 @@ def test_what_is_remembered_changes_nothing() -> None:
         assert cut(remembering, some, seed + 100) != new
 
 
-def test_a_line_that_cannot_be_split_leaves_the_others_as_they_are() -> None:
-    lines, odd = ["the cat sat on the mat"] * 3, "a\u2581b"
-    encoder, words = DropoutEncoder(TOKENIZERS[0], 0.3), list[str]()
-    parts = encoder._parts
-    encoder._parts = lambda line: words.extend(found := parts(line)) or found  # type: ignore[method-assign]
-    found = cut(encoder, [*lines, odd])
-    assert TOKENIZERS[0].decode(found) == TOKENIZERS[0].decode(TOKENIZERS[0].encode([*lines, odd]))
-    assert set(words) == {"the", "cat", "sat", "on", "mat", odd, "\n"}
-
-
 DRAW = """
 import sys
 import numpy as np

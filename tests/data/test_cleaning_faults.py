@@ -20,6 +20,7 @@ RECALL = {
 }
 
 
+@pytest.mark.thorough
 def test_recall_and_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["cleaning_faults.py", "--pairs", "3300"])
     results = []

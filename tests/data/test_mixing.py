@@ -20,18 +20,12 @@ MIXES = SIZES.flatmap(
 
 
 def test_shares() -> None:
+    """The properties of one mix are those of a stage's: see test_stages."""
     assert Mix.of([30, 10]).shares == (Fraction(3, 4), Fraction(1, 4))
     assert Mix.of([30, 10], [1, 1]).shares == (Fraction(1, 2), Fraction(1, 2))
     assert Mix.of([300, 100], temperature=1).shares == Mix.of([300, 100]).shares
     three, one = Mix.of([81, 1], temperature=4).shares
     assert (float(three), float(one)) == pytest.approx((0.75, 0.25))
-
-
-@given(MIXES, st.integers(0, 10**6))
-def test_shares_are_exact_but_for_a_pair(mix: Mix, time: int) -> None:
-    for count, share in zip(mix.given(time), mix.shares, strict=True):
-        assert 0 <= time * share - count < 1
-    assert sum(mix.shares) == 1
 
 
 @given(SIZES, st.integers(0, 5))
@@ -53,17 +47,6 @@ def test_what_is_drawn_in_parts_is_what_is_drawn_at_once(mix: Mix, times: list[i
             assert one == [i for part in parts for i in part[field][part.corpora == corpus].tolist()]
 
 
-@given(MIXES)
-def test_a_corpus_is_used_once_before_it_is_used_again(mix: Mix) -> None:
-    drawn = mix.draw(0, 3 * mix.epoch, seed=1)
-    for corpus, size in enumerate(mix.sizes):
-        of_corpus = drawn.numbers[drawn.corpora == corpus]
-        for first in range(0, len(of_corpus), size or 1):
-            one_pass = of_corpus[first : first + size].tolist()
-            assert len(set(one_pass)) == len(one_pass)
-            assert (drawn.passes[drawn.corpora == corpus][first : first + size] == first // size).all()
-
-
 def test_passes_and_corpora_and_seeds_have_orders_of_their_own() -> None:
     mix = Mix.of([50, 50])
     orders = [
@@ -72,16 +55,6 @@ def test_passes_and_corpora_and_seeds_have_orders_of_their_own() -> None:
         for corpus in (0, 1)
     ]
     assert len(set(map(tuple, orders))) == 6
-
-
-@given(MIXES, st.integers(0, 3), st.integers(1, 80), st.integers(0, 90))
-def test_pools_cover_an_epoch_and_end_with_long_passes(mix: Mix, epoch: int, most: int, long_pass: int) -> None:
-    pools = list(mix.pools(*mix.part_of(epoch), most, long_pass))
-    assert pools[0][0] == epoch * mix.epoch and pools[-1][1] == (epoch + 1) * mix.epoch
-    assert all(one[1] == other[0] for one, other in pairwise(pools))
-    assert all(0 < end - start <= most for start, end in pools)
-    for start, end in pools:
-        assert all(mix.sizes[corpus] < long_pass * mix.shares[corpus] for corpus in mix.passes(start, end)[0])
 
 
 @given(MIXES, st.integers(0, 200), st.integers(1, 200))

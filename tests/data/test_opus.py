@@ -422,6 +422,7 @@ def test_two_processes_download_once(server: OpusServer, tmp_path: Path) -> None
     assert cached(tmp_path) == WHOLE
 
 
+@pytest.mark.thorough
 def test_killed_at_any_moment(server: OpusServer, tmp_path: Path) -> None:
     """At each sync to the disk, around which content gets its names; then a new process finishes."""
     results: multiprocessing.Queue[object] = multiprocessing.get_context("spawn").Queue()

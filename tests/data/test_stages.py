@@ -57,6 +57,7 @@ def test_shares_are_exact_within_each_stage_but_for_a_pair(course: list[tuple[Mi
     for mix, _ in course:
         for count, before, share in zip(mix.given(mix.start + since), mix.before, mix.shares, strict=True):
             assert 0 <= since * share - (count - before) < 1
+        assert sum(mix.shares) == 1
 
 
 @given(courses(), st.integers(0, 200))
@@ -70,13 +71,17 @@ def test_the_time_at_which_a_corpus_has_given_pairs_is_the_first(course: list[tu
 
 
 @given(courses(), st.integers(0, 5), st.integers(1, 80), st.integers(1, 20))
-def test_pools_cover_the_part_of_an_epoch(course: list[tuple[Mix, int]], epoch: int, most: int, least: int) -> None:
+def test_pools_cover_the_part_of_an_epoch_and_end_with_long_passes(
+    course: list[tuple[Mix, int]], epoch: int, most: int, long_pass: int
+) -> None:
     for mix, _ in course:
         start, end = mix.part_of(epoch + mix.start // mix.epoch)
-        pools = list(mix.pools(start, end, most, least))
+        pools = list(mix.pools(start, end, most, long_pass))
         assert pools[0][0] == start >= mix.start and pools[-1][1] == end
         assert all(one[1] == other[0] for one, other in pairwise(pools))
-        assert all(0 < first_end - first <= most for first, first_end in pools)
+        for first, last in pools:
+            assert 0 < last - first <= most
+            assert all(mix.sizes[corpus] < long_pass * mix.shares[corpus] for corpus in mix.passes(first, last)[0])
 
 
 def test_stages_of_the_settings() -> None:

@@ -453,58 +453,23 @@ def test_prefixes_begin_the_translations() -> None:
         new_translator().hypotheses(LINES, prefixes=["one", "two"])
 
 
-def test_a_prefix_that_the_vocabulary_cannot_write(caplog: pytest.LogCaptureFixture) -> None:
-    """What can be written of it begins it; there is a warning, a count, and the other lines are as without it."""
-    tokenizer = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=40, byte_fallback=False))
-    torch.manual_seed(4)
-    model = Transformer(SIZES, len(tokenizer), len(tokenizer), PAD).eval()
-    translator = Translator(PyTorchEngine([model], CPU), Vocabulary(tokenizer, tokenizer), DECODING)
-    lines = ["one two", "red", "the old barn", "two"]
-    prefixes = ["one Ł", "北京", "in the", "Łthreeź 北 four"]
-    found = list(translator.stream(lines, prefixes=prefixes, first=11))
-    assert found[0].startswith("one") and found[2].startswith("in the")
-    assert found[3].startswith("three") and "four" in found[3]
-    [record] = caplog.records
-    assert "line 11: its prefix 'one Ł' (and those of 2 later lines)" in record.getMessage()
-    assert "cannot be written as given, because of the model's vocabulary: it becomes 'one" in record.getMessage()
-    assert translator.counts == LineCounts(lines=4, prefixes=3)
-    assert list(translator.stream(["the old barn"], prefixes=["in the"])) == found[2:3]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you "
-                     "tried to allocate 4000000 bytes. Error code 12 (Cannot allocate memory)"),
-        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 4000000 bytes."),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
-        MemoryError(),
-        RuntimeError("the weights do not fit"),
-    ],
-    ids=["linux", "windows", "cuda", "python", "another"],
-)  # fmt: skip
-def test_too_little_memory_is_told_in_one_line(error: Exception) -> None:
+def test_too_little_memory_is_told_in_one_line() -> None:
     class Full(Transformer):
         def encode(self, source: Tensor) -> Memory:
-            raise error
+            raise MemoryError
 
         def forward(self, source: Tensor, target: Tensor) -> Tensor:
-            raise error
+            raise MemoryError
 
     translator = new_translator(new_model(kind=Full), batch_tokens=700)
+    said = "^out of memory with decoding.batch_tokens: 700 and decoding.beam_size: 3: lower one$"
     for call in (
         lambda: translator.translate(["one"]),
         lambda: translator.score(["one"], ["two"]),
         lambda: translator.encode(["one"]),
     ):
-        with pytest.raises((NmtError, RuntimeError)) as caught:
+        with pytest.raises(NmtError, match=said):
             call()
-        if str(error) == "the weights do not fit":
-            assert caught.value is error
-        else:
-            assert str(caught.value) == (
-                "out of memory with decoding.batch_tokens: 700 and decoding.beam_size: 3: lower one"
-            )
 
 
 CHOICES: list[dict[str, object]] = [
@@ -717,13 +682,14 @@ def test_what_the_vocabulary_would_change_is_named(caplog: pytest.LogCaptureFixt
     for tokenizer in (changes, vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300))):
         both = Vocabulary(tokenizer, tokenizer)
         translator = Translator(PyTorchEngine([model], CPU), both, replace(DECODING, banned=("pears", "m²")))
-        translator.hypotheses(LINES[:2], prefixes=["5 m²", "e\u0301 two"])
+        translator.hypotheses(LINES[:2], prefixes=["5 m²", "e\u0301 m²"])
+        assert translator.counts.prefixes == 2 * (tokenizer is changes)
         translator.hypotheses(LINES[:2])  # banned words are said once
         translator.use_glossary(Glossary([("two", "pears"), ("red", "（rot）")]), "terms.tsv")
         found = [record.getMessage() for record in caplog.records]
         assert found == (tokenizer is changes) * [
-            "line 1: its prefix '5 m²' cannot be written as given, because of the model's vocabulary: it becomes "
-            "'5 m2'",
+            "line 1: its prefix '5 m²' (and those of 1 later lines) cannot be written as given, because of the model's "
+            "vocabulary: it becomes '5 m2'",
             "decoding.banned: 1 of 2 cannot be written as given, because the model's vocabulary changes them: 'm²' "
             "becomes 'm2'",
             "terms.tsv: target terms: 1 of 2 cannot be written as given, because the model's vocabulary changes them: "

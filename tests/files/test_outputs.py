@@ -112,7 +112,7 @@ def test_a_folder_is_no_file(run: Path, command: str, monkeypatch: pytest.Monkey
     [
         ("translate", "best.safetensors"), ("by line", "metrics.jsonl"), ("score", "train.log"),
         ("evaluate", "checkpoints/step-00000009.safetensors"), ("average", "ema.safetensors"),
-        ("select", "state/other"), ("report", "config.yaml"),
+        ("select", "state/other"), ("report", "best.safetensors"),
     ],
 )  # fmt: skip
 def test_files_that_training_writes_are_refused(

@@ -278,19 +278,6 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
             assert torch.equal(weight[row], expected), piece
 
 
-def test_a_new_vocabulary_is_learned_if_it_is_wanted(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
-    train(make_config(f"training.start_from={trained}", "vocabulary.relearn=true", "vocabulary.size=290", QUIET,
-                      *SHORT), "cpu")  # fmt: skip
-    before, first = model_file.load(trained / "best.safetensors"), step_0(tmp_path / "run")
-    subwords = first.vocabulary.target.every_piece()
-    assert len(subwords) == 290
-    places = [before.vocabulary.target.every_piece().index(piece) for piece in subwords]  # the larger one has them all
-    name = "target_embedding.weight"
-    assert torch.equal(first.weights[name], before.weights[name][places])
-    with pytest.raises(NmtError, match=r"vocabulary\.relearn is only for training\.start_from"):
-        make_config("vocabulary.relearn=true")
-
-
 def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
     class Subwords:
         def __init__(self, pieces: list[str], text: list[bool]):

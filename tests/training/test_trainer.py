@@ -25,7 +25,7 @@ from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.training import run_log, state, validation
+from nmt.training import run_log, state
 from nmt.training.progress import Progress
 from nmt.training.saving import Saver
 from nmt.training.trainer import Trainer
@@ -500,14 +500,6 @@ def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: P
     assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
 
 
-def test_a_wrong_number_of_translated_sets_is_an_error(make_config: MakeConfig) -> None:
-    of = trainer(make_config())
-    assert of.data.translate_validation
-    of.data.translate_validation(of.model)  # one set
-    with pytest.raises(ValueError, match="zip"):
-        validation.validate(of.train_step, of.validation, lambda model: 2 * [*of.data.translate_validation(model)])
-
-
 def test_validation_is_not_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     of, clock = trainer(make_config("training.validation_bleu=false")), 0.0
     validate = of._validate
@@ -581,18 +573,6 @@ def test_a_validation_pair_beyond_the_learned_positions_is_refused_at_the_start(
     config = make_config("model.positions=learned", "model.max_positions=12", "data.max_length=11")
     with pytest.raises(NmtError, match=r"data\.validation, en-de: a sentence has \d+ subwords.* at most 12 positions"):
         trainer(config)
-
-
-def test_a_damaged_checkpoint_is_passed_over(
-    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    trainer(make_config("training.max_steps=10")).run()
-    damaged = model_file.checkpoint_path(tmp_path / "run", 5)
-    damaged.write_bytes(damaged.read_bytes()[:100])
-    ended = trainer(make_config())
-    ended.run()
-    assert ended.progress.step == 20
-    assert "skipped" in caplog.text
 
 
 def test_a_folder_without_a_state_is_cleared_without_losing_its_checkpoints(

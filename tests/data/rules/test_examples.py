@@ -67,18 +67,6 @@ def test_which_pairs_are_examples(rows: list[Scored]) -> None:
         assert {one.source for one in mine.dropped_examples} <= {row[0] for row in dropped}
 
 
-def test_adding_chunk_by_chunk_is_adding_all() -> None:
-    rows = [(f"line {number}", 0.0, number % 97 / 90) for number in range(1000)]
-    whole = collect(rows)
-    in_turn = DropExamples(3)
-    for start in range(0, 1000, 64):
-        part = rows[start : start + 64]
-        scores = np.array([[0.0] * len(part), [row[2] for row in part]], np.float32)
-        judgement = Judgement(RULES, scores, np.where(scores[1] > 1, 1, -1))
-        in_turn.add([(row[0], f"{row[0]}!") for row in part], judgement)
-    assert in_turn.to_json() == whole.to_json()
-
-
 def test_long_lines_are_cut_and_near_duplicates_have_no_score() -> None:
     examples = DropExamples(1)
     examples.add_dropped("near_duplicates", [("a" * 1000, "b"), ("c", "d")])
