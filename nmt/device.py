@@ -46,8 +46,8 @@ def choose(name: str) -> "torch.device":
         raise NmtError(f"--device {name}: choose cpu, cuda, cuda:N, mps or auto")
     kind, _, index = name.partition(":")
     if kind == "cuda" and (not torch.cuda.is_available() or int(index or 0) >= torch.cuda.device_count()):
-        found = torch.cuda.device_count()
-        raise NmtError(f"--device {name}: PyTorch finds {found} CUDA devices: choose another device, or auto")
+        count = torch.cuda.device_count()
+        raise NmtError(f"--device {name}: PyTorch finds {count} CUDA devices: choose another device, or auto")
     if kind == "mps" and not torch.backends.mps.is_available():
         raise NmtError(f"--device {name}: PyTorch finds no Apple GPU: choose cpu or auto")
     if kind != "cuda":
@@ -98,17 +98,17 @@ def is_cpu(name: str) -> bool:
 
 def available_host_memory() -> int | None:
     """Free memory in bytes, of the machine or of the container of this process; None if unknown."""
-    found = []
+    free = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().split("\n")
-        found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+        free.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
     with contextlib.suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
         limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
         words = (group / "memory.stat").read_text().split()
         cached_files = int(words[words.index("inactive_file") + 1])  # the system frees their memory when it is needed
-        found.append(limit - used + cached_files)
-    return min(found, default=None)
+        free.append(limit - used + cached_files)
+    return min(free, default=None)
 
 
 def host_memory_within_reach() -> int | None:
@@ -159,8 +159,8 @@ def prepare_memory() -> None:
 def processor_maker() -> str:
     """`GenuineIntel`, `AuthenticAMD` or another name that x86 processors give; empty if unknown."""
     with contextlib.suppress(OSError):
-        found = re.search(r"^vendor_id\s*: (\S+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        return found[1] if found else ""
+        match = re.search(r"^vendor_id\s*: (\S+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        return match[1] if match else ""
     return platform.processor().rpartition(", ")[2]  # Windows: "AMD64 Family …, AuthenticAMD"
 
 

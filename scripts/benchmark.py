@@ -107,10 +107,10 @@ def run_nmt(config: Path, overrides: Sequence[str], launch: Launch, steps: int, 
 def run_other(command: str) -> Measured:
     """Another trainer, with the speed that it prints. Raises SystemExit with its output if it prints none."""
     _, memory, output = measured(shlex.split(command))
-    found = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
-    if found is None or not float(found[1]):
+    match = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
+    if match is None or not float(match[1]):
         sys.exit(f"benchmark: {command} printed no target_tokens_per_second=NUMBER above 0:\n{output}")
-    return Measured(float(found[1]), memory, [])
+    return Measured(float(match[1]), memory, [])
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -217,15 +217,15 @@ def translate(arguments: argparse.Namespace) -> None:
     """Print target subwords per second and memory of each model and round, and the first model's ratio to others."""
     models = [arguments.model, *(arguments.beside or [])]
     print("round  " + "  ".join(f"{Path(model).name[-20:]:>20s}    GiB" for model in models))
-    found: list[list[Measured]] = [[] for _ in models]
+    measured_rounds: list[list[Measured]] = [[] for _ in models]
     for number in range(1, arguments.rounds + 1):
         line = f"{number:5d}"
-        for model, rounds in zip(models, found, strict=True):
+        for model, rounds in zip(models, measured_rounds, strict=True):
             rounds.append(run_translator(model, arguments))
             line += f"  {rounds[-1].speed:20,.0f}  {rounds[-1].memory:5.2f}"
         print(line, flush=True)
-    for model, rounds in zip(models[1:], found[1:], strict=True):
-        ratios = [ours.speed / theirs.speed for ours, theirs in zip(found[0], rounds, strict=True)]
+    for model, rounds in zip(models[1:], measured_rounds[1:], strict=True):
+        ratios = [ours.speed / theirs.speed for ours, theirs in zip(measured_rounds[0], rounds, strict=True)]
         print(f"{statistics.median(ratios):.2f} × the speed of {model} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
@@ -266,7 +266,7 @@ def process(arguments: argparse.Namespace) -> None:
             print(f"{number:5d}  " + "  ".join(rows), flush=True)
     ours, *theirs = seconds.values()
     for kind, what in enumerate(("by the clock", "by processor time")):
-        best = min(theirs, key=lambda rounds: statistics.median(one[kind] for one in rounds))
+        best = min(theirs, key=lambda rounds: statistics.median(timing[kind] for timing in rounds))
         ratios = [its[kind] / mine[kind] for mine, its in zip(ours, best, strict=True)]
         print(
             f"{statistics.median(ratios):.2f} × the speed of the script {what} ({min(ratios):.2f} to {max(ratios):.2f})"

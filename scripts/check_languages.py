@@ -71,7 +71,7 @@ def written(folder: Path, languages: list[str]) -> list[list[str]]:
         used.add(lines)
         removed = INVISIBLE - used.found
         shares = [_share_equal(lines, _learned(lines, setting, used), removed) for setting in (SETTINGS[0], "nmt_nfkc")]
-        counts = Counter(one for line in lines for one in line if one in INVISIBLE)
+        counts = Counter(character for line in lines for character in line if character in INVISIBLE)
         named = [_named(counts, some) for some in (removed, used.found)]
         rows.append([language, f"{len(lines):,}", *(f"{share:.2%}" for share in shares), *named])
     return rows
@@ -86,17 +86,19 @@ def _share_equal(lines: list[str], subwords: Tokenizer, removed: Collection[str]
     """The share of the lines that come back equal. removed: characters that do not count."""
 
     def without(text: str) -> str:
-        return "".join(one for one in text if one not in removed)
+        return "".join(character for character in text if character not in removed)
 
     def given(line: str) -> str:
-        return plain("".join(" " if unicodedata.category(one) == "Cc" else one for one in without(line)))
+        return plain(
+            "".join(" " if unicodedata.category(character) == "Cc" else character for character in without(line))
+        )
 
     back = map(without, subwords.written(lines))  # as it is written, not in NFC again
     return sum(map(str.__eq__, map(given, lines), back)) / len(lines)
 
 
 def _named(counts: Counter[str], some: Collection[str]) -> str:
-    return ", ".join(f"U+{ord(one):04X} {counts[one]:,}" for one in sorted(some) if counts[one])
+    return ", ".join(f"U+{ord(character):04X} {counts[character]:,}" for character in sorted(some) if counts[character])
 
 
 def kept(folder: Path, languages: list[str]) -> list[list[str]]:
@@ -106,7 +108,7 @@ def kept(folder: Path, languages: list[str]) -> list[list[str]]:
     others = [language for language in languages if language != _ENGLISH]
     for before, language in zip([*others[-1:], *others], others, strict=False):
         pairs = [(_ENGLISH, language), (language, _ENGLISH), (before, language)]
-        dropped = [_dropped([texts[one] for one in pair], pair) for pair in pairs]
+        dropped = [_dropped([texts[name] for name in pair], pair) for pair in pairs]
         shares = [f"{1 - rules.total() / len(texts[language]):.2%}" for rules in dropped]
         by = ", ".join(f"{rule} {times}" for rule, times in dropped[0].most_common())
         lines = not_checked(rules_of(CleaningConfig(), pairs[0]), pairs[0])
@@ -161,7 +163,7 @@ def joined(model: Path, source: Path, reference: Path, overrides: list[str]) -> 
         translations = translator.translate(lines)
         segments = _joined(translations, max(_TOGETHER) // together)
         score = BLEU(force=True).corpus_score(segments, [_joined(references, max(_TOGETHER))])
-        words, split = sum(len(one.split()) for one in translations), translator.counts.split - before
+        words, split = sum(len(translation.split()) for translation in translations), translator.counts.split - before
         rows.append([str(together), f"{len(lines):,}", f"{split:,}", f"{words:,}", f"{score.score:.2f}"])
     return rows
 
@@ -174,7 +176,7 @@ def _paragraphs(folder: Path, lines: list[str]) -> Iterator[list[str]]:
     """The lines of each document, without empty ones."""
     documents = folder / _DOCUMENTS
     names = read_lines(documents) if documents.exists() else (str(i // _PARAGRAPH) for i in range(len(lines)))
-    for _, of_document in groupby(zip(names, lines, strict=True), key=lambda one: one[0]):
+    for _, of_document in groupby(zip(names, lines, strict=True), key=lambda named: named[0]):
         yield [line.strip() for _, line in of_document if line.strip()]
 
 
@@ -189,7 +191,7 @@ def _splitter(name: str, language: str) -> Split | None:
         segmenter = import_module(name).Segmenter(language=code, clean=False, char_span=True)
     except ValueError:
         return None
-    return lambda text: [one.sent for one in segmenter.segment(text)]
+    return lambda text: [sentence.sent for sentence in segmenter.segment(text)]
 
 
 def _found(paragraphs: Iterable[list[str]], split: Split) -> Found:
@@ -209,7 +211,7 @@ def _found(paragraphs: Iterable[list[str]], split: Split) -> Found:
         doubtful = [word for word in other if sum(map(str.isalpha, word)) <= 3 and word[-1] == "."]
         after_punctuation = {start for start, ended in starts.items() if ended}
         counts = len(lines), len(after_punctuation), len(after_punctuation & ends), len(other), len(doubtful)
-        total = [one + more for one, more in zip(total, counts, strict=True)]
+        total = [before + more for before, more in zip(total, counts, strict=True)]
     return Found(*total)
 
 

@@ -92,7 +92,7 @@ def plan(grid: Path, file: Path, given: Sequence[str], output: Path, names: str 
     made: dict[str, Run] = {}
     for row in (row for row in rows if row.row in wanted):
         try:
-            over = {one.partition("=")[0]: one for one in (*base, *row.settings, *given)}
+            over = {setting.partition("=")[0]: setting for setting in (*base, *row.settings, *given)}
             plain = schema.load(file, list(over.values()))
             numbers = [plain.seed] if seeds is None else [int(seed) for seed in seeds.split(",")]
         except NmtError as error:
@@ -165,7 +165,7 @@ def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path
     mean = model_file.load(model)
     if mean.config.decoding != run.config.decoding:
         raise NmtError(f"{run.folder} was trained with other decoding settings: choose another --output, or delete it")
-    found: Result = {
+    result: Result = {
         "row": run.row.row,
         "seed": run.config.seed,
         "average": average,
@@ -182,8 +182,8 @@ def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path
             files = ("--source", paths[0], "--reference", paths[1], "--device", device)
             done = {"texts": paths, "scores": json.loads(nmt("evaluate", model, *files, "--json"))}
             atomic.write_text(path, json.dumps(done))
-        found[name] = {one["name"]: {key: one[key] for key in ("value", "signature")} for one in done["scores"]}
-    return found
+        result[name] = {score["name"]: {key: score[key] for key in ("value", "signature")} for score in done["scores"]}
+    return result
 
 
 def write_validation(run: Run, output: Path) -> tuple[Path, Path]:
@@ -212,12 +212,12 @@ def compare(runs: Sequence[Run], results: Sequence[Result]) -> str:
     lines, first = [[*head, *(["paper: PPL", "BLEU"] if papers else [])]], results[0]["row"]
 
     def values(row: str, name: str, metric: str) -> list[float]:
-        return [one[name][metric]["value"] for one in results if one["row"] == row]
+        return [result[name][metric]["value"] for result in results if result["row"] == row]
 
-    for row in dict.fromkeys(one["row"] for one in results):
-        own = [one for one in results if one["row"] == row]
-        speed = statistics.mean(one["target_tokens"] / one["seconds"] for one in own)
-        perplexities = [math.exp(one["curve"][-1]["validation_loss"]) for one in own]
+    for row in dict.fromkeys(result["row"] for result in results):
+        own = [result for result in results if result["row"] == row]
+        speed = statistics.mean(result["target_tokens"] / result["seconds"] for result in own)
+        perplexities = [math.exp(result["curve"][-1]["validation_loss"]) for result in own]
         cells = [row, f"{own[0]['parameters'] / 1e6:.2f}", f"{speed:,.0f}", mean_and_range(perplexities)]
         for name in tests:
             bleu = values(row, name, "BLEU")
@@ -291,7 +291,7 @@ def main(
             log.warning("%s seed %d: %s", run.row.row, run.config.seed, error)
             failed.append(run.folder.name)
             continue
-        atomic.write_text(output / "results.jsonl", "".join(json.dumps(one) + "\n" for one in results))
+        atomic.write_text(output / "results.jsonl", "".join(json.dumps(result) + "\n" for result in results))
     if results:
         scored = [run.folder for run in runs if run.folder.name not in failed]
         nmt("report", *scored, "--output", output / "report.html")

@@ -25,53 +25,34 @@ def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> list[to
 
 
 @pytest.mark.parametrize(
-    ("cuda", "mps", "best"), [(0, False, "cpu"), (0, True, "mps"), (1, False, "cuda:0"), (2, True, "cuda:0")]
-)
-def test_auto_is_the_best_one_here(monkeypatch: pytest.MonkeyPatch, cuda: int, mps: bool, best: str) -> None:
-    machine(monkeypatch, cuda=cuda, mps=mps)
-    assert device.choose("auto") == torch.device(best)
-
-
-@pytest.mark.parametrize(
-    ("name", "chosen"),
-    [("cpu", "cpu"), ("mps", "mps"), ("cuda", "cuda:0"), ("cuda:0", "cuda:0"), ("cuda:1", "cuda:1")],
-)
-def test_named_devices(monkeypatch: pytest.MonkeyPatch, name: str, chosen: str) -> None:
-    """A GPU is also made the current one, which PyTorch measures."""
-    current = machine(monkeypatch, cuda=2, mps=True)
-    assert device.choose(name) == torch.device(chosen)
-    assert current == ([torch.device(chosen)] if "cuda" in name else [])
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "cuda", "mps", "chosen"),
     [
-        ("cuda", "finds 0 CUDA devices"),
-        ("cuda:0", "finds 0 CUDA devices"),
-        ("mps", "finds no Apple GPU"),
+        ("auto", 0, False, "cpu"), ("auto", 0, True, "mps"), ("auto", 2, True, "cuda:0"), ("cpu", 2, True, "cpu"),
+        ("mps", 2, True, "mps"), ("cuda", 2, True, "cuda:0"), ("cuda:1", 2, True, "cuda:1"),
     ],
-)
-def test_devices_that_are_not_here(monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
-    machine(monkeypatch, cuda=0, mps=False)
-    with pytest.raises(NmtError, match=f"--device {name}: PyTorch {message}"):
-        device.choose(name)
-
-
-def test_one_cuda_device_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine(monkeypatch, cuda=2, mps=False)
-    with pytest.raises(NmtError, match="--device cuda:2: PyTorch finds 2 CUDA devices"):
-        device.choose("cuda:2")
+)  # fmt: skip
+def test_what_a_name_stands_for(monkeypatch: pytest.MonkeyPatch, name: str, cuda: int, mps: bool, chosen: str) -> None:
+    """A CUDA device is also made the current one, which PyTorch measures."""
+    current = machine(monkeypatch, cuda=cuda, mps=mps)
+    assert device.choose(name) == torch.device(chosen)
+    assert current == ([torch.device(chosen)] if "cuda" in chosen else [])
 
 
 @pytest.mark.parametrize(
-    "name", ["", "gpu", "cpu:0", "mps:1", "cuda:", "cuda:x", "cuda:-1", "cuda:²", "cuda:0 ", "CPU", "auto:1"]
-)
-def test_names_that_mean_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    machine(monkeypatch, cuda=2, mps=True)
-    with pytest.raises(NmtError, match="choose cpu, cuda, cuda:N, mps or auto"):
+    ("name", "cuda", "message"),
+    [
+        ("cuda", 0, "PyTorch finds 0 CUDA devices"), ("cuda:2", 2, "PyTorch finds 2 CUDA devices"),
+        ("mps", 0, "PyTorch finds no Apple GPU"),
+        *((name, 2, "choose cpu, cuda, cuda:N, mps or auto") for name in ("", "cpu:0", "cuda:", "cuda:²", "CPU")),
+    ],
+)  # fmt: skip
+def test_devices_that_are_not_here(monkeypatch: pytest.MonkeyPatch, name: str, cuda: int, message: str) -> None:
+    machine(monkeypatch, cuda=cuda, mps=False)
+    with pytest.raises(NmtError, match=f"--device {name}: {message}"):
         device.choose(name)
 
 
+@pytest.mark.thorough
 def test_what_is_kept_for_each_shape_of_a_product_stays_small() -> None:
     program = """
 import resource, sys, torch, nmt.device
@@ -95,22 +76,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def test_cores_that_the_process_may_not_run_on_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
     assert usable_cores() == 2
-
-
-@pytest.mark.parametrize(("counted", "usable"), [(64, 64), (None, 1)])
-def test_where_the_system_does_not_say_all_cores_count(
-    monkeypatch: pytest.MonkeyPatch, counted: int | None, usable: int
-) -> None:
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: counted)
-    assert usable_cores() == usable
-
-
-def test_here_there_is_at_least_one_and_no_more_than_the_machine_has() -> None:
-    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert usable_cores() == 64
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ import typer.main
 from nmt.cli import app
 from nmt.config import schema
 from nmt.config.declaration import all_settings
+from nmt.errors import NmtError
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 LINKING = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "configs" / "README.md"]
 SETTINGS = set(all_settings(schema.Config))
 SETTINGS |= {path.rpartition(".")[0] for path in SETTINGS}  # sections too
@@ -105,3 +107,25 @@ def test_the_code_tour_names_functions_that_exist() -> None:
     for page in (ROOT / "docs" / "code-tour.md", ROOT / "docs" / "adding-a-model.md"):
         for dotted in re.findall(rf"`((?:{folders})(?:\.\w+)+)(?:\(\))?`", prose(page)):
             assert dotted in SETTINGS or locate(f"nmt.{dotted}"), dotted
+
+
+def test_a_newcomer_reads_the_readme_in_three_minutes() -> None:
+    assert len(README.read_text(encoding="utf-8")) <= 8_000
+
+
+def test_the_readme_has_a_table_of_every_command() -> None:
+    table = set(re.findall(r"^\| `nmt ([a-z-]+)", README.read_text(encoding="utf-8"), re.MULTILINE))
+    assert table == set(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
+
+
+def test_the_readme_links_to_every_page() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert [name(page) for page in PAGES[1:] if f"({name(page)})" not in text] == []
+
+
+def test_the_error_message_shown_is_the_real_one() -> None:
+    shown = re.search(r"^error: (configs/multi30k.yaml: .*)$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert shown
+    with pytest.raises(NmtError) as error:
+        schema.load(ROOT / "configs/multi30k.yaml", ["model.dropuot=0.2"])
+    assert str(error.value).endswith(shown[1])

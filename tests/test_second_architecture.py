@@ -11,7 +11,6 @@ import torch
 from helpers.bag_of_words import BagOfWords, BagOfWordsConfig, add_architecture
 from helpers.model_files import make_checkpoint
 from helpers.runs import config_text, rows_of, rows_without_clock
-from helpers.services import service
 from helpers.train_steps import before_step
 from torch import Tensor
 from typer.testing import CliRunner, Result
@@ -21,12 +20,7 @@ from nmt.cli import app
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding import ensemble, model_loader
-from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.ensemble import Ensemble
-from nmt.decoding.interface import SearchInput
 from nmt.decoding.search.interface import Options
-from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.recurrent.model import RecurrentModel
@@ -81,62 +75,12 @@ def refusal(*arguments: object) -> str:
     return done.stderr.strip().split("\n")[-1].removeprefix("error: ")
 
 
-def model() -> BagOfWords:
-    torch.manual_seed(1)
-    return BagOfWords(BagOfWordsConfig(size=8, dropout=0.2), V, V, PAD).eval()
-
-
-# ------------------------------------------------------------------------ the promises of the interface
-
-
-def test_steps_are_the_forward_pass() -> None:
-    made, target = model(), torch.tensor([[BOS, 4, 9, 6], [BOS, 7, 7, 5]])
-    state = made.start(made.encode(SOURCE))
-    for step in range(target.shape[1]):
-        hidden, state = made.step(state, target[:, step : step + 1])
-        torch.testing.assert_close(made.scores(hidden)[:, 0], made.logits(made(SOURCE, target))[:, step])
-    torch.testing.assert_close(made(SOURCE[1:, :2], target[1:]), made(SOURCE, target)[1:])  # whatever the padding
-    again = made.reorder(state, torch.tensor([[1, 1]]))
-    torch.testing.assert_close(again.total[0, 1], state.total[1, 0])
-
-
-def test_beam_search_finds_what_scoring_confirms() -> None:
-    engine = PyTorchEngine([model()], CPU)
-    found = engine.search([SearchInput([5, 6, 7], 6), SearchInput([8], 4)], OPTIONS, 1000)
-    for hypotheses, source in zip(found, ([5, 6, 7], [8]), strict=True):
-        assert len(hypotheses) == 3
-        scored = engine.score([(source, one.tokens) for one in hypotheses], 1000)
-        for one, scores in zip(hypotheses, scored, strict=True):
-            assert one.token_scores == pytest.approx(scores, abs=1e-5)
-
-
-def test_alignment_is_uniform_and_encodings_have_a_row_for_each_token() -> None:
-    engine = PyTorchEngine([model()], CPU)
-    assert engine.align([([5, 6, 7], [4]), ([8], [4, 5])], 1000) == [[[0.25] * 4] * 2, [[0.5] * 2] * 3]
-    assert [len(one) for one in engine.encode([[5, 6, 7], [8]], 1000)] == [4, 2]
-
-
-def test_an_ensemble_of_equals_is_the_model() -> None:
-    made = model()
-    one, two = (PyTorchEngine([made] * count, CPU).search([SearchInput([5, 6], 5)], OPTIONS, 1000) for count in (1, 2))
-    assert [tokens.tokens for tokens in one[0]] == [tokens.tokens for tokens in two[0]]
-    assert Ensemble([made, made]).encode(SOURCE)
-
-
-@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_quantized_it_scores_nearly_the_same(precision: str) -> None:
-    target = torch.tensor([[4, 9, EOS], [7, 7, EOS]])
-    expected = ensemble.token_scores([model()], SOURCE, target)
-    changed = model_loader.prepare(model(), CPU, precision)
-    assert (precision == "int8") != any(isinstance(part, torch.nn.Linear) for part in changed.modules())
-    torch.testing.assert_close(ensemble.token_scores([changed], SOURCE, target), expected, rtol=0.1, atol=0.1)
-
-
 def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(
     make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make_config(MODELS[TOY])
-    objective = Objective(model(), config.training)
+    model = BagOfWords(BagOfWordsConfig(size=8, dropout=0.2), 12, 12, PAD)
+    objective = Objective(model, config.training)
     lengths = torch.full((1000,), 20).numpy()
     memory.check_step(config.training, objective, 2000, lengths, 1)
     monkeypatch.setattr(memory, "available_memory", lambda: 100 << 10)
@@ -215,16 +159,6 @@ def test_it_translates_and_scores(run_folder: Path, tmp_path: Path, name: str) -
     assert scored.exit_code == 0 and scored.stdout.count("\n") == 2
     small = nmt("translate", run_folder, "decoding.precision=int8", text="one two\n")
     assert small.exit_code == 0 and small.stdout.count("\n") == 1
-
-
-def test_it_is_served(run_folder: Path) -> None:
-    loaded = model_file.load(run_folder / model_file.BEST)
-    engine = PyTorchEngine([loaded.build()], CPU)
-    with service(Translator(engine, loaded.vocabulary, loaded.config.search)) as (served, _):
-        found = served.post({"text": ["one two", "three"], "n_best": 2, "alignment": True}).json["translations"]
-    done = nmt("translate", run_folder, text="one two\nthree\n")
-    assert [one[0]["text"] for one in found] == done.stdout.splitlines()
-    assert all(len(one) == 2 for one in found)
 
 
 def test_it_is_averaged(run_folder: Path, tmp_path: Path) -> None:

@@ -98,10 +98,10 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and its parents if they are missing, and sync them to the disk."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for one in reversed(missing):
-        _sync_folder(one.parent)
+    for path in reversed(missing):
+        _sync_folder(path.parent)
 
 
 def followed(path: Path) -> Path:
@@ -176,10 +176,10 @@ def reporting(path: Path, setting: str) -> Iterator[None]:
 def remove_unfinished(folder: Path) -> None:
     """Remove unfinished content that killed processes have left in a folder, if permissions allow it."""
     with suppress(OSError):
-        for one in list(folder.iterdir()):
-            name = _UNFINISHED.fullmatch(one.name)
-            if name and name[2] == _checksum(name[1]) and not one.is_symlink():
-                _remove_if_left(one)
+        for path in list(folder.iterdir()):
+            name = _UNFINISHED.fullmatch(path.name)
+            if name and name[2] == _checksum(name[1]) and not path.is_symlink():
+                _remove_if_left(path)
 
 
 def _remove_if_left(unfinished: Path) -> None:

@@ -84,8 +84,8 @@ def download(url: str, path: Path, otherwise: str) -> None:
 
 def discard(path: Path) -> None:
     """Remove what `download` wrote at `path`."""
-    for one in (path, record_of(path)):
-        one.unlink(missing_ok=True)
+    for file in (path, record_of(path)):
+        file.unlink(missing_ok=True)
 
 
 def _transfer(url: str, path: Path) -> None:

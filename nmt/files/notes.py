@@ -24,6 +24,7 @@ def counted(number: int, one: str, several: str) -> str:
 def shown(characters: Sequence[tuple[str, int]], most: int = 5) -> str:
     """Characters by code and name, each with how often it is."""
     names = [
-        f"U+{ord(one):04X} {unicodedata.name(one, '')}".strip() + f" {count:,}" for one, count in characters[:most]
+        f"U+{ord(character):04X} {unicodedata.name(character, '')}".strip() + f" {count:,}"
+        for character, count in characters[:most]
     ]
     return ", ".join([*names, "…"] if len(characters) > most else names)

@@ -33,7 +33,7 @@ def check_new_folder(output: Path) -> None:
     """Raises NmtError unless a folder `output` can be written to, or made together with its missing parents."""
     with atomic.reporting(output, "--output"):
         place = atomic.followed(output)
-    existing = next(one for one in (place, *place.parents) if one.exists())
+    existing = next(path for path in (place, *place.parents) if path.exists())
     if not existing.is_dir():
         what = "a file" if existing == place else f"{existing} is a file"
         raise NmtError(f"{output}: {what}, not a folder: choose another --output")
@@ -86,5 +86,5 @@ def open_special(path: Path) -> IO[str]:
 def _descriptor(path: Path) -> int | None:
     """The number of the open file that a path stands for."""
     name = str(path.absolute())
-    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", _STANDARD.get(name, name))
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", _STANDARD.get(name, name))
+    return int(match[1]) if match else None

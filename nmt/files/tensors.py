@@ -155,23 +155,23 @@ class TensorFile:
         one length is 0, and the others are too large."""
         import torch
 
-        found = {}
+        tensors = {}
         for name, entry in self.entries.items():
             try:
-                found[name] = torch.empty(entry.shape, dtype=getattr(torch, entry.dtype))
+                tensors[name] = torch.empty(entry.shape, dtype=getattr(torch, entry.dtype))
             except (RuntimeError, TypeError, OverflowError, ValueError):
                 raise NotAModelFile(self.path, f"{name[:100]!r} has an impossible shape") from None
-        arrays = {name: _array(tensor) for name, tensor in found.items()}
+        arrays = {name: _array(tensor) for name, tensor in tensors.items()}
         for array in arrays.values():
             self._read_into(memoryview(array.content))
         self._check(arrays)
-        return found
+        return tensors
 
     def arrays(self) -> dict[str, Array]:
         """As `tensors`, without PyTorch."""
-        found = {name: Array(of.dtype, of.shape, self._bytes(of.size)) for name, of in self.entries.items()}
-        self._check(found)
-        return found
+        arrays = {name: Array(of.dtype, of.shape, self._bytes(of.size)) for name, of in self.entries.items()}
+        self._check(arrays)
+        return arrays
 
     def _check(self, read: Mapping[str, Array]) -> None:
         """Compare the checksum with that of all tensors."""
@@ -186,9 +186,9 @@ class TensorFile:
 
     def _bytes(self, count: int) -> bytes:
         with self._readable():
-            found = self._stream.read(count)
-        self._take(found, count)
-        return found
+            content = self._stream.read(count)
+        self._take(content, count)
+        return content
 
     def _read_into(self, place: memoryview) -> None:
         with self._readable():
@@ -211,10 +211,10 @@ class TensorFile:
 
 
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("its header has the same name twice")
-    return found
+    return fields
 
 
 def _metadata(header: object) -> dict[str, str]:
@@ -240,7 +240,7 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
         if kind not in _TYPES or not sizes:
             raise ValueError(f"its header has an unknown type or shape for {name[:100]!r}")
         placed.append((start, end, name, Entry(_TYPES[kind], tuple(shape))))
-    placed.sort(key=lambda one: one[:2])
+    placed.sort(key=lambda entry: entry[:2])
     before = 0
     for start, end, name, entry in placed:
         if start != before or end - start != entry.size:

@@ -55,9 +55,9 @@ def order_of(start: bytes) -> str | None:
     if b"\0" not in start:
         return None
     is_utf8 = _decoded(start, "utf-8") is not None
-    found = {order: _latin(start, order, is_utf8) for order in _ORDERS}
-    best = max(_ORDERS, key=lambda order: found[order])
-    return best if found[best] >= _FEWEST_LATIN else None
+    counts = {order: _latin(start, order, is_utf8) for order in _ORDERS}
+    best = max(_ORDERS, key=lambda order: counts[order])
+    return best if counts[best] >= _FEWEST_LATIN else None
 
 
 def _latin(start: bytes, order: str, is_utf8: bool) -> int:
@@ -66,13 +66,13 @@ def _latin(start: bytes, order: str, is_utf8: bool) -> int:
     text = _decoded(start, order)
     if text is None:
         return 0
-    if is_utf8 and any(_SPACES_KEPT * start.count(one.encode()) > text.count(one) for one in " \n"):
+    if is_utf8 and any(_SPACES_KEPT * start.count(character.encode()) > text.count(character) for character in " \n"):
         return 0
     # Hardly a control character or a code point that means nothing: the other order of bytes gives many.
-    odd = {one for one in set(text) if unicodedata.category(one) in ("Cc", "Cn", "Cs") and one not in "\t\n\r\v\f"}
+    odd = {each for each in set(text) if unicodedata.category(each) in ("Cc", "Cn", "Cs")} - set("\t\n\r\v\f")
     if sum(map(odd.__contains__, text)) > _MOST_ODD * len(text):
         return 0
-    return sum(one < "\u0100" for one in text)
+    return sum(character < "\u0100" for character in text)
 
 
 def _decoded(start: bytes, encoding: str) -> str | None:

@@ -29,9 +29,9 @@ class Linear(nn.Linear):
 
     def plain(self) -> nn.Linear:
         """PyTorch's own class, with the same weights: its quantisation knows no other."""
-        found = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
-        found.weight, found.bias = self.weight, self.bias
-        return found
+        layer = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
+        layer.weight, layer.bias = self.weight, self.bias
+        return layer
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -79,7 +79,7 @@ def ceilings(run: Run) -> None:
         widths["logits"] = (d, 64 if run.small else VOCABULARY, 1)
         flops = seconds = 0.0
         for name, (inner, outer, count) in widths.items():
-            one = 2 * tokens * inner * outer
+            operations = 2 * tokens * inner * outer
             shapes = {
                 "forward": (tokens, inner, outer),
                 "states": (tokens, outer, inner),
@@ -92,8 +92,8 @@ def ceilings(run: Run) -> None:
                     for shape in ((rows, middle), (middle, columns))
                 )
                 milli = milliseconds(run, lambda a=a, b=b: a @ b, 10)
-                rates.append(one / milli / 1e9)
-                flops, seconds = flops + count * one, seconds + count * milli / 1e3
+                rates.append(operations / milli / 1e9)
+                flops, seconds = flops + count * operations, seconds + count * milli / 1e3
             note = f"gradients of the states {rates[1]:.0f}, of the weight {rates[2]:.0f}"
             run.row(f"{name} of {size}, forward", rates[0], unit="TFLOP/s", note=note)
         run.row(products_of(size), flops / seconds / 1e12, unit="TFLOP/s")

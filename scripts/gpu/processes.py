@@ -138,18 +138,21 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     budget = Budget(600 if run.small else 4_000)
     made = Batches(store.pairs(run.store, small=run.small), budget, Order(1, 100_000), ranks, packed=on_gpu)
     train_step.prepare(made.example())
-    found: dict[str, Any] = {}
-    train_step._update = lambda *_: bool(  # type: ignore[method-assign]
-        found.update({name: w.grad.cpu().numpy() for name, w in model.named_parameters() if w.grad is not None}) or True
-    )
+    gradient: dict[str, Any] = {}
+
+    def keep(*_: Any) -> bool:
+        gradient.update({name: w.grad.cpu().numpy() for name, w in model.named_parameters() if w.grad is not None})
+        return True
+
+    train_step._update = keep  # type: ignore[method-assign]
     train_step.run(next(made.epoch(0)), 1, 1e-4)
-    return found
+    return gradient
 
 
 def _rank(run: Run, rank: int, address: str, queue: Any) -> None:
     dist.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=2)
-    found = _gradient(run, Ranks(rank, 2, rank, 2))
+    gradient = _gradient(run, Ranks(rank, 2, rank, 2))
     if rank == 0:
-        queue.put(found)
+        queue.put(gradient)
     dist.barrier()
     dist.destroy_process_group()

@@ -45,8 +45,8 @@ class Run:
 
     def measured(self, what: str) -> float | None:
         """What an earlier check of this run has measured, if it did."""
-        found = [row["measured"] for row in rows_of(self.results) if row["what"] == what]
-        return found[-1] if found else None
+        measured = [row["measured"] for row in rows_of(self.results) if row["what"] == what]
+        return measured[-1] if measured else None
 
 
 def append(results: Path, **row: Any) -> None:

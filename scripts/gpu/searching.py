@@ -32,9 +32,9 @@ def speed(run: Run) -> None:
             if not run.small:
                 torch.cuda.reset_peak_memory_stats()
             start = time.perf_counter()
-            texts[precision, beam] = found = translator.translate(lines)
+            texts[precision, beam] = translations = translator.translate(lines)
             seconds = time.perf_counter() - start
-            subwords = sum(len(ids) + 1 for ids in translator.vocabulary.target.encode(found))
+            subwords = sum(len(ids) + 1 for ids in translator.vocabulary.target.encode(translations))
             note = f"{len(lines):,} lines{training.peak(run)}"
             run.row(f"{precision}, beam {beam}", subwords / seconds, unit="target subwords/s", note=note)
     plain = nmt.load(path, "cpu", overrides=["decoding.beam_size=4"]).translate(lines[:100])

@@ -41,7 +41,7 @@ _ROUNDING = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}
 
 def tests(run: Run, path: str) -> None:
     """The tests in a file: where there is a GPU, kernels run on it too."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", _ROOT / "tests" / path]
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", "--thorough", _ROOT / "tests" / path]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)
     print(done.stdout, done.stderr)
     last = next((line for line in reversed(done.stdout.split("\n")) if line.strip()), done.stderr[-200:])
@@ -151,7 +151,7 @@ def speed(run: Run, size: str) -> None:
     note = f"{1e3 * seconds / (number - warmup):.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
     run.row(f"{size}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
     graphs = compilation.graphs()
-    again, breaks = sum(one.recompile_reason is not None for one in graphs), dict(counters["graph_break"])
+    again, breaks = sum(graph.recompile_reason is not None for graph in graphs), dict(counters["graph_break"])
     run.row("graphs", len(graphs), note=f"{again} made again, breaks {breaks}"[:200])
     _profile(run, size, train_step, list(islice(steps, 10)))
 
@@ -238,20 +238,20 @@ def compiled_gradients(run: Run, size: str) -> None:
     digits there. PyTorch 2.10 computed gradients of norms and biases wrongly, without any error."""
     made, steps = batches_of(run, packed=True)
     batch = next(steps).micro_batches[0]
-    found: dict[tuple[str, bool], dict[str, Tensor]] = {}
+    gradients_of: dict[tuple[str, bool], dict[str, Tensor]] = {}
     for precision, compiled in product(("float32", "bfloat16"), (False, True)):
         train_step = make_step(run, size, precision, compiled=compiled, dropout=0.0)
         train_step.prepare(made.example())
         if compiled and not run.small:
             run.row(f"layers are compiled, {precision}", str(train_step.compiled), ok=train_step.compiled)
-        found[precision, compiled] = _gradients(train_step.objective, batch.to(train_step.device))
+        gradients_of[precision, compiled] = _gradients(train_step.objective, batch.to(train_step.device))
         del train_step
         if not run.small:
             torch.cuda.empty_cache()
-    exact = found["float32", False]
-    _compare(run, "float32, compiled", found["float32", True], exact, 1e-3)
-    eager, plain = _errors(found["bfloat16", False], exact)
-    total, errors = _errors(found["bfloat16", True], exact)
+    exact = gradients_of["float32", False]
+    _compare(run, "float32, compiled", gradients_of["float32", True], exact, 1e-3)
+    eager, plain = _errors(gradients_of["bfloat16", False], exact)
+    total, errors = _errors(gradients_of["bfloat16", True], exact)
     worst = max(errors, key=lambda name: errors[name] - 1.5 * plain[name])
     ok = errors[worst] < 1.5 * plain[worst] + 0.02
     run.row("relative error, bfloat16, not compiled", eager)

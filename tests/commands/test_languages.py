@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.languages import SPELLED, counting_config, three_directions, write_counting
+from helpers.languages import SPELLED, counting_config, write_counting
 from helpers.model_files import make_checkpoint
 from helpers.runs import rows_of, rows_without_clock
 from helpers.services import service
@@ -338,12 +338,3 @@ def test_a_resumed_run_is_an_uninterrupted_one(texts: Path, tmp_path: Path) -> N
     assert all(torch.equal(tensor, parts[name]) for name, tensor in whole.items())
     assert rows_without_clock(tmp_path / "whole") == rows_without_clock(tmp_path / "parts")
     assert (tmp_path / "whole" / "samples.jsonl").read_bytes() == (tmp_path / "parts" / "samples.jsonl").read_bytes()
-
-
-def test_other_languages_are_another_run(texts: Path, tmp_path: Path) -> None:
-    few = ("training.max_steps=1", "data.validation=null")
-    train(config_of(texts, tmp_path / "run", *few), "cpu")
-    two_ways = three_directions(texts, "train").replace(", reversed: true", "")
-    for change in (f"data.train={two_ways}", "data.language_tags=both"):
-        with pytest.raises(NmtError, match=f"holds a run with .*{change.partition('=')[0]}"):
-            train(config_of(texts, tmp_path / "run", *few, change), "cpu")

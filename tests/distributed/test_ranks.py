@@ -26,7 +26,7 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import begun, train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Batches
+from nmt.data.batching import Batches, Budget, Order
 from nmt.data.packing import PackedBatch
 from nmt.data.padding import Batch
 from nmt.data.vocabulary import BOS
@@ -297,8 +297,8 @@ def test_the_gradient_is_that_of_one_batch_however_it_is_split(
 def steps_with_nothing_for_a_rank(config: Config, micro_batches: int) -> list[int]:
     """Steps that two ranks take in this number of micro-batches, and that leave the second rank an empty one."""
     alone = trainer(config, ALONE)
-    alone.ranks = Ranks(1, 2)
-    batches: Batches = alone._batches(alone.data.prepared.train, config.training.batch_tokens, alone.micro_batch_tokens)
+    budget = Budget(config.training.batch_tokens, alone.micro_batch_tokens)
+    batches = Batches(alone.data.prepared.train, budget, Order(config.seed, config.data.pool_pairs), Ranks(1, 2))
     sizes = [[len(batch.source) for batch in step.micro_batches] for step in batches.epoch(0)]
     return [i for i, parts in enumerate(sizes) if 0 in parts and len(parts) == micro_batches]
 

@@ -35,6 +35,7 @@ def test_checks_of_a_plan_can_be_rehearsed(name: str, tmp_path: Path) -> None:
     assert [row for row in rows if isinstance(row["measured"], int | float)]
 
 
+@pytest.mark.thorough
 def test_a_wrong_gradient_of_one_weight_is_found(tmp_path: Path) -> None:
     """However small it is beside the others, such as that of a bias."""
     program = """

@@ -32,12 +32,12 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, reading: Tensor) -> Tensor:
         """x [S, B, ·], reading [S, B]: the place that a reader from the end reads first, second, …, where padding keeps
         its place, so that no state depends on it → [S, B, E]."""
-        found = []
+        states = []
         if self.forwards is not None:
-            found.append(self.forwards(x))
+            states.append(self.forwards(x))
         if self.backwards is not None:
-            found.append(_in_order(self.backwards(_in_order(x, reading)), reading))
-        return torch.cat(found, dim=2) if len(found) > 1 else found[0]
+            states.append(_in_order(self.backwards(_in_order(x, reading)), reading))
+        return torch.cat(states, dim=2) if len(states) > 1 else states[0]
 
     def final(self, states: Tensor, last: Tensor) -> Tensor:
         """The states [S, B, E] after a whole sentence was read, [B, E]; last [B]: the place of its last token."""

@@ -122,7 +122,7 @@ class TargetCache:
     def select(self, rows: Tensor, sentences: Tensor | None) -> "TargetCache":
         """Select other hypotheses: rows [B', K'] index the B·K old ones; sentences [B']: theirs, None: unchanged."""
         mask = self.mask.flatten(0, 1).index_select(0, rows.flatten()).view(*rows.shape, -1)
-        layers = self.layers if sentences is None else tuple(one.select(sentences, self.heads) for one in self.layers)
+        layers = self.layers if sentences is None else tuple(pool.select(sentences, self.heads) for pool in self.layers)
         return TargetCache(layers, mask, self.heads, self.used, self.counted)
 
 

@@ -131,11 +131,11 @@ class Transformer(TranslationModel):
         return [*self.encoder, *self.decoder]
 
     def matrices(self) -> dict[Tensor, list[int]]:
-        found = super().matrices()
+        matrices = super().matrices()
         for part in self.modules():
             if isinstance(part, MultiHeadAttention):
-                found[part.projection.weight] = part.widths
-        return found
+                matrices[part.projection.weight] = part.widths
+        return matrices
 
     def _widths(self) -> list[int]:
         """Of a layer's queries, keys and values, all heads together: H·dk, H·dk, H·dv."""
@@ -214,18 +214,18 @@ class Transformer(TranslationModel):
         The fused attention of `forward` does not return its weights: they are computed again from each layer's input.
         """
         mask = (source != self.padding)[:, None, None, :]
-        found = AttentionWeights([], [], [])
+        weights = AttentionWeights([], [], [])
         x, rotation = self._embed(source, self.source_embedding, self.source_positions)
         for layer in self.encoder:
-            found.encoder.append(layer.self_weights(x, mask, rotation))  # type: ignore[operator]
+            weights.encoder.append(layer.self_weights(x, mask, rotation))  # type: ignore[operator]
             x = layer(x, mask, rotation)
         memory = Memory(self.encoder_norm(x), mask)
         y, rotation = self._embed(target, self.target_embedding, self.target_positions)
         for layer in self.decoder:
-            found.decoder.append(layer.self_weights(y, rotation))  # type: ignore[operator]
-            found.cross.append(layer.cross_weights(y, memory, rotation))  # type: ignore[operator]
+            weights.decoder.append(layer.self_weights(y, rotation))  # type: ignore[operator]
+            weights.cross.append(layer.cross_weights(y, memory, rotation))  # type: ignore[operator]
             y = layer(y, memory.states, memory.mask, rotation=rotation)
-        return found
+        return weights
 
     def inside(self, source: Tensor, target: Tensor) -> Inside:
         every, layer = self.attention_weights(source, target)._asdict(), self.alignment_layer

@@ -330,3 +330,18 @@ def test_the_weights_of_padding_are_zero_and_those_of_a_window_are_in_it() -> No
         else:
             assert ((centers > 0) & (centers < torch.tensor([[9.0], [4.0]]))).all()
             assert (weights.sum(dim=2) < 1).all() and weights.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_in_long_sources_predicted_centres_are_near_a_position(dtype: torch.dtype) -> None:
+    """Above 256 bfloat16 has even numbers only: a rounded centre can be further than the window from all positions."""
+    torch.manual_seed(1)
+    config = RecurrentConfig(embedding_size=8, hidden_size=8, attention_span="local-p", attention_window=1, dropout=0.0)
+    model = RecurrentModel(config, 12, 12, PAD).eval()
+    attention = model.decoder.attention
+    assert attention is not None
+    attention.place_energy.data *= 1000  # the centres are at the source's end
+    model.to(dtype)
+    for length in range(257, 265):
+        weights = model.alignment(torch.randint(4, 12, (1, length)), torch.tensor([[BOS, 9, 10]]))
+        assert weights.isfinite().all()

@@ -9,7 +9,7 @@ from torch import Tensor
 from nmt.models.transformer.cache import SourceCache, TargetCache
 
 H, DK, DV = 2, 3, 5
-STEPS = 30
+STEPS = 60
 
 
 def place(cached: TargetCache, names: Tensor) -> TargetCache:
@@ -37,7 +37,7 @@ def seen(cached: TargetCache) -> list[list[list[int]]]:
     return sights[0]
 
 
-@pytest.mark.parametrize("hypotheses", [1, 3, 20])
+@pytest.mark.parametrize("hypotheses", [1, 20])
 def test_every_hypothesis_sees_its_own_past_and_dead_places_are_used_again(hypotheses: int) -> None:
     generator = torch.Generator().manual_seed(hypotheses)
     sentences, name = 4, 0
@@ -52,11 +52,11 @@ def test_every_hypothesis_sees_its_own_past_and_dead_places_are_used_again(hypot
             for line, news in zip(expected, names, strict=True)
         ]
         assert seen(cached) == expected
-        kept = [0, 1, 3] if step == 20 else list(range(len(expected)))
+        kept = [0, 1, 3] if step == 40 else list(range(len(expected)))
         width = len(expected[0])
         chosen = torch.randint(0, width, (len(kept), hypotheses), generator=generator)
         rows = chosen + width * torch.tensor(kept)[:, None]
-        cached = cached.select(rows, torch.tensor(kept) if step == 20 else None)
+        cached = cached.select(rows, torch.tensor(kept) if step == 40 else None)
         expected = [[expected[b][int(k)] for k in line] for b, line in zip(kept, chosen, strict=True)]
         assert seen(cached) == expected
     distinct = max(len({token for own in line for token in own}) for line in expected)

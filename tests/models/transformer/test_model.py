@@ -114,14 +114,6 @@ def test_reordered_states_equal_recomputed_ones(changes: dict[str, Any]) -> None
         assert state.length == len(prefixes[0][0])
 
 
-@torch.no_grad()
-def test_reorder_before_the_first_step() -> None:
-    model = make().eval()
-    batch = sentences([5, 3, 6])
-    state = model.reorder(model.start(model.encode(batch)), torch.tensor([[2], [0]]))
-    assert_next_scores(model, state, [batch[2], batch[0, :5]], [[[BOS]], [[BOS]]])
-
-
 # ------------------------------------------------------------------------ embeddings, sizes, initialisation
 
 
@@ -147,20 +139,10 @@ def test_a_shared_matrix_gathers_the_gradients_of_all_its_uses() -> None:
     assert_close(shared.grad, sum(weight.grad for weight in uses))
 
 
-def test_embeddings_are_scaled_by_the_root_of_d_model_and_positions_are_not() -> None:
-    model = make()
-    ids = torch.tensor([[7, 8]])
-    expected = 4 * model.source_embedding.weight[ids] + model.source_positions(0, 2)  # sqrt(16)
-    x, rotation = model._embed(ids, model.source_embedding, model.source_positions)
-    assert_close(x, expected)
-    assert rotation is None
-
-
 def test_dropout_falls_on_embeddings_and_every_sublayer_in_training_alone() -> None:
     source, target = sentences([5, 3]), decoder_input([4, 6])
     model = make(dropout=0.5)
     assert not torch.equal(model(source, target), model(source, target))
-    assert (model._embed(source, model.source_embedding, model.source_positions)[0] == 0).any()
     model.eval()
     assert torch.equal(model(source, target), model(source, target))
     assert_close(model(source, target), make()(source, target))
@@ -219,24 +201,17 @@ def test_initialisation_follows_the_seed_and_forgets_what_was_there() -> None:
     assert not torch.equal(weights(1, False), weights(2, False))
 
 
-@pytest.mark.parametrize("which", ["source", "target"])
-def test_a_sequence_longer_than_the_learned_positions_is_an_error(which: str) -> None:
-    model = make(positions="learned")
-    lengths = {"source": 5, "target": 5}
-    model(sentences([32]), decoder_input([32]))
-    lengths[which] = 33
-    with pytest.raises(NmtError, match=r"33 subwords is longer than model\.max_positions: 32"):
-        model(sentences([lengths["source"]]), decoder_input([lengths["target"]]))
-
-
-def test_a_step_past_the_learned_positions_is_an_error() -> None:
+@pytest.mark.parametrize(("source", "target"), [(33, 5), (5, 33)])
+def test_more_than_the_learned_positions_is_an_error(source: int, target: int) -> None:
     model = make(positions="learned").eval()
+    model(sentences([32]), decoder_input([32]))
+    with pytest.raises(NmtError, match=r"33 subwords is longer than model\.max_positions: 32"):
+        model(sentences([source]), decoder_input([target]))
     state = model.start(model.encode(sentences([3])))
-    token = torch.tensor([[BOS]])
     for _ in range(32):
-        _, state = model.step(state, token)
+        _, state = model.step(state, torch.tensor([[BOS]]))
     with pytest.raises(NmtError, match="33 subwords"):
-        model.step(state, token)
+        model.step(state, torch.tensor([[BOS]]))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -40,12 +40,15 @@ def with_(name: str, dtype: torch.dtype, widths: tuple[int, int] = (64, 64), dro
 
 WIDE, HALF, BRAIN = torch.float32, torch.float16, torch.bfloat16
 KERNEL_CASES = [
-    *(with_(name, dtype) for name in ("self", "causal", "cross") for dtype in (WIDE, HALF, BRAIN)),
-    *(with_(name, dtype, (48, 48)) for name, dtype in (("self", BRAIN), ("causal", HALF), ("cross", WIDE))),
-    *(with_(name, HALF) for name in ("no tail", "a long sentence")),
+    with_("self", WIDE),
+    with_("causal", HALF),
+    with_("cross", BRAIN),
+    with_("self", BRAIN, (48, 48)),
+    with_("no tail", HALF),
+    with_("a long sentence", HALF),
     with_("cross", HALF, (40, 5)),
     with_("no tail", WIDE, (80, 128)),
-    *(with_("cross", dtype, (64, 48), 0.3) for dtype in (WIDE, HALF, BRAIN)),
+    with_("cross", BRAIN, (64, 48), 0.3),
     with_("causal", WIDE, dropout=0.3),
 ]
 DEVICES = ["interpreter", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -172,13 +175,6 @@ def test_forward_and_backward_drop_the_same_weights() -> None:
         torch.testing.assert_close((output * gradient).sum(), (v * of_value).sum())
 
 
-def test_without_dropout_nothing_is_drawn() -> None:
-    inputs, ranges = SMALL.inputs()[:3], SMALL.ranges()
-    before = torch.get_rng_state()
-    packed_attention(*inputs, ranges)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 # The kernels.
 
 
@@ -255,7 +251,7 @@ KERNELS = ["forward_kernel", "query_gradient_kernel", "key_value_gradient_kernel
 POINTERS = {BRAIN: "*bf16", WIDE: "*fp32", torch.int32: "*i32", torch.int64: "*i64"}
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("dropout", [pytest.param(0.0, marks=pytest.mark.thorough), 0.1])
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiled_for_an_h200(
     name: str, dropout: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]
