@@ -79,3 +79,14 @@ def test_long_runs_are_means_of_neighbours(rows: int) -> None:
 def test_rows_that_came_out_of_order_are_put_in_order() -> None:
     training, _ = curves.curves(logged([30, 10, 20], loss=[3.0, 1.0, 2.0]))
     assert (training.step, training.values["loss"]) == ([10, 20, 30], [1.0, 2.0, 3.0])
+
+
+def test_sets_and_corpora_have_curves_of_their_own() -> None:
+    row = {"step": 5, "bleu": 20.0, "validation": [{"name": "news", "bleu": 15.0}, {"name": "talks", "bleu": 25.0}]}
+    assert curves.with_sets(row) == {"step": 5, "bleu": 20.0, "bleu, news": 15.0, "bleu, talks": 25.0}
+    given = {"share": 1, "passes": 0.5, "nll": None}
+    row = curves.with_corpora({"step": 5, "corpora": [given]}, ["web"])
+    assert row == {"step": 5, "corpora": [{"label": "web", **given}], "nll, web": None}
+    for labels, corpora in ((["web", "more"], [given]), (["web"], [{"share": "half"}]), (["web"], 5)):
+        with pytest.raises((LookupError, TypeError, ValueError)):
+            curves.with_corpora({"corpora": corpora}, labels)

@@ -143,13 +143,15 @@ def test_rows_with_other_values_are_left_out_and_said(run: Path) -> None:
     for name, rows in files.items():
         (run / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     best = model_file.load(run / model_file.BEST)
-    wrong = {**best.provenance, "signatures": 1}
-    model_file.save(run / model_file.BEST, replace(best, provenance=wrong))
-    found = report(run)
+    for wrong in ({"step": "many"}, {"bleu": "high"}, {"signatures": 1}):
+        model_file.save(run / model_file.BEST, replace(best, provenance={**best.provenance, **wrong}))
+        found = report(run)
+        assert found.best == {} and sorted(found.notes)[0].startswith(
+            f"{run / model_file.BEST}: its provenance is damaged ("
+        )
     assert found.sessions == [Session("t", 0, {"cores": 2})]
     assert found.samples == {("s", "r"): [(5, "t"), (6, "t")]}
-    provenance, samples, sessions = sorted(found.notes)
-    assert found.best == {} and provenance.startswith(f"{run / model_file.BEST}: its provenance is damaged (")
+    _, samples, sessions = sorted(found.notes)
     ending = "rows have values that `nmt train` does not write: not shown"
     assert samples == f"{run / 'samples.jsonl'}: 1 {ending}" and sessions == f"{run / 'sessions.jsonl'}: 3 {ending}"
     assert page.to_data([found])["environment"][-1] == {"label": "cores", "cells": ["2"], "differs": False}
