@@ -35,35 +35,35 @@ class Choice:
         """Samples are kept as they were drawn: how often a text is drawn says how probable it is."""
         return self.n_best > 1 and self.decoding.method == "beam"
 
-    def of_sources(self, inputs: Inputs, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    def of_sources(self, inputs: Inputs, results: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """The n best for each part of each line, of what was found; adds to `inputs.counts`. Those without any output
         are searched again, without constraints."""
         sources, decoding, counts = inputs.sources, self.decoding, inputs.counts
-        lost = [place for place, hypotheses in enumerate(found) if not hypotheses]
+        lost = [place for place, hypotheses in enumerate(results) if not hypotheses]
         if lost and (excluding := engine_support.excluding(decoding)):
             free: Options = replace(self.options, **excluding)  # type: ignore[arg-type]
             again = [replace(sources[place], shortest=0) for place in lost]
             for place, hypotheses in zip(lost, self.engine.search(again, free, self.batch_tokens), strict=True):
-                found[place] = hypotheses
+                results[place] = hypotheses
                 counts.unconstrained += bool(hypotheses)
         if decoding.consensus != "none":
-            for place, hypotheses in enumerate(found):
+            for place, hypotheses in enumerate(results):
                 order = rank_by_agreement(translation.texts(hypotheses, self.target), decoding.consensus)
-                found[place] = [hypotheses[i] for i in order[: self.n_best]]
+                results[place] = [hypotheses[i] for i in order[: self.n_best]]
         elif self._wants_different:
-            found = self._different(inputs, found)
-        for source, hypotheses in zip(sources, found, strict=True):
+            results = self._different(inputs, results)
+        for source, hypotheses in zip(sources, results, strict=True):
             counts.terms += len(source.required)
             if hypotheses and source.required:
                 phrases = Phrases(source.required, self.options.continuing, self.options.spellings)
                 counts.missing += phrases.unmet(reduce(phrases.after, hypotheses[0].tokens, PhraseState()))
-        return found
+        return results
 
-    def _different(self, inputs: Inputs, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    def _different(self, inputs: Inputs, results: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """Those with different texts. Where some are left out, the whole beam is searched for others."""
         lines = [place for place, parts in inputs.parts.items() for _ in parts]
-        kept = [self._first_of_each_text(inputs, *pair) for pair in zip(lines, found, strict=True)]
-        again = [i for i, hypotheses in enumerate(kept) if len(hypotheses) < len(found[i])]
+        kept = [self._first_of_each_text(inputs, *pair) for pair in zip(lines, results, strict=True)]
+        again = [i for i, hypotheses in enumerate(kept) if len(hypotheses) < len(results[i])]
         if again and self.options.n_best < self.options.beam_size:
             sources, every = inputs.sources, replace(self.options, n_best=self.options.beam_size)
             deeper = self.engine.search([sources[i] for i in again], every, self.batch_tokens)
@@ -77,11 +77,11 @@ class Choice:
         texts = translation.texts(hypotheses, self.target)
         if line in inputs.capitals:
             texts = [in_capitals(text, inputs.languages.target) for text in texts]
-        return [one for i, one in enumerate(hypotheses) if texts[i] not in texts[:i]]
+        return [hypothesis for i, hypothesis in enumerate(hypotheses) if texts[i] not in texts[:i]]
 
-    def of_lines(self, inputs: Inputs, found: Sequence[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    def of_lines(self, inputs: Inputs, results: Sequence[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """The hypotheses of each line, from those of its parts. Raises NmtError for scores that are not numbers."""
-        of_parts = iter(found)
+        of_parts = iter(results)
         of_lines = [[_NOTHING]] * inputs.lines
         for place, parts in inputs.parts.items():
             hypotheses = [next(of_parts) for _ in parts]

@@ -36,7 +36,7 @@ from nmt.data.vocabulary import BOS, EOS
 from nmt.decoding.ctranslate2_model import CTranslate2Model, Output
 from nmt.decoding.engine_support import ctranslate2_differs, not_in_folder
 from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options, length_penalties
+from nmt.decoding.search.options import Hypothesis, Options, best_first, length_penalties
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ _WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller 
 def is_installed() -> bool:
     """Whether there is a package ctranslate2, without loading it."""
     try:
-        found = find_spec("ctranslate2")
+        spec = find_spec("ctranslate2")
     except ValueError:  # an entry without a specification in sys.modules
         return False
-    return found is not None and found.origin is not None  # a folder of this name, such as an export, has no origin
+    return spec is not None and spec.origin is not None  # a folder of this name, such as an export, has no origin
 
 
 class CTranslate2Engine:
@@ -154,44 +154,48 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, of which some are being searched."""
         self.model.on_searched = self.on_searched
-        found: dict[int, list[Hypothesis]] = {}
+        results: dict[int, list[Hypothesis]] = {}
         if self._has_numbers:
             rank = self._greedy if options.beam_size == 1 else self._beam
-            found = rank(sources, begun, options, batch_tokens)
+            results = rank(sources, begun, options, batch_tokens)
             if self._load is None:  # CTranslate2 searches for one token at least
                 empty = [i for i, source in enumerate(sources) if not source.longest]
                 only = self._scored([(sources[i].ids, []) for i in empty], options, batch_tokens)
-                found |= {i: [one] for i, one in zip(empty, only, strict=True)}
+                results |= {i: [hypothesis] for i, hypothesis in zip(empty, only, strict=True)}
         # What is forbidden before the softmax makes the others more probable than they are.
         if options.scores and (options.token_scores or self._load is None):
-            self._score(sources, found, options, batch_tokens)
-        rest = [i for i in range(len(sources)) if i not in found]
+            self._score(sources, results, options, batch_tokens)
+        rest = [i for i in range(len(sources)) if i not in results]
         if rest and self._load is not None:
             if "pytorch" not in vars(self):
                 uncertain = "for sentences for which CTranslate2's result is not certain"
                 log.info("search: also PyTorch, %s", uncertain if self._has_numbers else "as scores are not numbers")
             self.pytorch.on_searched = self.on_searched
-            found |= zip(rest, self.pytorch.search([sources[i] for i in rest], options, batch_tokens), strict=True)
-        return [found.get(i, []) for i in range(len(sources))]
+            results |= zip(rest, self.pytorch.search([sources[i] for i in rest], options, batch_tokens), strict=True)
+        return [results.get(i, []) for i in range(len(sources))]
 
     def _score(
-        self, sources: Sequence[SearchInput], found: dict[int, list[Hypothesis]], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], results: dict[int, list[Hypothesis]], options: Options, batch_tokens: int
     ) -> None:
         """Put the model's own token scores into the hypotheses that have none."""
-        places = [(i, j) for i, each in found.items() for j, one in enumerate(each) if not one.token_scores]
-        scored = self._scored([(sources[i].ids, found[i][j].tokens) for i, j in places], options, batch_tokens)
+        places = [
+            (i, j)
+            for i, hypotheses in results.items()
+            for j, hypothesis in enumerate(hypotheses)
+            if not hypothesis.token_scores
+        ]
+        scored = self._scored([(sources[i].ids, results[i][j].tokens) for i, j in places], options, batch_tokens)
         for (i, j), hypothesis in zip(places, scored, strict=True):
-            found[i][j] = hypothesis
+            results[i][j] = hypothesis
         if self._load is None:
-            for each in found.values():
-                each.sort(key=lambda one: -one.score)
+            results |= {i: best_first(hypotheses) for i, hypotheses in results.items()}
 
     def _greedy(
         self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
     ) -> dict[int, list[Hypothesis]]:
         """The output of each source whose search has begun, if its scores are numbers."""
         by_length = _penalties(sources, options)
-        found, cut = dict[int, list[Hypothesis]](), dict[int, list[int]]()
+        results, cut = dict[int, list[Hypothesis]](), dict[int, list[int]]()
         for i, outputs in begun:
             if not are_known(outputs):
                 continue
@@ -199,34 +203,36 @@ class CTranslate2Engine:
             if options.scores and not (ended and len(tokens) <= longest):
                 cut[i] = tokens[:longest]
             else:
-                found[i] = [Hypothesis.ended(tokens[:longest], log_p, by_length)]
+                results[i] = [Hypothesis.ended(tokens[:longest], log_p, by_length)]
         pairs = [(sources[i].ids, tokens) for i, tokens in cut.items()]
-        return found | {i: [one] for i, one in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)}
+        return results | {
+            i: [hypothesis] for i, hypothesis in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)
+        }
 
     def _beam(
         self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
     ) -> dict[int, list[Hypothesis]]:
         """The n best of each source whose search has begun, for which they are certain; of a folder, for all."""
         by_length = _penalties(sources, options)
-        found, last = dict[int, list[Hypothesis]](), dict[int, int]()
+        results, last = dict[int, list[Hypothesis]](), dict[int, int]()
         unsure, limited = list[int](), list[int]()
         for i, outputs in begun:
             last[i] = max((len(tokens) for tokens, _, _ in outputs), default=0)
             if last[i] >= sources[i].longest:
                 limited.append(i)
             elif best := certain(outputs, last[i], by_length, options.n_best):
-                found[i] = best
+                results[i] = best
             else:
                 unsure.append(i)
         # With twice the patience twice as many are returned, some of which ended later.
         again = self._begin(sources, self.model.batches(sources, unsure, options, batch_tokens), options, patience=2)
-        found |= self._at_limit(sources, limited, options, batch_tokens)
+        results |= self._at_limit(sources, limited, options, batch_tokens)
         for i, outputs in again:
             if best := certain(outputs, last[i], by_length, options.n_best):
-                found[i] = best
+                results[i] = best
             elif self._load is None:
-                found[i] = ranked(outputs, last[i], by_length)[: options.n_best]
-        return found
+                results[i] = ranked(outputs, last[i], by_length)[: options.n_best]
+        return results
 
     def _at_limit(
         self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
@@ -242,20 +248,20 @@ class CTranslate2Engine:
         for _, same in groupby(in_order, key=lambda i: sources[i].longest):
             batches += self.model.batches(sources, same, options, batch_tokens)
         by_length = _penalties((sources[i] for i in which), options)
-        found, live = dict[int, list[Hypothesis]](), list[tuple[int, list[int]]]()
+        results, live = dict[int, list[Hypothesis]](), list[tuple[int, list[int]]]()
         for i, outputs in self._begin(sources, batches, options, patience=2):
             ended = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, ended in outputs if ended]
             living = [(i, tokens) for tokens, _, ended in outputs if not ended]
             all_known = len(living) == options.beam_size and len(outputs) < 2 * options.beam_size
             if are_known(outputs) and (all_known or self._load is None):
-                found[i] = ended
+                results[i] = ended
                 live += living
         if self._load is None:  # then those that have ended compete with scores of the same kind
-            self._score(sources, found, options, batch_tokens)
+            self._score(sources, results, options, batch_tokens)
         scored = self._scored([(sources[i].ids, tokens) for i, tokens in live], options, batch_tokens)
         for (i, _), hypothesis in zip(live, scored, strict=True):
-            found[i].append(hypothesis)
-        return {i: sorted(each, key=lambda one: -one.score)[: options.n_best] for i, each in found.items()}
+            results[i].append(hypothesis)
+        return {i: best_first(hypotheses)[: options.n_best] for i, hypotheses in results.items()}
 
     def _scored(self, pairs: Sequence[Pair], options: Options, batch_tokens: int) -> list[Hypothesis]:
         """The targets as hypotheses with token scores."""
@@ -309,9 +315,8 @@ def certain(outputs: Sequence[Output], last: int, by_length: Sequence[float], n_
 
 
 def ranked(outputs: Sequence[Output], last: int, by_length: Sequence[float]) -> list[Hypothesis]:
-    """The outputs of at most `last` tokens before EOS by their scores, best first, without token scores."""
-    ended = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs if len(tokens) <= last]
-    return sorted(ended, key=lambda one: -one.score)
+    """The outputs of at most `last` tokens before EOS, best first, without token scores."""
+    return best_first(Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, _ in outputs if len(tokens) <= last)
 
 
 def are_known(outputs: Sequence[Output]) -> bool:

@@ -125,10 +125,10 @@ class CTranslate2Model:
         if self.translator.device == "cpu":
             most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.beam_size))
         in_order = sorted(which, key=lambda i: (sources[i].shortest, -len(sources[i].ids)))
-        each = tokens // (self.workers * options.beam_size)
+        batch_tokens = tokens // (self.workers * options.beam_size)
         batches = list[list[int]]()
         for _, alike in groupby(in_order, key=lambda i: sources[i].shortest):
-            batches += token_batches(list(alike), each, lambda i: len(sources[i].ids), most, self.workers)
+            batches += token_batches(list(alike), batch_tokens, lambda i: len(sources[i].ids), most, self.workers)
         return batches
 
     def search(
@@ -172,15 +172,15 @@ class CTranslate2Model:
             return batch, results
 
         search = _Search(map(begin, batches))
-        self._searches = [one for one in self._searches if one() is not None] + [ref(search)]
+        self._searches = [reference for reference in self._searches if reference() is not None] + [ref(search)]
         self._begin_more()
         return self._found(search, self.translator)
 
     def _begin_more(self, first: _Search | None = None) -> None:
         """Begin batches until there are enough for each thread: of the search `first`, then of the oldest ones."""
-        searches = [search for one in self._searches if (search := one()) is not None]
+        searches = [search for reference in self._searches if (search := reference()) is not None]
         free = _BEGUN_AT_ONCE * self.workers - sum(search.running for search in searches)
-        for search in sorted(searches, key=lambda one: one is not first):
+        for search in sorted(searches, key=lambda reference: reference is not first):
             free -= search.begin(free)
 
     def _found(self, search: _Search, begun_by: "ctranslate2.Translator") -> Iterator[tuple[int, list[Output]]]:

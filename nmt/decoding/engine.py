@@ -22,6 +22,7 @@ from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
+from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
 from nmt.device import from_host, host_memory_within_reach
 from nmt.errors import NmtError
@@ -74,9 +75,9 @@ class PyTorchEngine:
         free = torch.cuda.mem_get_info(self.device)[0] + unused  # what PyTorch reserved it can use again
         needs = [model.search_bytes(1, 1) for model in self.models]
         # `search_bytes` is the least: outputs have keys and values too, and the encoder's layers several results.
-        each = 4 * sum(kept for _, kept in needs) + 4 * max(encoding for encoding, _ in needs)
+        for_a_token = 4 * sum(kept for _, kept in needs) + 4 * max(encoding for encoding, _ in needs)
         scores = 3 * 4 * self.models[0].target_vocabulary // _SHORT  # in float32; three tensors at once
-        return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (each + scores)))
+        return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (for_a_token + scores)))
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         self._check_process()
@@ -119,7 +120,7 @@ class PyTorchEngine:
         longest = self._width(len(batch[0].ids) + 1)
         needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.width
-        if not (options.method == "sample" or any(one.required for one in batch)):
+        if not (options.method == "sample" or any(source.required for source in batch)):
             rows = min(rows, max(SCORED_AT_ONCE, options.width))
         decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
         return max(decoding, *(encoding for encoding, _ in needs))
@@ -129,11 +130,18 @@ class PyTorchEngine:
     ) -> list[list[Hypothesis]]:
         """Search without the coverage penalty, then rank all hypotheses of the beam with it."""
         all_ended = replace(options, n_best=options.width, scores=True, coverage_penalty=0.0)
-        found = self.search(sources, all_ended, batch_tokens)
-        pairs = [(source.ids, one.tokens) for source, ones in zip(sources, found, strict=True) for one in ones]
+        results = self.search(sources, all_ended, batch_tokens)
+        pairs = [
+            (source.ids, hypothesis.tokens)
+            for source, hypotheses in zip(sources, results, strict=True)
+            for hypothesis in hypotheses
+        ]
         alignments = iter(self.align(pairs, batch_tokens))
-        ranked = [rank_by_coverage(ones, [next(alignments) for _ in ones], options.coverage_penalty) for ones in found]
-        return [ones[: options.n_best] for ones in ranked]
+        ranked = [
+            rank_by_coverage(hypotheses, [next(alignments) for _ in hypotheses], options.coverage_penalty)
+            for hypotheses in results
+        ]
+        return [hypotheses[: options.n_best] for hypotheses in ranked]
 
     def begin_search(
         self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
@@ -142,14 +150,14 @@ class PyTorchEngine:
         return partial(self.search, sources, options, batch_tokens)
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        found = self._in_batches(partial(ensemble.token_scores, self.models), pairs, batch_tokens)
-        return [scores[: len(target) + 1].tolist() for scores, (_, target) in zip(found, pairs, strict=True)]
+        results = self._in_batches(partial(ensemble.token_scores, self.models), pairs, batch_tokens)
+        return [scores[: len(target) + 1].tolist() for scores, (_, target) in zip(results, pairs, strict=True)]
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        found = self._in_batches(partial(ensemble.alignment, self.models), pairs, batch_tokens)
+        results = self._in_batches(partial(ensemble.alignment, self.models), pairs, batch_tokens)
         return [
             weights[: len(target) + 1, : len(source) + 1].tolist()
-            for weights, (source, target) in zip(found, pairs, strict=True)
+            for weights, (source, target) in zip(results, pairs, strict=True)
         ]
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
@@ -157,7 +165,7 @@ class PyTorchEngine:
             return self.models[0].encode(source).states.float()
 
         states = self._in_batches(compute, [(source, []) for source in sources], batch_tokens)
-        return [one[: len(source) + 1].clone() for one, source in zip(states, sources, strict=True)]
+        return [state[: len(source) + 1].clone() for state, source in zip(states, sources, strict=True)]
 
     def _in_batches(
         self, compute: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[Pair], batch_tokens: int
@@ -192,12 +200,12 @@ class PyTorchEngine:
 
     def _counted(self, results: Iterable[list[list[Hypothesis]]]) -> list[list[list[Hypothesis]]]:
         """All results; `on_searched` is called in this thread for each."""
-        found = []
+        hypotheses = []
         for batch in results:
-            found.append(batch)
+            hypotheses.append(batch)
             if self.on_searched is not None:
                 self.on_searched(len(batch))
-        return found
+        return hypotheses
 
     def _search(self, batch: list[SearchInput], options: Options) -> list[list[Hypothesis]]:
         ids = _pad([source.ids for source in batch], self.device)  # [B, S]
@@ -217,12 +225,12 @@ class PyTorchEngine:
         return width if self.positions is None else min(width, self.positions + 1)
 
     def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
-        shortest, prefixes = [one.shortest for one in batch], [one.prefix for one in batch]
+        shortest, prefixes = [source.shortest for source in batch], [source.prefix for source in batch]
         return logits_processors.build(options, shortest, prefixes, self.device)
 
 
 def rank_by_coverage(
-    found: Sequence[Hypothesis], alignments: Sequence[list[list[float]]], beta: float
+    hypotheses: Sequence[Hypothesis], alignments: Sequence[list[list[float]]], beta: float
 ) -> list[Hypothesis]:
     """Hypotheses of one sentence, each score with β · Σ_i log(min(Σ_j p_ij, 1)) added, best first.
 
@@ -230,11 +238,11 @@ def rank_by_coverage(
     alignments: for each hypothesis p[j][i], how much its token j attends to source token i.
     """
     scored = []
-    for hypothesis, rows in zip(found, alignments, strict=True):
+    for hypothesis, rows in zip(hypotheses, alignments, strict=True):
         covered = [math.fsum(column) for column in zip(*rows, strict=True)]
         penalty = beta * math.fsum(math.log(min(max(share, 1e-30), 1.0)) for share in covered)
         scored.append(replace(hypothesis, score=hypothesis.score + penalty))
-    return sorted(scored, key=lambda hypothesis: -hypothesis.score)
+    return best_first(scored)
 
 
 def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.languages import SPELLED, counting_config, three_directions, write_counting
+from helpers.languages import SPELLED, counting_config, write_counting
 from helpers.model_files import make_checkpoint
 from helpers.runs import rows_of, rows_without_clock
 from helpers.services import service
@@ -261,16 +261,6 @@ def test_the_service_offers_all_pairs(translator: Translator) -> None:
             assert refused.status == 400 and said in refused.json["error"]
 
 
-def test_requests_into_different_languages_are_translated_apart(translator: Translator) -> None:
-    with service(translator) as (served, queue):
-        pair = translator.languages.choose("de")
-        other = translator.languages.choose("fr")
-        futures = [queue.submit(["one two"], languages=one) for one in (pair, other, pair)]
-        texts = [future.result(60)[0][0].text for future in futures]
-        assert texts[0] == texts[2] != texts[1]
-        assert served.get("/health").status == 200
-
-
 # --------------------------------------------------------------------------- exports
 
 
@@ -329,6 +319,7 @@ def test_each_set_is_scored_and_the_best_is_that_of_the_mean(run: Path) -> None:
     assert {"BLEU, en-fr", "validation loss, de-en"} <= set(labels)
 
 
+@pytest.mark.thorough
 def test_a_resumed_run_is_an_uninterrupted_one(texts: Path, tmp_path: Path) -> None:
     def trainer(name: str) -> Trainer:
         config = config_of(texts, tmp_path / name, "data.temperature=5")
@@ -347,12 +338,3 @@ def test_a_resumed_run_is_an_uninterrupted_one(texts: Path, tmp_path: Path) -> N
     assert all(torch.equal(tensor, parts[name]) for name, tensor in whole.items())
     assert rows_without_clock(tmp_path / "whole") == rows_without_clock(tmp_path / "parts")
     assert (tmp_path / "whole" / "samples.jsonl").read_bytes() == (tmp_path / "parts" / "samples.jsonl").read_bytes()
-
-
-def test_other_languages_are_another_run(texts: Path, tmp_path: Path) -> None:
-    few = ("training.max_steps=1", "data.validation=null")
-    train(config_of(texts, tmp_path / "run", *few), "cpu")
-    two_ways = three_directions(texts, "train").replace(", reversed: true", "")
-    for change in (f"data.train={two_ways}", "data.language_tags=both"):
-        with pytest.raises(NmtError, match=f"holds a run with .*{change.partition('=')[0]}"):
-            train(config_of(texts, tmp_path / "run", *few, change), "cpu")

@@ -7,7 +7,7 @@ import pytest
 from nmt.config import schema
 from nmt.data import vocabulary
 from nmt.data.encoding import encode_pairs
-from nmt.data.statistics import Statistics
+from nmt.data.statistics import CorpusStatistics, StatisticsCounter
 from nmt.data.suspicious import SCORES, SUSPICIONS
 from nmt.data.vocabulary import Vocabulary
 
@@ -23,7 +23,7 @@ PLANTED = {
 
 
 @pytest.fixture(scope="module")
-def found() -> Statistics:
+def found() -> CorpusStatistics:
     """Of 500 pairs of the same number of words, with a planted pair of each kind among them."""
     dice = random.Random(1)
     sides = [[" ".join(dice.choices(WORDS, k=5)) for _ in range(500)] for _ in range(2)]
@@ -33,30 +33,30 @@ def found() -> Statistics:
     subwords = Vocabulary(*[vocabulary.learn(text, settings)] * 2)
     for place, pair in enumerate(PLANTED.values()):
         pairs.insert(37 * place, pair)
-    statistics = Statistics(1, subwords)
+    counter = StatisticsCounter(subwords)
     for start in range(0, len(pairs), 64):
         part = pairs[start : start + 64]
-        statistics.add(0, part, encode_pairs(part, subwords))
-    return statistics
+        counter.add(part, encode_pairs(part, subwords))
+    return counter.result()
 
 
 @pytest.mark.parametrize("kind", SUSPICIONS)
-def test_the_planted_one_comes_first(found: Statistics, kind: str) -> None:
-    examples = found.corpora[0].suspicious.rules[kind]
+def test_the_planted_one_comes_first(found: CorpusStatistics, kind: str) -> None:
+    examples = found.suspicious.rules[kind]
     assert (examples.nearly_dropped[0].source, examples.nearly_dropped[0].target) == PLANTED[kind]
     assert (examples.dropped, len(examples.dropped_examples)) == (0, 0)
     assert len(examples.nearly_dropped) <= 10
 
 
-def test_scores_can_be_checked_by_hand(found: Statistics) -> None:
-    first = {kind: one.nearly_dropped[0].score for kind, one in found.corpora[0].suspicious.rules.items()}
+def test_scores_can_be_checked_by_hand(found: CorpusStatistics) -> None:
+    first = {kind: one.nearly_dropped[0].score for kind, one in found.suspicious.rules.items()}
     assert first["equal"] == len("alpha beta gamma delta")
     assert first["digits"] == pytest.approx(7 / 9)
     assert first["longer_target"] == first["longer_source"] and (first["longer_target"] or 0) > 5
     assert SCORES.keys() == SUSPICIONS.keys() == first.keys()
 
 
-def test_pairs_that_fit_are_in_no_list(found: Statistics) -> None:
+def test_pairs_that_fit_are_in_no_list(found: CorpusStatistics) -> None:
     for kind in ("longer_target", "longer_source", "equal", "unknown", "digits"):
-        listed = {(one.source, one.target) for one in found.corpora[0].suspicious.rules[kind].nearly_dropped}
+        listed = {(one.source, one.target) for one in found.suspicious.rules[kind].nearly_dropped}
         assert listed <= set(PLANTED.values())

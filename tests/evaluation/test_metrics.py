@@ -8,13 +8,22 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers import tokenizer_spm
 
+from nmt.config.metrics import OF_TRANSLATIONS
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import _warn_of_characters, bleu_metric, check_tokenizer, ter_metric
+from nmt.evaluation.metrics import _warn_of_characters, bleu_metric, check_tokenizer, ter_metric, validation_metrics
 
 
 @pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("", "13a"), ("zh-CN", "zh"), ("zh_TW", "zh")])
 def test_the_language_chooses_the_tokenizer(language: str, tokenizer: str) -> None:
     assert bleu_metric(language).tokenizer.signature() == tokenizer
+
+
+def test_each_score_of_a_validation_has_its_metric() -> None:
+    metrics = validation_metrics("zh")
+    assert metrics.keys() == OF_TRANSLATIONS.keys()
+    for name, metric in metrics.items():
+        assert metric.corpus_score(["a b"], [["a b"]]).name.startswith(OF_TRANSLATIONS[name].label)
+    assert "tok:zh" in str(metrics["bleu"].get_signature())
 
 
 def test_single_sentences_are_scored_by_the_orders_that_fit() -> None:

@@ -56,13 +56,13 @@ def export(
             marian.write(folder, loaded)
             theirs = MarianEngine(folder)
         ours = PyTorchEngine([loaded.build()], torch.device("cpu"))
-        found = parity.compare(ours, theirs, loaded.vocabulary, loaded.config, text)
-        kept = found.holds or quantization != "float32"
+        comparison = parity.compare(ours, theirs, loaded.vocabulary, loaded.config, text)
+        kept = comparison.holds or quantization != "float32"
         if not kept:
             raise _NotKept
     if kept:
         _explain_languages(format, loaded.config.data.language_pairs)
-    return found, kept
+    return comparison, kept
 
 
 def _explain_languages(format: Format, pairs: LanguagePairs) -> None:

@@ -68,12 +68,15 @@ class Parity:
         searches = {"greedy search": self.greedy, f"beam search (size {self.beam_size})": self.beam}
         rows = [f"line {number}: split into different subwords" for number in self.tokenized]
         for name, mismatches in searches.items():
-            for one in mismatches:
+            for mismatch in mismatches:
                 outputs = [
-                    ["  model", f"{one.our_score:.5f}", one.ours],
-                    ["  export", f"{one.their_score:.5f}", one.theirs],
+                    ["  model", f"{mismatch.our_score:.5f}", mismatch.ours],
+                    ["  export", f"{mismatch.their_score:.5f}", mismatch.theirs],
                 ]
-                rows += [f"line {one.line}, {name}{' (a tie)' if one.tie else ''}", table(outputs, left=(0, 2))]
+                rows += [
+                    f"line {mismatch.line}, {name}{' (a tie)' if mismatch.tie else ''}",
+                    table(outputs, left=(0, 2)),
+                ]
         counts = [f"subwords {self.lines - len(self.tokenized)}"]
         counts += [f"{name} {self.lines - len(mismatches)}" for name, mismatches in searches.items()]
         rows.append(f"{self.lines} lines compared; identical: {', '.join(counts)}")

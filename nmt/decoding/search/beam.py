@@ -57,7 +57,7 @@ def beam_search(
     zeros = torch.zeros_like(nothing, dtype=torch.long)
     ended = _Ended(nothing, nothing, zeros, zeros, zeros[:, 0])
     steps: list[_Step] = []
-    found: list[tuple[Tensor, _Ended]] = []  # sentences, and their best hypotheses
+    results: list[tuple[Tensor, _Ended]] = []  # sentences, and their best hypotheses
     for length in itertools.count():  # tokens that each live hypothesis has
         hidden, state = stepper.step(state, tokens)
         totals, parents, following = _candidates(stepper, mask, hidden, live, length, size)  # [B, C], best first
@@ -73,9 +73,9 @@ def beam_search(
         split = finished.split(done, length)
         if split is not None:
             gone, going = split
-            found.append((sentences[gone], ended.select(gone)))
+            results.append((sentences[gone], ended.select(gone)))
             if not len(going):
-                return _hypotheses(steps, found)
+                return _hypotheses(steps, results)
             sentences, longest, ended, live = sentences[going], longest[going], ended.select(going), live[going]
             rows, tokens = rows[going], tokens[going]
             mask.keep(going)
@@ -96,12 +96,12 @@ def _candidates(
         parts = -(-sentences // max(1, SCORED_AT_ONCE // live.shape[1]))
         slices = [slice(sentences * i // parts, sentences * (i + 1) // parts) for i in range(parts)]
     count = candidate_count(beam_size)
-    found = [
+    chosen = [
         best_candidates(mask.log_probabilities(stepper.scores(hidden[i]), length, i), live[i], count) for i in slices
     ]
-    if len(found) == 1:
-        return found[0]
-    totals, parents, tokens = (torch.cat(each) for each in zip(*found, strict=True))
+    if len(chosen) == 1:
+        return chosen[0]
+    totals, parents, tokens = (torch.cat(each) for each in zip(*chosen, strict=True))
     return totals, parents, tokens
 
 
@@ -148,12 +148,12 @@ def _hypotheses(steps: Sequence[_Step], best: Sequence[tuple[Tensor, _Ended]]) -
     )  # [B·n]
     tokens, so_far = _backtrack(steps, lengths, rows, totals)
     columns = (scores, totals, lengths, tokens, so_far.diff(dim=1))
-    found = [
+    hypotheses = [
         Hypothesis(tokens[:length], score, total, token_scores[: length + 1])
         for score, total, length, tokens, token_scores in zip(*(c.tolist() for c in columns), strict=True)
     ]
-    n = len(found) // len(order)
-    return [[h for h in found[i : i + n] if h.score > -math.inf] for i in range(0, len(found), n)]
+    n = len(hypotheses) // len(order)
+    return [[h for h in hypotheses[i : i + n] if h.score > -math.inf] for i in range(0, len(hypotheses), n)]
 
 
 def _backtrack(steps: Sequence[_Step], lengths: Tensor, rows: Tensor, totals: Tensor) -> tuple[Tensor, Tensor]:

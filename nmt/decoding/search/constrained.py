@@ -202,7 +202,7 @@ def _candidates(
     wanted = [(b, *pair) for b, sentence in enumerate(sentences) for pair in sentence.wanted()]
     # Beyond those wanted, a bank holds at most `width` tokens of a hypothesis, the likeliest ones.
     count = max(Counter(at[:2] for at in wanted).values()) + max(sentence.width for sentence in sentences)
-    found: list[dict[tuple[int, int], float]] = [{} for _ in sentences]
+    candidates: list[dict[tuple[int, int], float]] = [{} for _ in sentences]
 
     def index(places: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
         return tuple(torch.tensor(column, device=log_p.device) for column in zip(*places, strict=True))
@@ -210,17 +210,17 @@ def _candidates(
     def add_likeliest(log_p: Tensor, rows: list[tuple[int, int]]) -> None:
         at = index(rows)
         totals, _, tokens = best_candidates(log_p[at][:, None], live[at][:, None], count)  # [N, C]
-        for (b, row), *candidates in zip(rows, totals.tolist(), tokens.tolist(), strict=True):
-            pairs = zip(*candidates, strict=True)
-            found[b].update(((row, token), total) for total, token in pairs if total > -math.inf)
+        for (b, row), *columns in zip(rows, totals.tolist(), tokens.tolist(), strict=True):
+            pairs = zip(*columns, strict=True)
+            candidates[b].update(((row, token), total) for total, token in pairs if total > -math.inf)
 
     batch, hypotheses, tokens = index(wanted)
     totals = log_p[batch, hypotheses, tokens] + live[batch, hypotheses]
     for (b, row, token), total in zip(wanted, totals.tolist(), strict=True):
-        found[b][row, token] = total
+        candidates[b][row, token] = total
     nodes = [(b, row, node) for b, sentence in enumerate(sentences) for row, node in enumerate(sentence.live)]
     add_likeliest(log_p, [(b, row) for b, row, _ in nodes])
     closing = [(b, row) for b, row, node in nodes if len(continuing) and sentences[b].phrases.is_closing(node.phrases)]
     if closing:  # a group is met unless the next token continues the word; the likeliest may all do, in other banks
         add_likeliest(log_p.index_fill(2, continuing, -math.inf), closing)
-    return found
+    return candidates

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nmt.decoding.search.options import Hypothesis as Hypothesis
 from nmt.decoding.search.options import Options as Options
+from nmt.decoding.search.options import best_first
 from nmt.decoding.search.options import length_penalties as length_penalties
 
 Memory = Any  # each model has its own types
@@ -84,12 +85,12 @@ def build_hypotheses(
         outputs[extended, :, step], scores[extended, :, step] = tokens, log_p
     lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: without EOS
     penalties = length_penalties(outputs.shape[2], options)
-    found: list[list[Hypothesis]] = []
+    results: list[list[Hypothesis]] = []
     for of_sentence in zip(outputs.tolist(), scores.tolist(), lengths.tolist(), strict=True):
         hypotheses = [
             Hypothesis.scored(output[:length], token_scores[: length + 1], penalties)
             for output, token_scores, length in zip(*of_sentence, strict=True)
         ]
-        probable = [one for one in hypotheses if one.log_probability > -math.inf]
-        found.append(sorted(probable, key=lambda one: -one.score))
-    return found
+        probable = [hypothesis for hypothesis in hypotheses if hypothesis.log_probability > -math.inf]
+        results.append(best_first(probable))
+    return results

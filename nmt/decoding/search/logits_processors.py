@@ -65,14 +65,14 @@ def build(
 
     shortest: the least number of tokens of an output of each; prefixes: the tokens that outputs begin with.
     """
-    found: list[LogitsProcessor] = []
+    processors: list[LogitsProcessor] = []
     if any(shortest):
-        found.append(MinLength(torch.tensor(shortest, device=device), options.eos))
+        processors.append(MinLength(torch.tensor(shortest, device=device), options.eos))
     if options.no_repeat_ngram is not None:
-        found.append(NoRepeatNgram(options.no_repeat_ngram, len(prefixes), device))
+        processors.append(NoRepeatNgram(options.no_repeat_ngram, len(prefixes), device))
     if options.banned and options.banned_words is not None:
-        found.append(NoBannedWords(options.banned_words, len(prefixes), device))
-    return [ForcedPrefix(prefixes, found, device)] if any(prefixes) else found
+        processors.append(NoBannedWords(options.banned_words, len(prefixes), device))
+    return [ForcedPrefix(prefixes, processors, device)] if any(prefixes) else processors
 
 
 class MinLength:

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -76,6 +76,11 @@ class Options(DecodingConfig):
         return self.n_best if self.method == "sample" else self.beam_size
 
 
+def best_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Sorted by score."""
+    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
+
+
 def length_penalties(longest: int, options: Options) -> list[float]:
     """lp(Y), by which log P(Y|X) is divided, for |Y| = 0 … longest, where |Y| counts EOS; float32 numbers.
 
@@ -88,7 +93,7 @@ def length_penalties(longest: int, options: Options) -> list[float]:
     bases = [(5 + length) / 6 for length in lengths] if options.normalization == "gnmt" else [1, *lengths[1:]]
     with suppress(OverflowError):  # of float64
         # Computed in float64: in float32, rounding could change their order.
-        found = array("f", [base**options.length_penalty for base in bases]).tolist()
-        if found[-1] < math.inf:
-            return found
+        penalties = array("f", [base**options.length_penalty for base in bases]).tolist()
+        if penalties[-1] < math.inf:
+            return penalties
     raise ValueError(f"length_penalty: {options.length_penalty:g} is too large for outputs of {longest} tokens")

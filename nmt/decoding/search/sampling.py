@@ -70,7 +70,7 @@ def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator
     """For each step, numbers from 0 to 1 for the N samples of each sentence, [B, N], from the sentence's seed only."""
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     while True:
-        drawn = [torch.rand(_STEPS_AT_ONCE, samples, generator=one) for one in generators]
+        drawn = [torch.rand(_STEPS_AT_ONCE, samples, generator=generator) for generator in generators]
         yield from from_host(torch.stack(drawn, dim=1), device)  # [steps, B, N]
 
 

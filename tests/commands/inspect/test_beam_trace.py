@@ -29,7 +29,7 @@ def log_p(table: Table, tokens: Sequence[int], options: Options) -> list[float]:
     return [float(value) for value in row]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 5), longest=st.integers(0, 6), alpha=st.sampled_from([0, 0.6]))
 def test_it_is_what_a_search_by_hand_looks_at(seed: int, size: int, longest: int, alpha: float) -> None:
     """Step by step: of all continuations of what was kept, the 2K best; the K best of these that go on; and so on."""
@@ -37,6 +37,7 @@ def test_it_is_what_a_search_by_hand_looks_at(seed: int, size: int, longest: int
     recorder = Recorder(options)
     assert run(table, longest, options, [recorder]) == run(table, longest, options)
     nodes, live = recorder.nodes, [(0.0, [])]
+    assert all(node.step == 1 if node.parent is None else nodes[node.parent].fate == "kept" for node in nodes)
     last = max(node.step for node in nodes)
     for step in range(1, last + 1):
         expected = sorted(
@@ -58,7 +59,7 @@ def test_it_is_what_a_search_by_hand_looks_at(seed: int, size: int, longest: int
                 assert fate == (("kept" if step < last else "open") if tokens in going else "dropped")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
 def test_what_is_found_is_what_finished(seed: int, size: int) -> None:
     """With the same scores, also under a rule that the recorder knows nothing of."""
@@ -81,24 +82,14 @@ def path(nodes: Sequence[Node], place: int) -> list[int]:
     return [place] if before is None else [*path(nodes, before), place]
 
 
-def test_every_node_grows_from_one_that_was_kept() -> None:
-    recorder = Recorder(replace(OPTIONS, beam_size=3))
-    run(Table(3, 12), 8, recorder.options, [recorder])
-    nodes = recorder.nodes
-    assert {node.fate for node in nodes} >= {"kept", "finished", "dropped"}
-    for node in nodes:
-        assert node.step == 1 if node.parent is None else nodes[node.parent].fate == "kept"
-        if node.parent is not None:
-            assert node.total == pytest.approx(nodes[node.parent].total + node.log_p)
-
-
 def test_a_recorder_takes_one_sentence() -> None:
     with pytest.raises(ValueError, match="one sentence, not 2"):
         Recorder(OPTIONS).apply(torch.zeros(2, 1, 9), 0, slice(None))
 
 
-@pytest.mark.parametrize("changes", [{}, {"beam_size": 1}, {"coverage_penalty": 0.5}, {"no_repeat_ngram": 2},
-                                     {"min_length": 4}, {"consensus": "chrf"}], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "changes", [{"beam_size": 1}, {"coverage_penalty": 0.5, "no_repeat_ngram": 2}, {"consensus": "chrf"}], ids=str
+)
 def test_a_translator_says_the_same_with_a_recording_engine(changes: dict[str, object]) -> None:
     translator, plain = new_translator(**changes), new_translator(**changes)
     translator.engine = engine = RecordingEngine([MODEL], CPU)

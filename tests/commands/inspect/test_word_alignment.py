@@ -45,7 +45,7 @@ def test_every_subword_is_in_one_word(pieces: list[str]) -> None:
     assert found[-1] == Word(EOS, len(pieces), len(pieces) + 1)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(PIECES, PIECES, st.integers(0, 1000))
 def test_attention_between_words(rows: list[str], columns: list[str], seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

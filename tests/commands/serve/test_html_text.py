@@ -5,7 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.commands.serve.html_text import HtmlText
@@ -167,6 +167,7 @@ _BALANCED = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(_BALANCED, st.lists(st.sampled_from(["one", "four x", "one two", "x one three.", "", "X"]), min_size=1))
 def test_tags_stay_balanced_and_no_text_is_lost(html: str, translations: list[str]) -> None:
     text, several = HtmlText(html), itertools.cycle(translations)
