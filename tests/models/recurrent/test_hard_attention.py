@@ -171,19 +171,3 @@ def test_positions_are_drawn_as_often_as_they_are_probable(fed: bool) -> None:
         deviation = (4000 * log_p.exp() * (1 - log_p.exp())) ** 0.5
         assert abs(count - 4000 * log_p.exp()) < 4 * deviation
     assert len(found.log_p.unique()) == S and found.log_p.max() - found.log_p.min() > 0.5
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
-def test_outside_training_the_most_probable_position_is_taken(changes: dict[str, Any], draw: Draw) -> None:
-    of_model, source, target = objective_of(changes), sentences([6]), decoder_input([4])
-    model = of_model.model.eval()
-    chosen = model.alignment(source, target).argmax(dim=2)
-    states = model(source, target)
-    assert isinstance(states, Tensor) and torch.equal(states, model(source, target))
-    draw(chosen.tolist())
-    torch.testing.assert_close(model.train()(source, target).states, states)
-    other = (chosen + 1) % 6 if changes["attention_span"] == "global" else chosen
-    if changes["attention_span"] == "global":
-        draw(other.tolist())
-        assert not torch.allclose(model(source, target).states, states)

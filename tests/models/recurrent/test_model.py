@@ -21,7 +21,6 @@ from nmt.decoding.search.interface import Options
 from nmt.models.build import build, build_on_meta
 from nmt.models.interface import Sampled
 from nmt.models.recurrent import attention as attention_module
-from nmt.models.recurrent.attention import Attention
 from nmt.models.recurrent.cells import Cells, State
 from nmt.models.recurrent.model import DecoderState, RecurrentModel
 from nmt.training.objective import Objective
@@ -105,23 +104,6 @@ def test_a_padded_batch_equals_one_by_one(changes: dict[str, Any]) -> None:
             sum_ += 0 if part is None else part
     for one, other in zip(gradients, total, strict=True):
         torch.testing.assert_close(torch.zeros_like(other) if one is None else one, other, rtol=1e-8, atol=1e-9)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("changes", [{}, {"attention": "none"}, VARIANTS[1], VARIANTS[6]], ids=name_of)
-def test_every_source_token_counts_and_no_later_target_token(changes: dict[str, Any]) -> None:
-    model, source, target = make(**changes), sentences([5, 6]), decoder_input([4, 4])
-    before = model(source, target)
-    for s in range(5):
-        changed = source.clone()
-        changed[:, s] = changed[:, s] % (V - 4) + 4
-        assert (model(changed, target) - before).abs().amax(dim=-1).min() > 1e-9
-    for t in range(1, 4):
-        changed = target.clone()
-        changed[:, t:] = (changed[:, t:] + 5) % V
-        after = model(source, changed)
-        assert_close(after[:, :t], before[:, :t])
-        assert (after[:, t] - before[:, t]).abs().amax(dim=-1).min() > 1e-9
 
 
 # ------------------------------------------------------------------------ how it begins, and its sizes
@@ -269,27 +251,6 @@ def test_it_trains_in_fewer_bits(changes: dict[str, Any], precision: Any, monkey
     assert 1e-6 < (rough - exact).norm() / exact.norm() < 0.3
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"attention_choice": "hard", "attention_span": "local-p", "input_feeding": False},
-        {"embedding_size": 16, "tie": "all", "cell": "gru"},
-    ],
-    ids=name_of,
-)
-def test_it_learns_in_bfloat16(changes: dict[str, Any]) -> None:
-    of_model = objective(make(**changes, hidden_size=16), precision="bfloat16", label_smoothing=0.0)
-    optimizer = torch.optim.Adam(of_model.parameters(), lr=0.02)
-    losses = []
-    for _ in range(60):
-        loss, nll = of_model(batch())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(nll.item())
-    assert losses[-1] < losses[0] / 3
-
-
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 @pytest.mark.parametrize(
     "changes",
@@ -309,27 +270,6 @@ def test_quantized_it_scores_nearly_the_same_and_searches(precision: str, change
     [hypotheses] = PyTorchEngine([changed], CPU).search([SearchInput([5, 6, 7], 6)], options, 1000)
     [again] = PyTorchEngine([changed], CPU).score([([5, 6, 7], hypotheses[0].tokens)], 1000)
     assert hypotheses[0].token_scores == pytest.approx(again, abs=0.03)
-
-
-def test_the_weights_of_padding_are_zero_and_those_of_a_window_are_in_it() -> None:
-    for span in ("local-m", "local-p"):
-        config = RecurrentConfig(embedding_size=4, hidden_size=6, attention_span=span, attention_window=1)
-        torch.manual_seed(0)
-        attention = Attention(config)
-        for parameter in attention.parameters():
-            torch.nn.init.normal_(parameter)
-        mask = torch.arange(9) < torch.tensor([[9], [4]])
-        source, query = attention.source(torch.randn(2, 9, 6), mask), torch.randn(2, 12, 6)
-        places = torch.arange(12)
-        weights, centers = attention.weights(query, source, places), attention.centers(query, source, places)
-        distance = (torch.arange(9) - centers[:, :, None]).abs()
-        assert torch.equal(weights > 0, (distance <= 1) & mask[:, None])
-        if span == "local-m":
-            assert centers[0].tolist() == [*range(9), 8, 8, 8] and centers[1].tolist() == [0, 1, 2] + [3] * 9
-            assert torch.allclose(weights.sum(dim=2), torch.ones(2, 12))
-        else:
-            assert ((centers > 0) & (centers < torch.tensor([[9.0], [4.0]]))).all()
-            assert (weights.sum(dim=2) < 1).all() and weights.isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
