@@ -222,18 +222,21 @@ def test_what_was_not_returned_is_thought_of() -> None:
     assert certain([([5], -1.0, True)], 2, none, 2) is None
 
 
-@pytest.mark.parametrize("beam_size", [2, 5])
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_at_the_length_limit_every_live_hypothesis_must_be_known(beam_size: int) -> None:
     """There nmt's search ends all K, of which CTranslate2 returns only some where others have ended before."""
     made = make_model()
     engine, own = exact(made)
     options = replace(OPTIONS, beam_size=beam_size, n_best=beam_size)
-    sources = [SearchInput(ids, most) for ids in made.vocabulary.source.encode(LINES) if ids for most in (1, 2, 3)]
+    sources = [SearchInput(ids, most) for ids in made.vocabulary.source.encode(LINES) if ids for most in (1, 2, 3, 12)]
     expected = engine_of(made).search(sources, options, 16_000)
     found = engine.search(sources, options, 16_000)
     assert [len(each) for each in found] == [len(each) for each in expected]
     assert_same(found, expected)
-    assert 0 < own.searched < len(sources), "some are certain, and some are not"
+    quick = engine.search(sources, replace(options, token_scores=False), 16_000)
+    for mine, other in zip(quick, expected, strict=True):
+        assert [one.score for one in mine] == pytest.approx([one.score for one in other], abs=2e-4)
+    assert (beam_size > 1) == (own.searched > 0) and own.searched < len(sources), "some are certain, and some are not"
 
 
 def test_at_the_length_limit_more_may_have_ended_than_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from helpers.model_files import tokenizer
 
 import nmt
 from nmt.commands.export import ctranslate2
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding import ctranslate2_folder
 from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.interface import SearchInput
@@ -61,6 +62,18 @@ def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folde
     assert engine.search([], options, 100) == []
     quick = engine.search(sources, replace(options, scores=False), 100)
     assert [best.tokens for [best] in quick] == [best.tokens for best, *_ in together]
+
+
+def test_special_subwords_are_never_produced(tmp_path: Path) -> None:
+    """However probable they are."""
+    table = MADE.weights["target_embedding.weight"].clone()
+    table[[PAD, UNK, BOS]] = 1.5 * table[[EOS]]
+    ctranslate2.write(tmp_path, replace(MADE, weights={**MADE.weights, "target_embedding.weight": table}))
+    engine = CTranslate2Folder(tmp_path, "cpu")
+    sources = [SearchInput(ids, 9) for ids in MADE.vocabulary.source.encode(LINES) if ids]
+    for beam_size in (1, 4):
+        for [best] in engine.search(sources, Options(beam_size=beam_size), 1000):
+            assert min(best.tokens, default=EOS) >= EOS
 
 
 def test_threads_share_a_translator(folder: Path) -> None:
