@@ -93,7 +93,7 @@ def assert_rounded(got: Tensor, expected: Tensor, what: str, size: float | None 
         ("gelu", "gelu", "pre", torch.float32),
         ("swish", F.silu, "post", torch.float64),
     ],
-    ids=str,
+    ids=lambda value: str(value) if not callable(value) else value.__name__,
 )
 def test_outputs_and_gradients_are_those_of_torch_nn_transformer(
     name: str, activation: Any, norm: str, dtype: torch.dtype
