@@ -72,7 +72,7 @@ def prepare(
         check_names(settings.model, settings.training.freeze)
     requirements.check_data(settings)
     if report is None:
-        text.result(preparation.prepare(settings, vocabulary).report)
+        text.result(preparation.prepare(settings, vocabulary).summary)
         return
 
     from nmt.commands.prepare.page import page
@@ -81,7 +81,7 @@ def prepare(
     read = [config, *files_of(settings.data)]
     check_output(report, read, "--report")
     prepared = preparation.prepare(settings, vocabulary)
-    text.result(prepared.report)
+    text.result(prepared.summary)
     html = page(settings, prepared)
     with text.lines_out(report, read, "--report") as write:
         write(html)

@@ -88,7 +88,7 @@ def training_data(
 ) -> TrainingData:
     """The data to train and validate on, built unless it is there already. Logs the report on it."""
     prepared = prepare.prepare(config, start.vocabulary if start else None)
-    log.info("%s", prepared.report)
+    log.info("%s", prepared.summary)
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
         translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text))

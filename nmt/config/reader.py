@@ -76,7 +76,7 @@ def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str],
     value = _Reader(declaration, problems).mapping(declaration, tree, "")
     problems.extend(getattr(value, "conflicts", list)())
     if problems:
-        raise NmtError(report(what, problems))
+        raise NmtError(error_text(what, problems))
     assert value is not None
     return value
 
@@ -92,7 +92,7 @@ def _tree(value: Any) -> Node:
     return Node(value, shortened(str(value)), "")
 
 
-def report(what: str, problems: Sequence[str]) -> str:
+def error_text(what: str, problems: Sequence[str]) -> str:
     """One message for the problems: a line if there is one, else a list with a heading, of the first 50."""
     if len(problems) == 1:
         return f"{what}: {problems[0]}"

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from nmt.data.cleaning import CleanChunk, RawChunk
 from nmt.data.corpus import Pair
 from nmt.data.normalization import UsedCharacters
-from nmt.data.report import CorpusCounts, counts_from
 from nmt.data.rules.examples import DropExamples
+from nmt.data.summary import CorpusCounts, counts_from
 from nmt.errors import NmtError
 from nmt.files import atomic
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from nmt.config import reader, schema
 from nmt.data.corpus import Pair
 from nmt.data.processes import mapped
-from nmt.data.report import CorpusCounts
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.near_duplicates import folded_hashes
 from nmt.data.rules.verdicts import Job, verdict
+from nmt.data.summary import CorpusCounts
 from nmt.device import usable_cores
 from nmt.errors import NmtError
 

@@ -32,7 +32,7 @@ import numpy as np
 from nmt.config import schema
 from nmt.config.language_codes import base, same_code
 from nmt.data.corpus import Pair
-from nmt.data.report import CorpusCounts, SideChanges
+from nmt.data.summary import CorpusCounts, SideChanges
 from nmt.files.notes import shown
 
 SAMPLE = 5000  # pairs of each corpus that rules 2, 3 and 7 look at

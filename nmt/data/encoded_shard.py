@@ -9,8 +9,8 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.report import CorpusCounts, counts_from
 from nmt.data.statistics import CorpusStatistics
+from nmt.data.summary import CorpusCounts, counts_from
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.errors import NmtError
 from nmt.files import atomic

@@ -15,11 +15,11 @@ from nmt.data.cleaning import hashes_of, seen_pairs
 from nmt.data.corpus import Pair
 from nmt.data.encoded_shard import EncodedShard
 from nmt.data.processes import mapped
-from nmt.data.report import CorpusCounts, SideCounts
 from nmt.data.rules.examples import DropExamples
 from nmt.data.rules.judge import Judgement, Rule
 from nmt.data.sentences import has_several
 from nmt.data.statistics import SAMPLE, CorpusStatistics, StatisticsCounter
+from nmt.data.summary import CorpusCounts, SideCounts
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.variation import vary
 from nmt.data.vocabulary import UNK, Vocabulary

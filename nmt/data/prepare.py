@@ -22,9 +22,9 @@ from nmt.data.cleaned_text import sampled_evenly
 from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair, check_files, fingerprint, read_pairs
 from nmt.data.encoding import encode_pairs, encode_text, varied
-from nmt.data.report import CorpusCounts, DataReport, nothing_left
 from nmt.data.source_text import SourceText
 from nmt.data.statistics import CorpusStatistics, source_text
+from nmt.data.summary import CorpusCounts, DataSummary, nothing_left
 from nmt.data.token_store import TokenStore
 from nmt.data.training_text import TrainingText
 from nmt.data.validation_overlap import Overlap
@@ -60,7 +60,7 @@ class PreparedData:
     source_text: SourceText | None  # None for a store of an earlier version
     data_key: str  # the same for the same pairs, cleaned and encoded in the same way
     validation: tuple[ValidationSet, ...]
-    report: DataReport  # on the training data
+    summary: DataSummary  # on the training data
     folder: Path  # of the token store
     overlaps: tuple[Overlap, ...]  # what each validation set has in common with the training data
     problems: tuple[str, ...]  # what looks wrong with the data
@@ -101,7 +101,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         source_text=source_text(store / data_key, [data.pair_of(corpus).source for corpus in data.train]),
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
-        report=DataReport(
+        summary=DataSummary(
             data.language_pairs.sides,
             tuple(corpus.label for corpus in data.train),
             counts,

@@ -14,7 +14,7 @@ from math import ceil
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.mixing import Mix
-from nmt.data.report import CorpusCounts, nothing_left
+from nmt.data.summary import CorpusCounts, nothing_left
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.corpus import Pair
-from nmt.data.report import SideChanges
 from nmt.data.rules.characters import Lines
 from nmt.data.rules.examples import DropExamples, shortened
 from nmt.data.source_text import SourceText
+from nmt.data.summary import SideChanges
 from nmt.data.suspicious import suspicions
 from nmt.data.text_changes import TextChanges
 from nmt.data.token_store import TokenStore

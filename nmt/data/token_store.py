@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.report import CorpusCounts, counts_from, nothing_left
 from nmt.data.rules.examples import DropExamples
+from nmt.data.summary import CorpusCounts, counts_from, nothing_left
 from nmt.data.vocabulary import EOS
 from nmt.errors import NmtError
 

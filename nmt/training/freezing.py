@@ -51,7 +51,7 @@ def count_trained(model: nn.Module) -> int:
     return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
 
 
-def report(model: TranslationModel, names: Sequence[str]) -> str:
+def summary(model: TranslationModel, names: Sequence[str]) -> str:
     """How many parameters are trained, and which weights are frozen only because they are tied to others, in one
     line."""
     weights = set(frozen(model, names))

@@ -61,7 +61,7 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.sizes = [count.kept for count in prepared.report.counts]  # of the corpora, in pairs
+            self.sizes = [count.kept for count in prepared.summary.counts]  # of the corpora, in pairs
             stages, corpora = stages_of(config.data, self.sizes), len(self.sizes)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
@@ -138,7 +138,7 @@ class Trainer:
         tensorboard = progress.step if self.config.training.tensorboard else None
         with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
             facts: dict[str, Any] = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
-            facts["data"] = dataclasses.asdict(data.report)
+            facts["data"] = dataclasses.asdict(data.summary)
             if self.config.training.freeze:
                 facts["trained_parameters"] = freezing.count_trained(self.model)
             facts |= {"start_from": self.data.start.origin} if self.data.start is not None else {}
@@ -168,7 +168,7 @@ class Trainer:
         shares = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
         log.info("model: %s parameters (%s)", f"{total:,}", shares)
         if training.freeze:
-            log.info("%s", freezing.report(self.model, training.freeze))
+            log.info("%s", freezing.summary(self.model, training.freeze))
         steps, skipped = self.curriculum.steps_in_epoch(progress), self.batches.skipped
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)

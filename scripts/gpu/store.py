@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu.sizes import VOCABULARY
 from nmt.data import token_store
-from nmt.data.report import CorpusCounts
+from nmt.data.summary import CorpusCounts
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.vocabulary import EOS
 from nmt.files import atomic

@@ -422,7 +422,7 @@ def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(v
         return
     with pytest.raises(NmtError) as error:
         schema.parse(text, "written")
-    assert str(error.value) == reader.report("written", conflicts)
+    assert str(error.value) == reader.error_text("written", conflicts)
 
 
 # ------------------------------------------------------------------------ values that no run can have

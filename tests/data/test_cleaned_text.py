@@ -94,15 +94,15 @@ def info(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_planted_faults_are_dropped_counted_and_shown(run: Config) -> None:
     prepared = prepare(run)
-    first, second = prepared.report.counts
+    first, second = prepared.summary.counts
     assert first.rules == COUNTS
     assert (first.read, first.kept, first.empty) == (len(PLANTED), len(GOOD), 1)
     assert second.rules == {**dict.fromkeys(COUNTS, 0), "near_duplicates": 5}
     assert (second.read, second.kept, second.empty) == (6, 0, 1)
     assert texts(prepared) == GOOD
-    heading, *rows = prepared.report.tables()[1]
+    heading, *rows = prepared.summary.tables()[1]
     assert [heading[1:], [int(cell) for cell in rows[0][1:]]] == [list(COUNTS), list(COUNTS.values())]
-    assert [row[0] for row in rows] == [*prepared.report.labels, "all"]
+    assert [row[0] for row in rows] == [*prepared.summary.labels, "all"]
     examples, second_examples = token_store.examples(prepared.folder)
     dropped = {
         rule: {(one.source, one.target) for one in found.dropped_examples} for rule, found in examples.rules.items()
@@ -120,9 +120,9 @@ def test_planted_faults_are_dropped_counted_and_shown(run: Config) -> None:
 
 def test_without_clean_nothing_is_dropped_and_nothing_is_said(run: Config) -> None:
     prepared = prepare(changed(run, clean=None))
-    assert [one.kept for one in prepared.report.counts] == [len(PLANTED) - 1, 5]
-    assert [one.rules for one in prepared.report.counts] == [{}, {}]
-    assert len(prepared.report.tables()) == 2 and "rules" not in str(prepared.report)
+    assert [one.kept for one in prepared.summary.counts] == [len(PLANTED) - 1, 5]
+    assert [one.rules for one in prepared.summary.counts] == [{}, {}]
+    assert len(prepared.summary.tables()) == 2 and "rules" not in str(prepared.summary)
     folder = Path(run.run_dir) / "data" / prepared.data_key
     assert [{rule: found.dropped for rule, found in one.rules.items()} for one in token_store.examples(folder)] == [
         {"empty": 1},
@@ -133,7 +133,7 @@ def test_without_clean_nothing_is_dropped_and_nothing_is_said(run: Config) -> No
 def test_duplicates_and_copies_count_before_the_rules(run: Config, tmp_path: Path) -> None:
     pairs = [*GOOD, GOOD[3], ("Home News Shop", "Home News Shop"), ("", "leer"), (GOOD[4][0].upper(), GOOD[4][1])]
     one = changed(run, train=(write_corpus(tmp_path, "one", pairs),), drop_duplicates=True, drop_copies=True)
-    [counts] = prepare(one).report.counts
+    [counts] = prepare(one).summary.counts
     assert (counts.empty, counts.copies, counts.duplicates) == (1, 1, 1)
     assert counts.rules == {**dict.fromkeys(COUNTS, 0), "near_duplicates": 1}
     assert counts.kept == len(GOOD)
@@ -387,7 +387,7 @@ def test_scores_of_a_model_drop_pairs(run: Config, tmp_path: Path, caplog: pytes
     expected = [pair for number, pair in enumerate(PLANTED) if pair in GOOD and (number % 4 or number == 4)]
     assert [pair for pair in texts(prepared) if pair in GOOD[5:]] == expected[5:]  # the first are in both corpora
     others = [pair for pair in PLANTED[8::4] if pair in [*GOOD, *FAULTS["near_duplicates"]]]
-    assert prepared.report.counts[0].rules["score"] == len(others) > 5
+    assert prepared.summary.counts[0].rules["score"] == len(others) > 5
     assert warnings(caplog) == [
         f"data.clean.score: {tmp_path}/faulty.scores: pairs not checked, as their score is nan: 1",
         f"data.clean.score: {run.data.train[1].label} has no scores: it is not checked",

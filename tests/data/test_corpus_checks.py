@@ -13,7 +13,7 @@ from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import corpus_checks
 from nmt.data.corpus import Pair
 from nmt.data.prepare import prepare
-from nmt.data.report import CorpusCounts
+from nmt.data.summary import CorpusCounts
 from nmt.errors import NmtError
 
 TEXTS = (

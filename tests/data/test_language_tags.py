@@ -54,7 +54,7 @@ def test_the_target_is_named_before_each_source(counting: Config) -> None:
         assert prepared.vocabulary.source.pieces(source[:1]) == list(one.tags)
         assert prepared.vocabulary.source.decode([source[1:]]) == [one.pairs[0][0]]
         assert prepared.vocabulary.target.decode([target]) == [one.pairs[0][1]]
-    assert prepared.report.languages == ("en, de", "de, en, fr")
+    assert prepared.summary.languages == ("en, de", "de, en, fr")
 
 
 def test_both_languages_then_the_tag_of_the_corpus(counting: Config) -> None:
@@ -74,7 +74,7 @@ def test_one_pair_has_no_tokens_whatever_it_is_called(counting: Config) -> None:
     prepared = prepare(changed(counting, data=data))
     assert prepared.vocabulary.source.tag("<2fr>") is None
     assert first_sources(prepared)[0][0] != "<2fr>" and prepared.validation[0].tags == ()
-    assert prepared.report.languages == ("en", "fr")
+    assert prepared.summary.languages == ("en", "fr")
 
 
 def test_a_reversed_corpus_is_the_one_of_the_exchanged_files(counting: Config) -> None:
@@ -87,7 +87,7 @@ def test_a_reversed_corpus_is_the_one_of_the_exchanged_files(counting: Config) -
         for one, source, target in ((mine, "en", "de"), (exchanged, "de", "en"))
     ]  # fmt: skip
     assert ids_of(stores[0]) == ids_of(stores[1])
-    assert stores[0].report.languages == stores[1].report.languages == ("de", "en")
+    assert stores[0].summary.languages == stores[1].summary.languages == ("de", "en")
 
 
 def test_columns_follow_the_languages_of_the_corpus(counting: Config, tmp_path: Path) -> None:
@@ -138,5 +138,5 @@ def test_duplicates_are_those_of_the_same_languages(
     if clean is not None:
         clean = dataclasses.replace(clean, copies=None, language=None)
     data = {"train": both, "validation": None, "drop_duplicates": clean is None, "clean": clean}
-    _, mine, others = prepare(changed(counting, data=data)).report.counts
+    _, mine, others = prepare(changed(counting, data=data)).summary.counts
     assert (mine.kept, others.kept) == (1, 1)

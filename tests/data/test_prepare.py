@@ -25,8 +25,8 @@ from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import cleaned_text, token_store, training_text, vocabulary
 from nmt.data.cleaned_text import sampled_evenly
 from nmt.data.prepare import PreparedData, locked, prepare, sample_sizes
-from nmt.data.report import DataReport
 from nmt.data.source_text import SourceText
+from nmt.data.summary import DataSummary
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
@@ -62,7 +62,7 @@ def contents(prepared: PreparedData) -> list[object]:
     everything = np.arange(len(prepared.train))
     ids = [[row.tolist() for row in side] for side in prepared.train.pairs(everything)]
     protos = [prepared.vocabulary.source.proto, prepared.vocabulary.target.proto]
-    return [protos, ids, [(one.name, one.pairs) for one in prepared.validation], str(prepared.report)]
+    return [protos, ids, [(one.name, one.pairs) for one in prepared.validation], str(prepared.summary)]
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -114,15 +114,15 @@ def test_how_files_are_read_is_in_the_report_also_of_data_found_again(run: Confi
     plain = prepare(changed(run, data={"train": run.data.train[:1] * 2}))
     mine = changed(run, data={"train": (Corpus(file=str(table)), Corpus(file=str(memory)))})
     first, second = prepare(mine), prepare(mine)
-    assert plain.report.notes == ((), ()) and first.data_key != plain.data_key
+    assert plain.summary.notes == ((), ()) and first.data_key != plain.data_key
     assert first.vocabulary.source.proto == plain.vocabulary.source.proto
     assert first.train.target.ids.tolist() == plain.train.target.ids.tolist()
     for prepared in (first, second):
-        assert list(map(len, prepared.report.notes)) == [2, 1]
-        assert DataReport.of(json.loads(json.dumps(dataclasses.asdict(prepared.report)))) == prepared.report
-        rows = [line.split("  ")[0] for line in str(prepared.report).splitlines()[-4:]]
+        assert list(map(len, prepared.summary.notes)) == [2, 1]
+        assert DataSummary.of(json.loads(json.dumps(dataclasses.asdict(prepared.summary)))) == prepared.summary
+        rows = [line.split("  ")[0] for line in str(prepared.summary).splitlines()[-4:]]
         assert rows == ["file", str(table), str(table), str(memory)]
-        assert "150 characters that XML does not allow are left out" in str(prepared.report)
+        assert "150 characters that XML does not allow are left out" in str(prepared.summary)
 
 
 def test_log_says_what_was_done(run: Config, caplog: pytest.LogCaptureFixture) -> None:
@@ -145,7 +145,7 @@ def test_same_content_elsewhere_is_the_same_data(run: Config, tmp_path: Path, ca
     second = prepare(dataclasses.replace(moved, run_dir=str(tmp_path / "another run"), seed=7))
     assert said(caplog) == REUSED
     assert contents(second)[:2] == contents(first)[:2]
-    assert f"{copy}/train2.en" in str(second.report)
+    assert f"{copy}/train2.en" in str(second.summary)
 
 
 def test_changed_content_is_other_data(run: Config, caplog: pytest.LogCaptureFixture) -> None:
@@ -307,7 +307,7 @@ def test_what_is_written_is_the_text_and_what_is_removed_is_said(
     [[first], [translation]] = prepared.train.pairs(np.arange(1))
     assert [first.tolist()[:-1]] == source.encode(["alpha Peter beta gamma 0"])
     assert [translation.tolist()[:-1]] == target.encode([f"{PERSIAN} 0"])
-    *_, heading, removed = str(prepared.report).split("\n")
+    *_, heading, removed = str(prepared.summary).split("\n")
     assert heading.split() == ["change", "lines", "characters", "which"]
     assert removed.split()[:3] == ["invisible,", "removed:", "source"] and removed.endswith("10  U+00AD SOFT HYPHEN 10")
     assert not prepared.problems
@@ -328,7 +328,7 @@ def test_target_lines_that_cannot_be_written_are_counted_and_said(run: Config, t
         f"{which}: where these belong to the language, let nmt learn the vocabulary from this text, with the defaults "
         "of vocabulary.normalization and byte_fallback"
     )
-    assert f"30 of 30              {which}" in str(prepared.report)
+    assert f"30 of 30              {which}" in str(prepared.summary)
 
 
 def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -661,7 +661,7 @@ def test_a_tag_is_before_each_source_and_nothing_else_changes(make_config: MakeC
     plain, with_tag = (found.train.pairs(np.arange(300) + first) for first in (0, 300))
     assert [ids.tolist() for ids in with_tag[0]] == [[tag, *ids.tolist()] for ids in plain[0]]
     assert [ids.tolist() for ids in with_tag[1]] == [ids.tolist() for ids in plain[1]]
-    first, second = (dataclasses.replace(one, kept_duplicates=0) for one in found.report.counts)
+    first, second = (dataclasses.replace(one, kept_duplicates=0) for one in found.summary.counts)
     assert first == second  # tags do not count as text
     assert not any(tag in ids for ids in found.vocabulary.source.encode(["<bt>", "a <bt> b", "▁<bt>"]))
     ids = plain[1][0].tolist()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nmt.config.schema import Corpus, DataConfig, Stage
 from nmt.data import stages
 from nmt.data.mixing import Mix
-from nmt.data.report import CorpusCounts
 from nmt.data.stages import StagedMix, stages_of
+from nmt.data.summary import CorpusCounts
 from nmt.errors import NmtError
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=4)

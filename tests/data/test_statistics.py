@@ -14,9 +14,9 @@ from nmt.config import schema
 from nmt.data import statistics, vocabulary
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs
-from nmt.data.report import SideChanges
 from nmt.data.rules.examples import DropExamples
 from nmt.data.statistics import CorpusStatistics, StatisticsCounter, counts_of, ratio_steps
+from nmt.data.summary import SideChanges
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 

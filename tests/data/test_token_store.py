@@ -13,8 +13,8 @@ from nmt.config.schema import Corpus, DataConfig
 from nmt.data import cleaned_text, encoding, token_store, vocabulary
 from nmt.data.corpus import Pair, fingerprint
 from nmt.data.encoding import encode_pairs, encode_text
-from nmt.data.report import CorpusCounts
 from nmt.data.statistics import CorpusStatistics
+from nmt.data.summary import CorpusCounts
 from nmt.data.token_store import FlatSequences, TokenStore
 from nmt.data.training_text import TrainingText
 from nmt.data.vocabulary import EOS, UNK, Tokenizer, Vocabulary

@@ -54,12 +54,12 @@ def test_a_tied_matrix_is_frozen_with_either_of_its_parts_and_that_is_said(make_
     ]:
         model = make_train_step(make_config(f"training.freeze=[{name}]")).model
         assert not model.output_weight.requires_grad
-        said = freezing.report(model, [name])
+        said = freezing.summary(model, [name])
         assert others in said
         total = model.parameter_counts()["total"]
         assert f": {total - model.output_weight.numel():,} of {total:,} parameters are trained" in said
     apart = make_train_step(make_config("model.tie=none", "training.freeze=[output]")).model
-    assert "too" not in freezing.report(apart, ["output"])
+    assert "too" not in freezing.summary(apart, ["output"])
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from nmt.config import schema, writer
 from nmt.data import cleaning, statistics, token_store
 from nmt.data.mixing import Mix
 from nmt.data.prepare import PreparedData
-from nmt.data.report import CorpusCounts, SideCounts
 from nmt.data.rules import language_identifier
 from nmt.data.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.rules.judge import MEANINGS
 from nmt.data.stages import end_of, mix_of, stages_of, weights
+from nmt.data.summary import CorpusCounts, SideCounts
 from nmt.data.suspicious import SCORES, SUSPICIONS
 
 SHOWN = 20  # pairs of a corpus that are shown as a sample
@@ -43,11 +43,11 @@ def to_data(config: schema.Config, prepared: PreparedData) -> dict[str, Any]:
         "folder": str(prepared.folder),
         "problems": [*cleaning.not_checked(config.data), *prepared.problems],
         "recorded": counted is not None,
-        "tables": prepared.report.tables(),
-        "mixes": _mixes(config.data, prepared.report.counts),
+        "tables": prepared.summary.tables(),
+        "mixes": _mixes(config.data, prepared.summary.counts),
         "overlaps": _overlaps(config.data, prepared),
         "corpora": [_corpus(config, prepared, counted, number) for number in range(len(config.data.train))],
-        "text": _text(config.data, prepared.report.counts, counted),
+        "text": _text(config.data, prepared.summary.counts, counted),
         "vocabularies": [] if counted is None else _vocabularies(config, counted),
         "settings": _settings(config),
     }
@@ -57,7 +57,7 @@ def _corpus(
     config: schema.Config, prepared: PreparedData, counted: Mapping[str, Any] | None, number: int
 ) -> dict[str, Any]:
     """What is known of a corpus. Without statistics, which a store of an earlier version lacks, only its counts."""
-    counts, mine = prepared.report.counts[number], None if counted is None else counted["corpora"][number]
+    counts, mine = prepared.summary.counts[number], None if counted is None else counted["corpora"][number]
     corpus: dict[str, Any] = {
         "label": config.data.train[number].label,
         "languages": config.data.pair_of(config.data.train[number]),

@@ -15,7 +15,7 @@ from nmt.config import reader
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.data import statistics, token_store
-from nmt.data.report import DataReport
+from nmt.data.summary import DataSummary
 from nmt.errors import NmtError
 from nmt.files import json_lines
 from nmt.training import state
@@ -67,7 +67,7 @@ class Run:
     sessions: list[Session]
     best: dict[str, Any]  # the provenance of its best checkpoint; empty if there is none yet
     evaluations: list[Evaluation]
-    data: DataReport | None  # None if it was not found
+    data: DataSummary | None  # None if it was not found
     notes: list[str]  # about what could not be read
 
 
@@ -185,18 +185,18 @@ class _Reader:
                 self._note(f"{path}: not an output of `nmt evaluate --json`: not shown")
             yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
-    def _data(self, config: Config, sessions: Sequence[Session]) -> DataReport | None:
+    def _data(self, config: Config, sessions: Sequence[Session]) -> DataSummary | None:
         """The data report that the run recorded, or else that of the token store of its newest state."""
         recorded = [session.facts["data"] for session in sessions if "data" in session.facts]
         try:
-            report = DataReport.of(recorded[-1]) if recorded else self._prepared(config)
+            report = DataSummary.of(recorded[-1]) if recorded else self._prepared(config)
             str(report)  # fails if its numbers or names are damaged
         except (NmtError, *_DAMAGE) as error:
             self._note(f"{self.folder}: the data report cannot be read ({error}): not shown")
             return None
         return report
 
-    def _prepared(self, config: Config) -> DataReport | None:
+    def _prepared(self, config: Config) -> DataSummary | None:
         store = Path(config.data.store_dir or self.folder / "data")
         saved = state.saved(self.folder)
         key = "" if saved is None else saved[0].data_key.partition(",")[0]
@@ -204,7 +204,7 @@ class _Reader:
             return None
         labels = tuple(corpus.label for corpus in config.data.train)
         sides, counts = config.data.language_pairs.sides, token_store.counts(store / key)
-        return DataReport(sides, labels, counts, statistics.changes(store / key), statistics.notes(store / key))
+        return DataSummary(sides, labels, counts, statistics.changes(store / key), statistics.notes(store / key))
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:

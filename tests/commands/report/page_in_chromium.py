@@ -14,7 +14,7 @@ from helpers.services import until
 from nmt.commands.report.page import page
 from nmt.commands.report.run import Evaluation, Run
 from nmt.config import writer
-from nmt.data.report import CorpusCounts, DataReport, SideCounts
+from nmt.data.summary import CorpusCounts, DataSummary, SideCounts
 
 LEGEND, CHART, TIP = "#legend button", "figure", "#tip .line"
 SCORES = [("BLEU", 35.5, 1.25, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"), ("TER", 48.0, None, "t")]
@@ -24,7 +24,7 @@ def two_runs() -> list[Run]:
     """One finished, one stopped earlier that lacks a metric and has no sample of a sentence."""
     finished, stopped = new_run("finished", seed=1), new_run("<i>stopped</i>", last_step=1000, seed=2)
     counts = (CorpusCounts(read=29_000, source=SideCounts(345_020), target=SideCounts(322_383)),)
-    finished = replace(finished, data=DataReport(("en", "de"), ("train.en + train.de",), counts))
+    finished = replace(finished, data=DataSummary(("en", "de"), ("train.en + train.de",), counts))
     values = {name: column for name, column in stopped.training.values.items() if name != "padding"}
     training, notes = replace(stopped.training, values=values), ["metrics.jsonl: line 3 is damaged: not shown"]
     scored = [Evaluation("evaluation-test", SCORES)]

@@ -18,7 +18,7 @@ from nmt.commands.report.curves import curves
 from nmt.commands.report.run import Evaluation, Session
 from nmt.config import schema, writer
 from nmt.config.reader import parse
-from nmt.data.report import CorpusCounts, DataReport, SideCounts
+from nmt.data.summary import CorpusCounts, DataSummary, SideCounts
 from nmt.evaluation.output import to_text
 from nmt.evaluation.scores import Interval, Score
 
@@ -188,7 +188,7 @@ def test_runs_of_different_architectures_have_the_settings_of_both() -> None:
 
 def test_samples_and_data_that_runs_share_are_there_once() -> None:
     counts = (CorpusCounts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
-    report = DataReport(("en", "de"), ("corpus",), counts)
+    report = DataSummary(("en", "de"), ("corpus",), counts)
     a = replace(new_run("a"), data=report, samples={("s", "r"): [(1, "x")]})
     b = replace(new_run("b"), data=report, samples={("s", "r"): [(2, "y")], ("t", "u"): [(2, "z")]})
     data = page.to_data([a, b, replace(new_run("c"), samples={})])

@@ -122,7 +122,7 @@ _TEXT_COLUMNS = {
 
 
 @dataclass(frozen=True)
-class DataReport:
+class DataSummary:
     """What the training data holds and what was dropped from it. As text: two tables, another one with data.clean, and
     one of what the vocabulary changes in the text if it changes something, and one of files that are not read as they
     are."""
@@ -134,7 +134,7 @@ class DataReport:
     notes: tuple[tuple[str, ...], ...] = ()  # on the file of each corpus; none if an earlier version wrote the store
 
     @classmethod
-    def of(cls, recorded: Mapping[str, Any]) -> "DataReport":
+    def of(cls, recorded: Mapping[str, Any]) -> "DataSummary":
         """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
         changes = tuple(map(SideChanges.of, recorded.get("changes", ())))
         notes = tuple(map(tuple, recorded.get("notes", ())))

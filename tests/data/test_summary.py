@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, replace
 
-from nmt.data.report import CorpusCounts, DataReport, SideCounts, counts_from
+from nmt.data.summary import CorpusCounts, DataSummary, SideCounts, counts_from
 
 EXPECTED = """\
 corpus          pairs  dropped: empty  copies  duplicates  too long  length ratio   kept  kept copies  kept duplicates
@@ -22,8 +22,8 @@ def test_report() -> None:
         10_000, 1, 2, 3, 4, 5, 60, 700, SideCounts(30_000, 140_000, 45_000, 50, 7), SideCounts(subwords=19_970)
     )
     two = CorpusCounts(10, empty=10)
-    assert str(DataReport(("en", "de"), ("one", "a longer name"), (one, two))) == EXPECTED
-    assert "all " not in str(DataReport(("en", "de"), ("one",), (one,)))
+    assert str(DataSummary(("en", "de"), ("one", "a longer name"), (one, two))) == EXPECTED
+    assert "all " not in str(DataSummary(("en", "de"), ("one",), (one,)))
 
 
 CLEANED = """\
@@ -43,7 +43,7 @@ def test_report_on_cleaned_text() -> None:
     """A corpus whose counts have no rules has none that dropped pairs."""
     one = CorpusCounts(1000, 1, 2, 3, 4, 5, rules={"digits": 10, "near_duplicates": 20})
     two = CorpusCounts(100)
-    report = str(DataReport(("en", "de"), ("one", "two"), (one, two)))
+    report = str(DataSummary(("en", "de"), ("one", "two"), (one, two)))
     assert [line.split() for line in report.split("\n")][:10] == [line.split() for line in CLEANED.split("\n")]
     assert one + two == two + one and (one + one).rules == {"digits": 20, "near_duplicates": 40}
     assert list(one.dropped.values()) == [1, 2, 3, 10, 20, 4, 5] and one.kept == 955
@@ -59,7 +59,7 @@ def test_what_an_earlier_version_did_not_count_is_not_shown_as_zero() -> None:
     del plain["kept_copies"], plain["kept_duplicates"], plain["rules"]
     [unknown] = counts_from([plain])
     assert unknown.kept_copies is unknown.kept_duplicates is None
-    first, second, total = DataReport(("en", "de"), ("a", "b"), (known, unknown)).tables()[0][1:]
+    first, second, total = DataSummary(("en", "de"), ("a", "b"), (known, unknown)).tables()[0][1:]
     assert (first[-2:], second[-2:], total[-2:]) == (["1", "0"], ["?", "?"], ["?", "?"])
 
 
