@@ -35,7 +35,7 @@ COMMANDS = {
     ("translate", "file_job"),
 }
 SHARED_BY_COMMANDS = {"html_page", "models", "output_format", "progress"}
-# Everything else knows nmt.models.interface, so that there may be other architectures: docs/adding-a-model.md.
+# Everything else knows nmt.models.translation_model, so that there may be other architectures: docs/adding-a-model.md.
 KNOW_THE_TRANSFORMER = ("nmt.models.build", "nmt.models.transformer", "nmt.commands.export")
 
 

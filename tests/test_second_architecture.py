@@ -20,7 +20,7 @@ from nmt.cli import app
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.search.interface import Options
+from nmt.decoding.search.stepper import Options
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.recurrent.model import RecurrentModel

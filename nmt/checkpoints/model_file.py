@@ -25,7 +25,7 @@ from nmt.files.tensors import Array, Entry
 if TYPE_CHECKING:  # loading PyTorch takes a second, so functions import it when they need it
     from torch import Tensor, nn
 
-    from nmt.models.interface import TranslationModel
+    from nmt.models.translation_model import TranslationModel
 
 log = logging.getLogger("nmt")
 

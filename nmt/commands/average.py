@@ -23,7 +23,7 @@ from nmt.config import schema
 from nmt.config.metrics import METRICS
 from nmt.data.prepare import ValidationSet, read_validation, validation_sets
 from nmt.data.token_store import TokenStore
-from nmt.decoding.interface import Searcher, batch_tokens
+from nmt.decoding.engine_protocol import Searcher, batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
 from nmt.files.table import table

@@ -19,7 +19,7 @@ from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.evaluation.metrics import validation_metrics
-from nmt.models.interface import TranslationModel
+from nmt.models.translation_model import TranslationModel
 from nmt.training.data import TranslationScores
 
 

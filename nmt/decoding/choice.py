@@ -8,7 +8,7 @@ from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import Tokenizer
 from nmt.decoding import engine_support, translation
 from nmt.decoding.capitals import in_capitals
-from nmt.decoding.interface import Engine
+from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.long_input import join_hypotheses
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.options import Hypothesis, Options

@@ -7,8 +7,8 @@ from dataclasses import astuple, dataclass
 from itertools import islice, repeat
 from typing import TypeVar
 
+from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.engine_support import SETTINGS
-from nmt.decoding.interface import Engine
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")

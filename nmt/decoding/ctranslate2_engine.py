@@ -34,8 +34,8 @@ from nmt.checkpoints.model_file import Arrays
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import BOS, EOS
 from nmt.decoding.ctranslate2_model import CTranslate2Model, Output
+from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.engine_support import ctranslate2_differs, not_in_folder
-from nmt.decoding.interface import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis, Options, best_first, length_penalties
 from nmt.errors import NmtError
 
@@ -66,8 +66,8 @@ class CTranslate2Engine:
     def __init__(
         self, model: CTranslate2Model, positions: int | None, longest: float, load: Callable[[], Engine] | None
     ):
-        """positions: as nmt.decoding.interface.Searcher; longest: a source or an output must be shorter to be searched
-        here; load: opens PyTorch's engine; None: what would be left to it is refused."""
+        """positions: as nmt.decoding.engine_protocol.Searcher; longest: a source or an output must be shorter to be
+        searched here; load: opens PyTorch's engine; None: what would be left to it is refused."""
         self.model, self.positions, self._longest, self._load = model, positions, longest, load
         self.aligns, self.on_cuda = load is not None, model.translator.device == "cuda"
         self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * model.workers)
@@ -116,13 +116,14 @@ class CTranslate2Engine:
         return all(map(math.isfinite, self._tried()))
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """As nmt.decoding.interface.Searcher. Raises NmtError for what is refused."""
+        """As nmt.decoding.engine_protocol.Searcher. Raises NmtError for what is refused."""
         return self.begin_search(sources, options, batch_tokens)()
 
     def begin_search(
         self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """As nmt.decoding.interface.Engine: CTranslate2's own threads search. Raises NmtError for what is refused."""
+        """As nmt.decoding.engine_protocol.Engine: CTranslate2's own threads search. Raises NmtError for what is
+        refused."""
         here = list(self._searched_here(sources, options))
         begun = self._begin(sources, self.model.batches(sources, here, options, batch_tokens), options)
         return partial(self._finish, sources, begun, options, batch_tokens)
@@ -272,7 +273,7 @@ class CTranslate2Engine:
         return [Hypothesis.scored(target, token_scores, by_length) for (_, target), token_scores in found]
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """As nmt.decoding.interface.Searcher."""
+        """As nmt.decoding.engine_protocol.Searcher."""
         longest = max((max(map(len, pair)) for pair in pairs), default=0)
         divided = any(token <= BOS for _, target in pairs for token in target)
         if self._load is not None and (divided or longest >= self._longest or not self._has_numbers):
@@ -280,14 +281,14 @@ class CTranslate2Engine:
         return self.model.score(pairs, batch_tokens)
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        """As nmt.decoding.interface.Engine. Raises NmtError for a folder: CTranslate2 returns attention only from a
-        search, and of other heads."""
+        """As nmt.decoding.engine_protocol.Engine. Raises NmtError for a folder: CTranslate2 returns attention only from
+        a search, and of other heads."""
         if self._load is None:
             raise NmtError("a CTranslate2 folder gives no alignment: use the model file")
         return self.pytorch.align(pairs, batch_tokens)
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
-        """As nmt.decoding.interface.Engine. Raises NmtError for a folder: CTranslate2 does not return it."""
+        """As nmt.decoding.engine_protocol.Engine. Raises NmtError for a folder: CTranslate2 does not return it."""
         if self._load is None:
             raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
         return self.pytorch.encode(sources, batch_tokens)

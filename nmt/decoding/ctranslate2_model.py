@@ -14,7 +14,7 @@ from weakref import ref
 
 from nmt.data.vocabulary import EOS, Vocabulary
 from nmt.decoding import forked
-from nmt.decoding.interface import Pair, SearchInput, token_batches
+from nmt.decoding.engine_protocol import Pair, SearchInput, token_batches
 from nmt.decoding.search.options import Options
 from nmt.device import cpu_threads
 from nmt.errors import NmtError
@@ -203,7 +203,7 @@ class CTranslate2Model:
         return outputs
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """As nmt.decoding.interface.Searcher."""
+        """As nmt.decoding.engine_protocol.Searcher."""
         self._open_if_inherited()
         results = self.translator.score_batch(
             [[self.source_pieces[i] for i in source] for source, _ in pairs],

@@ -1,4 +1,4 @@
-"""The engine of nmt's own models and search: see `nmt.decoding.interface`."""
+"""The engine of nmt's own models and search: see `nmt.decoding.engine_protocol`."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,16 +17,16 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.vocabulary import EOS, PAD
 from nmt.decoding import ensemble, forked
-from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
+from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper
 from nmt.device import from_host, host_memory_within_reach
 from nmt.errors import NmtError
-from nmt.models.interface import TranslationModel
+from nmt.models.translation_model import TranslationModel
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class PyTorchEngine:
     def begin_search(
         self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """As nmt.decoding.interface.Engine. Nothing is searched before the result is asked for."""
+        """As nmt.decoding.engine_protocol.Engine. Nothing is searched before the result is asked for."""
         return partial(self.search, sources, options, batch_tokens)
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.vocabulary import BOS
-from nmt.models.interface import Memory, State, TranslationModel
+from nmt.models.translation_model import Memory, State, TranslationModel
 
 _SCORED_AT_ONCE = 16_000  # target tokens: each needs a number for every subword
 

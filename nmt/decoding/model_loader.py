@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from nmt.decoding.engine import PyTorchEngine
-    from nmt.models.interface import TranslationModel
+    from nmt.models.translation_model import TranslationModel
 
 
 def pytorch_engine(

@@ -21,9 +21,9 @@ from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked, model_loader
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine, is_installed
 from nmt.decoding.ctranslate2_folder import CTranslate2Folder
+from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.engine_support import ctranslate2_differs
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.interface import Engine
 from nmt.decoding.picklable import LoadedModel, PicklableTranslator
 from nmt.errors import NmtError
 

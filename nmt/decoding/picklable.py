@@ -9,7 +9,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import DecodingConfig
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
-from nmt.decoding.interface import Engine
+from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.translator import Translator
 
 

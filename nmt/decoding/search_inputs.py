@@ -12,8 +12,8 @@ from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
+from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.interface import SearchInput
 from nmt.decoding.long_input import Part, Splitter
 from nmt.decoding.search.options import Options
 from nmt.decoding.search.phrase_automaton import Group

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nmt.data.vocabulary import EOS, Tokenizer
 from nmt.decoding import long_input
-from nmt.decoding.interface import Pair, SearchInput
+from nmt.decoding.engine_protocol import Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis
 
 # Every character that some program takes for the end of a line, and the tab, which separates columns.

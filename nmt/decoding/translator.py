@@ -15,8 +15,8 @@ from nmt.decoding import forked, translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.choice import Choice
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
+from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.interface import Engine, Pair, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties

@@ -8,9 +8,9 @@ from torch.overrides import TorchFunctionMode
 
 from nmt.config.schema import ModelConfig, RecurrentConfig, TransformerConfig
 from nmt.errors import NmtError
-from nmt.models.interface import TranslationModel
 from nmt.models.recurrent.model import RecurrentModel
 from nmt.models.transformer.model import Transformer
+from nmt.models.translation_model import TranslationModel
 
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int) -> TranslationModel:

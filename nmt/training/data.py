@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nmt.data.prepare import PreparedData
-from nmt.models.interface import TranslationModel
+from nmt.models.translation_model import TranslationModel
 from nmt.training.start_from import Start
 
 

@@ -10,7 +10,7 @@ from nmt.config.schema import ModelConfig
 from nmt.data.vocabulary import PAD
 from nmt.errors import NmtError
 from nmt.models import build
-from nmt.models.interface import TranslationModel
+from nmt.models.translation_model import TranslationModel
 
 
 def freeze(model: TranslationModel, names: Sequence[str]) -> None:

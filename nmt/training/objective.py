@@ -16,7 +16,7 @@ from nmt.data.vocabulary import BOS, EOS
 from nmt.device import is_device_fault
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
-from nmt.models.interface import PackedSentences, Sampled, TranslationModel
+from nmt.models.translation_model import PackedSentences, Sampled, TranslationModel
 from nmt.training.consistency import Weights, consistent_cross_entropy
 from nmt.training.loss import smoothed_cross_entropy
 

@@ -19,7 +19,7 @@ from nmt.data.packing import PackedBatch
 from nmt.data.padding import Batch
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
-from nmt.models.interface import TranslationModel
+from nmt.models.translation_model import TranslationModel
 from nmt.training import freezing, sharding
 from nmt.training.adam import AdamW
 from nmt.training.compilation import compile_layers

@@ -14,8 +14,8 @@ from gpu.report import Run
 from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
 from nmt.data.packing import pack
 from nmt.data.vocabulary import EOS
-from nmt.models.interface import PackedSentences
 from nmt.models.transformer.packed_attention import packed_attention, sentence_ranges
+from nmt.models.translation_model import PackedSentences
 from nmt.training import loss
 
 COPY = "copy within the GPU's memory"

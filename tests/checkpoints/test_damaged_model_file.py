@@ -21,7 +21,7 @@ from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.models import build
-from nmt.models.interface import TranslationModel
+from nmt.models.translation_model import TranslationModel
 
 SECONDS = 30  # of a test: settings that were believed would take hours
 pytestmark = pytest.mark.usefixtures("time_limit")

@@ -30,7 +30,7 @@ from nmt.decoding import ctranslate2_engine, opened_model
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine, certain
 from nmt.decoding.ctranslate2_model import Output
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.interface import SearchInput
+from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.options import Hypothesis, Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError

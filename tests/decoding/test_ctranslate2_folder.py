@@ -13,7 +13,7 @@ from nmt.commands.export import ctranslate2
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding import ctranslate2_folder
 from nmt.decoding.ctranslate2_folder import CTranslate2Folder
-from nmt.decoding.interface import SearchInput
+from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.options import Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError

@@ -8,7 +8,7 @@ from helpers.translators import CPU, DECODING, LINES, MODEL, new_model, new_tran
 
 from nmt.config import reader, schema
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.interface import batch_tokens
+from nmt.decoding.engine_protocol import batch_tokens
 from nmt.errors import NmtError
 from nmt.models import build
 

@@ -20,7 +20,7 @@ from nmt.decoding import forked
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.interface import SearchInput
+from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.options import Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError

@@ -9,7 +9,7 @@ from nmt.data.sentences import has_several, sentences
 from nmt.data.vocabulary import EOS
 from nmt.decoding import long_input
 from nmt.decoding.long_input import Part, Splitter, join_hypotheses, split
-from nmt.decoding.search.interface import Hypothesis
+from nmt.decoding.search.stepper import Hypothesis
 
 ENCODE = tokenizer().encode
 HOSTILE = [

@@ -53,8 +53,8 @@ from nmt.decoding.opened_model import open_model
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.models.interface import Memory
 from nmt.models.transformer.model import DecoderState, Transformer
+from nmt.models.translation_model import Memory
 
 
 @cache

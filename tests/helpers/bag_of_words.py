@@ -13,7 +13,7 @@ from nmt.config.declaration import setting
 from nmt.config.schema import Config, ModelConfig
 from nmt.models import build
 from nmt.models.dropout import dropout
-from nmt.models.interface import Memory, TranslationModel
+from nmt.models.translation_model import Memory, TranslationModel
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from nmt.config.schema import TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine import _inference
 from nmt.decoding.search import finished
-from nmt.decoding.search.interface import Options
 from nmt.decoding.search.search import search
+from nmt.decoding.search.stepper import Options
 from nmt.device import LateCopy
 from nmt.models import build
-from nmt.models.interface import Memory, TranslationModel
 from nmt.models.transformer import cache
+from nmt.models.translation_model import Memory, TranslationModel
 
 STEPS = 18  # the cache grows twice
 LEAVING = 8

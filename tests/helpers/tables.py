@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.decoding.search.interface import Hypothesis, Options
+from nmt.decoding.search.stepper import Hypothesis, Options
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 

@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.commands.export.marian import language_code, load_package
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.interface import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.interface import Hypothesis, Options, length_penalties
+from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
+from nmt.decoding.search.stepper import Hypothesis, Options, length_penalties
 
 _SENTENCES = 16  # in a batch
 
@@ -45,7 +45,7 @@ class MarianEngine:
         return [ids[:-1] for ids in self.tokenizer(list(lines))["input_ids"]]
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """As nmt.decoding.interface.Searcher, for beam search and greedy search."""
+        """As nmt.decoding.engine_protocol.Searcher, for beam search and greedy search."""
         found: list[list[list[int]]] = []
         for start in range(0, len(sources), _SENTENCES):
             found += self._outputs(sources[start : start + _SENTENCES], options)
@@ -59,7 +59,7 @@ class MarianEngine:
 
     @torch.inference_mode()
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """As nmt.decoding.interface.Searcher, but with a fixed number of sentences in a batch."""
+        """As nmt.decoding.engine_protocol.Searcher, but with a fixed number of sentences in a batch."""
         scores: list[list[float]] = []
         for start in range(0, len(pairs), _SENTENCES):
             sources, targets = zip(*pairs[start : start + _SENTENCES], strict=True)

@@ -14,8 +14,8 @@ from nmt.checkpoints import export_folder
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
-from nmt.decoding.interface import Searcher, SearchInput, batch_tokens
-from nmt.decoding.search.interface import Hypothesis, Options
+from nmt.decoding.engine_protocol import Searcher, SearchInput, batch_tokens
+from nmt.decoding.search.stepper import Hypothesis, Options
 from nmt.errors import NmtError
 from nmt.files.table import table
 

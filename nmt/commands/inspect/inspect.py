@@ -19,7 +19,7 @@ from nmt.data.vocabulary import BOS, EOS, Vocabulary
 from nmt.decoding import model_loader
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.models.interface import Inside, TranslationModel
+from nmt.models.translation_model import Inside, TranslationModel
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.finished import FinishedSentences
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
 from nmt.decoding.search.logits_processors import NextTokenMask
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
 from nmt.device import from_host, runs_ahead
 
 SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU

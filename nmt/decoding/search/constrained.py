@@ -14,9 +14,9 @@ from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.finished import DROP_SHARE
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
 
 _WIDEST = 32  # the widest beam that phrases ask for; with more tokens than that, banks share hypotheses
 

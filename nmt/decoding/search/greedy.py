@@ -12,8 +12,8 @@ from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.finished import FinishedSentences
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
 from nmt.decoding.search.logits_processors import NextTokenMask
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
 
 
 @torch.inference_mode()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.interface import LogitsProcessor, Options
+from nmt.decoding.search.stepper import LogitsProcessor, Options
 from nmt.device import from_host, runs_ahead
 
 ALL = slice(None)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.finished import FinishedSentences
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
 from nmt.decoding.search.logits_processors import NextTokenMask
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
 from nmt.device import from_host
 
 _STEPS_AT_ONCE = 64  # drawn together

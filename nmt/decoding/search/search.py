@@ -7,9 +7,9 @@ from torch import Tensor
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import constrained_beam_search
 from nmt.decoding.search.greedy import greedy
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, Stepper
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.sampling import sample
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper
 
 
 def search(

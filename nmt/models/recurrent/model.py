@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from nmt.config.schema import RecurrentConfig
 from nmt.models.dropout import dropout
 from nmt.models.embedding import embedded
-from nmt.models.interface import Inside, Memory, PackedSentences, Sampled, TranslationModel
 from nmt.models.linear import Linear, linear
 from nmt.models.recurrent.attention import Attention, Drawing, Source
 from nmt.models.recurrent.cells import Cells, State
+from nmt.models.translation_model import Inside, Memory, PackedSentences, Sampled, TranslationModel
 
 
 class EncoderLayer(nn.Module):

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from nmt.config.schema import TransformerConfig
 from nmt.models.dropout import dropout, residual_sum
-from nmt.models.interface import Memory
 from nmt.models.linear import Linear
 from nmt.models.transformer.attention import MultiHeadAttention, Rotation
 from nmt.models.transformer.cache import KeysValues
 from nmt.models.transformer.packed_attention import Ranges
+from nmt.models.translation_model import Memory
 
 
 def _relu(x: Tensor) -> Tensor:

@@ -14,13 +14,13 @@ from torch.utils.checkpoint import checkpoint
 from nmt.config.schema import TransformerConfig
 from nmt.models.dropout import dropout
 from nmt.models.embedding import embedded
-from nmt.models.interface import Inside, Memory, PackedSentences, TranslationModel
 from nmt.models.linear import Linear, prefers_onednn
 from nmt.models.transformer.attention import MultiHeadAttention, Rotation
 from nmt.models.transformer.cache import SourceCache, TargetCache
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
 from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross_ranges, sentence_ranges
 from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions, first_positions
+from nmt.models.translation_model import Inside, Memory, PackedSentences, TranslationModel
 
 
 class AttentionWeights(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nmt.models.interface import PackedSentences
+from nmt.models.translation_model import PackedSentences
 
 _LEVELS = 1 << 24  # dropout is a multiple of 1 / _LEVELS
 _LOW_BITS = (1 << 32) - 1

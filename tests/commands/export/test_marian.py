@@ -17,8 +17,8 @@ from nmt.commands.export.marian_engine import MarianEngine
 from nmt.config.schema import TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.interface import SearchInput
-from nmt.decoding.search.interface import Hypothesis, Options
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.search.stepper import Hypothesis, Options
 from nmt.errors import NmtError
 
 

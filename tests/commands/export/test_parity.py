@@ -11,8 +11,8 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import parity
 from nmt.commands.export.parity import Parity
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.interface import SearchInput
-from nmt.decoding.search.interface import Hypothesis, Options
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.search.stepper import Hypothesis, Options
 from nmt.errors import NmtError
 
 MADE = make_model()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nmt.commands.inspect.beam_trace import Node, Recorder, RecordingEngine, tokens_of
 from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.interface import Hypothesis, LogitsProcessor, Options, length_penalties
 from nmt.decoding.search.logits_processors import NoRepeatNgram
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, length_penalties
 
 
 def run(table: Table, longest: int, options: Options, rules: Sequence[LogitsProcessor] = ()) -> list[Hypothesis]:

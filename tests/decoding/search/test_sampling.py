@@ -8,8 +8,8 @@ import pytest
 import torch
 from helpers.tables import EOS, OPTIONS, Table, log_probabilities
 
-from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.decoding.search.sampling import _draw, _draws, sample
+from nmt.decoding.search.stepper import Hypothesis, Options
 
 SAMPLES = replace(OPTIONS, method="sample")
 

@@ -27,8 +27,8 @@ from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.schema import DecodingConfig
 from nmt.decoding.search import beam as beam_module
 from nmt.decoding.search.candidates import best_candidates
-from nmt.decoding.search.interface import Hypothesis, Options, length_penalty_tensor
 from nmt.decoding.search.search import search
+from nmt.decoding.search.stepper import Hypothesis, Options, length_penalty_tensor
 
 
 def plain_beam(table: Table, sentence: int, longest: int, options: Options) -> list[Hypothesis]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nmt.config.schema import TrainingConfig
 from nmt.data.padding import Batch
-from nmt.models.interface import Sampled
+from nmt.models.translation_model import Sampled
 from nmt.training import objective as module
 from nmt.training.objective import Objective
 

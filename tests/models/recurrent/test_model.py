@@ -16,13 +16,13 @@ from nmt.data.padding import Batch
 from nmt.data.vocabulary import EOS
 from nmt.decoding import ensemble, model_loader
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.interface import SearchInput
-from nmt.decoding.search.interface import Options
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.search.stepper import Options
 from nmt.models.build import build, build_on_meta
-from nmt.models.interface import Sampled
 from nmt.models.recurrent import attention as attention_module
 from nmt.models.recurrent.cells import Cells, State
 from nmt.models.recurrent.model import DecoderState, RecurrentModel
+from nmt.models.translation_model import Sampled
 from nmt.training.objective import Objective
 
 CPU = torch.device("cpu")

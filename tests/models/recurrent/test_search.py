@@ -13,12 +13,12 @@ from torch import Tensor
 from nmt.config.schema import RecurrentConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.ensemble import Ensemble
-from nmt.decoding.interface import SearchInput
-from nmt.decoding.search.interface import Hypothesis, Options
 from nmt.decoding.search.search import search
+from nmt.decoding.search.stepper import Hypothesis, Options
 from nmt.models.build import build
-from nmt.models.interface import TranslationModel
+from nmt.models.translation_model import TranslationModel
 
 CPU = torch.device("cpu")
 V = 7  # three words besides the special tokens

@@ -9,8 +9,8 @@ import torch
 from helpers.transformers import BOS, EOS, PAD, TINY, VARIANTS, V, decoder_input, make, sentences
 from torch import Tensor, nn
 
-from nmt.decoding.search.interface import Options
 from nmt.decoding.search.search import search
+from nmt.decoding.search.stepper import Options
 from nmt.errors import NmtError
 from nmt.models.transformer.model import DecoderState, Transformer
 

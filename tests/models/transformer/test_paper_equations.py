@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from nmt.config import schema
-from nmt.decoding.search.interface import Options, length_penalty_tensor
+from nmt.decoding.search.stepper import Options, length_penalty_tensor
 from nmt.models.transformer.model import Transformer
 from nmt.training.loss import smoothed_cross_entropy
 from nmt.training.schedule import learning_rate

@@ -170,7 +170,7 @@ class TranslationModel(nn.Module, ABC):
         }
         return {name: known[name] for name, _ in self.named_parameters() if name in known}
 
-    # ---- search: `nmt.decoding.search.interface.Stepper` says what search relies on
+    # ---- search: `nmt.decoding.search.stepper.Stepper` says what search relies on
 
     @abstractmethod
     def encode(self, source: Tensor) -> Memory:

@@ -5,7 +5,7 @@ from itertools import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.interface import token_batches
+from nmt.decoding.engine_protocol import token_batches
 
 
 def batches(lengths: list[int], tokens: int, most: int | None = None, workers: int = 1) -> list[list[int]]:
