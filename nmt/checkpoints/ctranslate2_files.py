@@ -10,10 +10,11 @@ Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = ma
 import math
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from threading import get_ident
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,8 +74,10 @@ def write(
     spec.save(str(folder))
 
 
+@cache
 def load_specs() -> ModuleType:
-    """ctranslate2.specs. It would load PyTorch, which takes a second, and is needed for bfloat16 only."""
+    """ctranslate2.specs. It would load PyTorch, which takes a second, and is needed for bfloat16 only. Without it, this
+    is a copy of ours: whoever imports ctranslate2.specs after that gets it with PyTorch."""
 
     class WithoutPyTorch:
         """For this thread."""
@@ -85,12 +88,19 @@ def load_specs() -> ModuleType:
             if name == "torch" and get_ident() == self.thread:
                 raise ImportError("PyTorch is not needed here")
 
-    finder: Any = WithoutPyTorch()
-    sys.meta_path.insert(0, finder)
+    import ctranslate2
+
+    finder, before = WithoutPyTorch(), set(sys.modules)
+    sys.meta_path.insert(0, cast(Any, finder))
     try:
         from ctranslate2 import specs
     finally:
-        sys.meta_path.remove(finder)
+        sys.meta_path.remove(cast(Any, finder))
+    if "torch" not in before:
+        for name in sys.modules.keys() - before:
+            if name.startswith("ctranslate2.specs"):
+                del sys.modules[name]
+        vars(ctranslate2).pop("specs", None)
     return specs
 
 
@@ -237,7 +247,7 @@ def _quantize(spec: Any, quantization: str) -> None:
     kind, _, rest = quantization.partition("_")
     if quantization == "float32":
         return
-    from ctranslate2.specs import model_spec
+    model_spec = load_specs().model_spec
 
     if "bfloat16" in quantization:  # which PyTorch computes there, also where it was not loaded with the specifications
         import torch

@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,7 +24,7 @@ from nmt.data.summary import CorpusCounts, counts_from
 from nmt.errors import NmtError
 from nmt.files import atomic
 
-FORMAT = 1  # part of the folder's name; increase it also when the size of chunks or shards changes
+FORMAT = 2  # part of the folder's name; increase it also when the size of chunks or shards changes
 CHUNK_PAIRS = 4096  # pairs that are cleaned and encoded together: this bounds the memory
 SHARD_CHUNKS = 16
 SIDES = ("source", "target")
@@ -37,6 +36,7 @@ class Shard:
     corpus: int  # its number in data.train
     number: int  # of the shard in its corpus
     raw: str  # a hash of the text that was read for it
+    text: tuple[str, ...]  # hashes of its two files
     kept: tuple[int, ...]  # pairs of each of its chunks
     counts: CorpusCounts
     examples: DropExamples  # of what was dropped
@@ -47,8 +47,10 @@ class Shard:
         return f"{self.corpus}-{self.number:05}"
 
     def chunks(self, folder: Path) -> Iterator[list[Pair]]:
-        """The pairs of each chunk. Raises NmtError if the files of text are damaged or missing."""
-        source, target = (_lines(folder, f"{self.name}.{side}", sum(self.kept)) for side in SIDES)
+        """The pairs of each chunk. Raises NmtError if the files of text have changed or are missing."""
+        source, target = (
+            _lines(folder, f"{self.name}.{side}", known) for side, known in zip(SIDES, self.text, strict=True)
+        )
         pairs = zip(source, target, strict=True)
         return (list(islice(pairs, size)) for size in self.kept)
 
@@ -56,6 +58,7 @@ class Shard:
         """Write all but the text."""
         content = {
             "raw": self.raw,
+            "text": self.text,
             "kept": self.kept,
             "counts": asdict(self.counts),
             "examples": self.examples.to_json(),
@@ -70,17 +73,18 @@ class Shard:
         corpus, number = map(int, name.split("-"))
         source, target = (UsedCharacters(side["lines"], Counter(side["characters"])) for side in content["used"])
         (counts,), examples = counts_from([content["counts"]]), DropExamples.from_json(content["examples"])
-        return cls(corpus, number, content["raw"], tuple(content["kept"]), counts, examples, (source, target))
+        raw, text, kept = content["raw"], tuple(content["text"]), tuple(content["kept"])
+        return cls(corpus, number, raw, text, kept, counts, examples, (source, target))
 
 
-def _lines(folder: Path, name: str, number: int) -> list[str]:
+def _lines(folder: Path, name: str, known: str) -> list[str]:
     try:
-        lines = (folder / name).read_bytes().decode("utf-8", "surrogatepass").split("\n")
-    except (OSError, ValueError) as error:
+        text = (folder / name).read_bytes()
+    except OSError as error:
         raise _damaged(folder, f"{name}: {error}") from None
-    if len(lines) - 1 != number:
-        raise _damaged(folder, f"{name} has {len(lines) - 1:,} lines, not {number:,}")
-    return lines[:-1]
+    if hashlib.blake2b(text, digest_size=16).hexdigest() != known:
+        raise _damaged(folder, f"{name} has changed")
+    return text.decode("utf-8", "surrogatepass").split("\n")[:-1]
 
 
 def _damaged(folder: Path, what: object) -> NmtError:
@@ -96,35 +100,43 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
     """The chunks of one shard, which are written on the way. Raises NmtError if they cannot be written."""
     kept, raw, counts, examples = list[int](), hashlib.blake2b(digest_size=16), CorpusCounts(), DropExamples()
     used, (corpus, number) = (UsedCharacters(), UsedCharacters()), (0, 0)
-    with ExitStack() as files:
-        opened = list[BinaryIO]()
+    text, opened = tuple(hashlib.blake2b(digest_size=16) for _ in SIDES), list[BinaryIO]()
+    try:
         for chunk in chunks:
             with atomic.reporting(folder, "data.store_dir"):
                 if not opened:
                     corpus, number = shard_of(chunk.raw)
-                    names = (f"{corpus}-{number:05}.{side}" for side in SIDES)
-                    opened = [files.enter_context((folder / name).open("wb")) for name in names]
+                    opened = [(folder / f"{corpus}-{number:05}.{side}").open("wb") for side in SIDES]
                 for side, file in enumerate(opened):
                     lines = [pair[side] for pair in chunk.pairs]
-                    file.write("\n".join([*lines, ""]).encode("utf-8", "surrogatepass"))
+                    data = "\n".join([*lines, ""]).encode("utf-8", "surrogatepass")
+                    file.write(data)
+                    text[side].update(data)
                     used[side].add(lines)
             kept.append(len(chunk.pairs))
             raw.update(_text_of(chunk.raw))
             counts += chunk.counts
             examples.merge(chunk.examples)
             yield chunk
+    finally:
+        for file in opened:
+            with atomic.reporting(folder, "data.store_dir"):
+                file.close()  # writes what is left
     with atomic.reporting(folder, "data.store_dir"):
         for file in opened:
             atomic.sync(Path(file.name))
-        Shard(corpus, number, raw.hexdigest(), tuple(kept), counts, examples, used).write(folder)
+        digests = tuple(side.hexdigest() for side in text)
+        Shard(corpus, number, raw.hexdigest(), digests, tuple(kept), counts, examples, used).write(folder)
 
 
 def find_shard(folder: Path, chunks: Sequence[RawChunk]) -> Shard | None:
-    """The shard of these chunks that an interrupted preparation left; None if it has none, or that of other text."""
+    """The shard of these chunks that an interrupted preparation left; None if it has none, that of other text, or one
+    that was changed after that."""
     corpus, number = shard_of(chunks[0])
     try:
         shard = Shard.read(folder, f"{corpus}-{number:05}")
-    except (OSError, ValueError, KeyError, TypeError):
+        shard.chunks(folder)
+    except (OSError, ValueError, KeyError, TypeError, NmtError):
         return None
     raw = hashlib.blake2b(digest_size=16)
     for chunk in chunks:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from nmt.config import schema
@@ -172,9 +171,3 @@ def fingerprint(
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def digest(pairs: Sequence[Pair], more: bytes = b"") -> bytes:
-    """A hash of the pairs and of what is known of them."""
-    text = "\n".join(chain.from_iterable(pairs)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(text + more, digest_size=16).digest()

@@ -26,7 +26,7 @@ from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING
 
 from nmt.checkpoints import export_folder
@@ -98,7 +98,12 @@ class CTranslate2Engine:
                     parts = loaded.config, loaded.vocabulary, weights, longest
                     ctranslate2_files.write(Path(folder), *parts, divided=True)
                     yield Path(folder)
-            except (OSError, RuntimeError, ValueError) as error:
+            except OSError as error:
+                raise NmtError(
+                    f"{error.filename or gettempdir()}: {error.strerror or error}: CTranslate2 reads the model from a "
+                    "temporary folder: free some space there, or set TMPDIR to another folder"
+                ) from None
+            except (RuntimeError, ValueError) as error:
                 raise NmtError(f"{name}: CTranslate2 cannot load it: {error}") from None
 
         opened = CTranslate2Model(loaded.vocabulary, "cpu", written)
