@@ -74,15 +74,6 @@ def test_a_run_that_was_moved_while_it_was_trained_is_one_run(
     assert "these checkpoints are from different runs (r, s)" in caplog.text
 
 
-def test_half_precision_files_are_averaged_in_float32(files: list[Path]) -> None:
-    """The mean of five numbers, as bfloat16 has them, is one that it has not."""
-    for i, path in enumerate(files):
-        weights = model_file.load(path).weights
-        respoil(path, weights={name: torch.full_like(w, 1 + (i == 1) / 64).bfloat16() for name, w in weights.items()})
-    for weight in averaging.average(files).weights.values():
-        torch.testing.assert_close(weight, torch.full_like(weight, 1 + 1 / 320), rtol=1e-6, atol=0)
-
-
 def test_the_mean_is_a_model_file_of_the_last_ones_settings(
     files: list[Path], make_config: MakeConfig, tmp_path: Path
 ) -> None:
@@ -206,8 +197,3 @@ def test_last_and_best(run: Path, last: int | None, best: int | None, expected: 
 def test_fewer_checkpoints_than_asked_for(run: Path, last: int | None, best: int | None, message: str) -> None:
     with pytest.raises(NmtError, match=message):
         averaging.of_run(run, last=last, best=best)
-
-
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="no checkpoint here: train first, or give a model file"):
-        averaging.of_run(tmp_path, last=3, best=None)

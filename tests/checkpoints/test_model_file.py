@@ -1,6 +1,5 @@
 """Model files: what was saved comes back, alone and anywhere, and what is none of ours is refused."""
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ import torch
 from helpers.model_files import make_checkpoint, shared_vocabulary, tokenizer
 
 from nmt.checkpoints import export_folder, model_file
-from nmt.config import reader, writer
+from nmt.config import writer
 from nmt.config.schema import Config
 from nmt.data.normalization import Normalization
 from nmt.data.vocabulary import Vocabulary
@@ -89,15 +88,6 @@ def test_the_file_alone_is_enough_anywhere(
     assert loaded.vocabulary.source.encode([line]) == shared_vocabulary().source.encode([line])
 
 
-def test_weights_in_half_precision_are_built_in_float32(make_config: MakeConfig) -> None:
-    saved = make_checkpoint(make_config())
-    half = {name: weight.half() for name, weight in saved.weights.items()}
-    model = model_file.Checkpoint(saved.config, saved.vocabulary, half, {}).build()
-    for name, parameter in model.named_parameters():
-        assert parameter.dtype == torch.float32
-        assert torch.equal(parameter, half[name].float())
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_what_is_read_without_pytorch_is_the_same(make_config: MakeConfig, tmp_path: Path, dtype: torch.dtype) -> None:
     made = make_checkpoint(make_config())
@@ -128,14 +118,6 @@ def test_tied_weights_are_saved_once_and_tied_when_built(
     model = model_file.load(path).build()
     weights = [model.source_embedding.weight, model.target_embedding.weight, model.output.weight]
     assert len({weight.data_ptr() for weight in weights}) == matrices
-
-
-def test_the_names_that_other_programs_rely_on(file: Path, make_config: MakeConfig) -> None:
-    _, metadata = tensor_file.read(file)
-    assert metadata["format"] == "nmt-model"
-    assert metadata["version"] == "1"
-    assert reader.parse(Config, metadata["config"], "inside") == make_config()
-    assert json.loads(metadata["provenance"]) == {"step": 12, "validation_loss": 3.25}
 
 
 # ------------------------------------------------------------------------ the folder of a run

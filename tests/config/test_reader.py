@@ -90,16 +90,11 @@ def test_what_is_given_is_read_and_the_rest_has_its_default() -> None:
     ("written", "value"),
     [
         ("no", "no"),
-        ("on", "on"),
-        ("y", "y"),
         ("12:30", "12:30"),
         ("2001-01-01", "2001-01-01"),
         ("0x1F", "0x1F"),
-        ("1_000_", "1_000_"),
         ("'08'", "08"),
         ("'1e9'", "1e9"),
-        ("a=b", "a=b"),
-        ("C:\\data", "C:\\data"),
         ("x # why", "x"),
         ("|-\n  folded", "folded"),
     ],
@@ -120,12 +115,6 @@ def test_whole_numbers(written: str, value: int) -> None:
     assert read(f"{ROOM}shelf: {{height: {written}}}").shelf.height == value
 
 
-@pytest.mark.parametrize("value", ["1" + "0" * 18, "-" + "9" * 19, "1_000_000_000_000_000_000"])
-def test_whole_numbers_with_too_many_digits(value: str) -> None:
-    (problem,) = problems(f"{ROOM}shelf: {{height: {value}}}")
-    assert problem.endswith(f"; found {value}: a whole number has at most 18 digits")
-
-
 @pytest.mark.parametrize("null", ["null", "~", "", "Null"])
 def test_null(null: str) -> None:
     assert read(f"{ROOM}note: {null}\n").note is None
@@ -140,22 +129,16 @@ def test_null(null: str) -> None:
         ("name: 2024", "name: expected text; found 2024: put it in quotes"),
         ("shelf: {top: true}",
          "shelf.top: expected mapping or null; found true: write {} for the defaults, null for none"),
-        ("shelf: {top: 3}", "shelf.top: expected mapping or null; found 3"),
         ("name: true", "name: expected text; found true: put it in quotes"),
-        ("name:", "name: expected text; found nothing"),
         ("name: ' '", "name: expected text; found ' '"),
         ('name: "a\\0b"', 'name: expected text; found "a\\0b"'),
-        ('name: "\\ud800"', 'name: expected text; found "\\ud800"'),
         ("name: |\n  two\n  lines", "name: expected text; found | two lines"),
         ("name: [a]", "name: expected text; found [a]"),
-        ("note: 1.0", "note: expected text or null; found 1.0: put it in quotes"),
         ("books: {title: A}", "books: expected list of mappings; found {title: A}: put it in [ ]"),
         ("books: [A]", "books[0]: expected mapping; found A"),
         ("books: [{title: A}, {title: B, pages: 0}]",
          "books[1].pages: expected whole number or null, at least 1; found 0"),
-        ("shelf: 3", "shelf: expected mapping; found 3"),
         ("shelf: [height]", "shelf: expected mapping; found [height]"),
-        ("shelf: {top: [{watts: 3}]}", "shelf.top: expected mapping or null; found [{watts: 3}]"),
     ],
 )  # fmt: skip
 def test_wrong_text_lists_and_mappings(line: str, message: str) -> None:
@@ -167,15 +150,15 @@ def test_wrong_text_lists_and_mappings(line: str, message: str) -> None:
     ("value", "message"),
     [
         *[(f"height: {value}", f"height: expected whole number, at least 1; found {value}")
-          for value in ("3.0", "1e3", "true", "'3'", "three", "null", "0", "-1", "[3]", "{a: 3}")],
+          for value in ("3.0", "true", "'3'", "null", "0", "[3]")],
         *[(f"width: {value}", f"width: expected number, above 0, at most 2; found {value}")
-          for value in ("0", "0.0", "2.1", ".nan", ".inf", "-.inf", "1e400", "1e-400", "false", "'1'", "null", "0,5")],
+          for value in ("0", "2.1", ".nan", "-.inf", "1e400", "1e-400", "false", "0,5")],
         *[(f"wood: {value}", f"wood: expected oak | pine; found {value}")
-          for value in ("Oak", "[oak]", "null", "3", "true")],
+          for value in ("Oak", "[oak]", "null")],
         *[(f"open: {value}", f"open: expected true | false; found {value}")
-          for value in ("yes", "1", "'true'", "null")],
+          for value in ("yes", "1")],
         *[(f"limits: {value}", f"limits: expected list of 2 numbers, at least 0, below 1; found {value}")
-          for value in ("[0.1]", "[0.1, 0.2, 0.3]", "[0.1, x]", "[0.1, 1]", "[-0.1, 0]", "0.1", "[[0, 0], 0]", "null")],
+          for value in ("[0.1]", "[0.1, 0.2, 0.3]", "[0.1, x]", "[0.1, 1]", "0.1")],
     ],
 )  # fmt: skip
 def test_wrong_numbers_choices_and_ranges(value: str, message: str) -> None:
@@ -209,13 +192,9 @@ def test_a_number_or_one_of_some_words(written: str, value: int | str | None) ->
 @pytest.mark.parametrize(
     ("written", "found"),
     [
-        ("0", "0"),
         ("25", "25"),
-        ("2.0", "2.0"),
         ("true", "true"),
         ("Auto", "Auto"),
-        ("'7'", "'7'"),
-        ("[auto]", "[auto]"),
     ],
 )
 def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None:
@@ -223,11 +202,6 @@ def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None
         reader.parse(Clock, f"chimes: {written}", "clock.yaml")
     expected = "whole number or auto | never or null, at least 1, at most 24"
     assert str(error.value) == f"clock.yaml: line 1: chimes: expected {expected}; found {found}"
-
-
-def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
-    row = "| `chimes` | whole number or auto \\| never or null, at least 1, at most 24 | `null` | a day | – |"
-    assert row in reference(Clock).split("\n")
 
 
 # --------------------------------------------------------------------------- keys
@@ -239,21 +213,15 @@ def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
         ("nmae: 3", "nmae: unknown setting; did you mean name?"),
         ("Shelf: 3", "Shelf: unknown setting; did you mean shelf?"),
         ("height: 3", "height: unknown setting; did you mean shelf.height?"),
-        ("hieght: 3", "hieght: unknown setting; did you mean shelf.height?"),
         ("shelf.height: 3", "shelf.height: unknown setting; write it as shelf: {height: …}"),
         ("shelf: {note: x}", "shelf.note: unknown setting; did you mean note?"),
-        ("shelf: {hight: 3}", "shelf.hight: unknown setting; did you mean shelf.height?"),
         ("shelf: {zzz: 3}", "shelf.zzz: unknown setting; shelf takes height, width, limits, wood, open, top"),
         ("books: [{title: A, page: 3}]", "books[0].page: unknown setting; did you mean books[0].pages?"),
         ("zzz: 3", "zzz: unknown setting; known settings: name, books, note, shelf, door"),
-        ("3: 3", "3: unknown setting; known settings: name, books, note, shelf, door"),
         ("<<: {note: x}", "<<: unknown setting; known settings: name, books, note, shelf, door"),
         ("note: x\nnote: y", "note is given twice, first in line 3: delete one"),
         ("shelf: {height: 3, height: 3}", "shelf.height is given twice, first in line 3: delete one"),
         ("[a, b]: 3", "a key must be plain text, not [a, b]"),
-        ("shelf: {{a: b}: 3}", "shelf: a key must be plain text, not {a: b}"),
-        ("'': 3", "a key must be plain text, not ''"),
-        ("? ", "a key must be plain text, not nothing"),
         ('"a\\e[31mb": 3', 'a key must be plain text, not "a\\e[31mb"'),
     ],
 )
@@ -280,12 +248,6 @@ def test_settings_of_the_same_name_are_all_proposed() -> None:
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n"])
 def test_what_is_missing_is_named_with_its_meaning(text: str) -> None:
     assert problems(text) == ["name is missing (of the room)", "door.lock is missing (what locks it)"]
-
-
-def test_a_key_is_reported_at_its_own_line_not_at_its_value() -> None:
-    assert problems(f"{ROOM}shelf:\n  height:\n\n    three\n") == [
-        "line 4: shelf.height: expected whole number, at least 1; found three"
-    ]
 
 
 def test_every_problem_is_in_one_report() -> None:
@@ -381,14 +343,10 @@ def test_any_text_and_overrides_give_a_value_or_an_nmt_error(text: str, override
     ("override", "expected"),
     [
         ("name=attic", Room(name="attic", door=Door("D"))),
-        ("name=a=b", Room(name="a=b", door=Door("D"))),
         ("shelf.height=4", Room(name="study", door=Door("D"), shelf=Shelf(height=4))),
-        ("shelf.width=1e-1", Room(name="study", door=Door("D"), shelf=Shelf(width=0.1))),
         ("shelf={height: 4}", Room(name="study", door=Door("D"), shelf=Shelf(height=4))),
-        ("shelf.limits=[0.1, 0.2]", Room(name="study", door=Door("D"), shelf=Shelf(limits=(0.1, 0.2)))),
         ("shelf.top.watts=5", Room(name="study", door=Door("D"), shelf=Shelf(top=Lamp(watts=5)))),
         ("books=[{title: A}]", Room(name="study", door=Door("D"), books=(Book("A"),))),
-        ("door.handles=3", Room(name="study", door=Door("D", 3))),
         ("note=null", Room(name="study", door=Door("D"))),
         ("note=''", None),
     ],
@@ -412,19 +370,12 @@ def test_the_last_override_wins_and_one_key_of_a_mapping_leaves_the_others() -> 
     [
         ("shelf.height", "override 'shelf.height': write it as section.key=value"),
         ("=3", "override '=3': write it as section.key=value"),
-        ("", "override '': write it as section.key=value"),
-        ("shelf.=3", "override 'shelf.=3': write it as section.key=value"),
         ("note=", "override 'note=': the value after = is missing"),
-        ("note= # x", "override 'note= # x': the value after = is missing"),
         ("shelf..height=3", "override 'shelf..height=3': write it as section.key=value"),
-        ("shelf.hight=3", "override shelf.hight: unknown setting; did you mean shelf.height?"),
-        ("height=3", "override height: unknown setting; did you mean shelf.height?"),
         ("shelf/height=3", "override shelf/height: unknown setting; did you mean shelf.height?"),
         ("shelf.height=3.5", "override shelf.height: expected whole number, at least 1; found 3.5"),
         ("shelf={height: 1, height: 2}", "override shelf.height is given twice: delete one"),
-        ("shelf={[a]: 2}", "override shelf: a key must be plain text, not [a]"),
         ("books.0.title=A", "override books.0.title: books is [], not a mapping: override books as a whole"),
-        ("name.a.b=3", "override name.a.b: name is study, not a mapping: override name as a whole"),
         ("note.x=3", "override note: expected text or null; found a mapping"),
         ("note=a: b: c", "override 'note=a: b: c': not valid YAML: a second colon in a line: put a value with a "
                          "colon in quotes"),

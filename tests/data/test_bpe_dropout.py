@@ -1,7 +1,5 @@
 """BPE-dropout is that of the paper, whatever is remembered, and the same in every process."""
 
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise, product
 from typing import Any
@@ -90,22 +88,6 @@ def test_what_is_remembered_changes_nothing() -> None:
         assert cut(remembering, some, seed + 100) != new
 
 
-DRAW = """
-import sys
-import numpy as np
-from nmt.data.bpe_dropout import DropoutEncoder
-from nmt.data.vocabulary import Tokenizer
-encoder = DropoutEncoder(Tokenizer(sys.stdin.buffer.read()), 0.3)
-print(encoder.encode(["the cat sat on the mat"] * 20, np.random.default_rng(5)).ids.tolist())
-"""
-
-
-def test_every_process_draws_the_same() -> None:
-    command = [sys.executable, "-c", DRAW]
-    outputs = {subprocess.run(command, input=TOKENIZERS[0].proto, capture_output=True, check=True).stdout for _ in "12"}
-    assert len(outputs) == 1 and len(outputs.pop()) > 100
-
-
 def test_other_models_are_refused() -> None:
     with pytest.raises(NmtError, match=r"vocabulary.bpe_dropout: 0.1: the SentencePiece model is not of byte-pair"):
         DropoutEncoder(trained_elsewhere(model_type="unigram"), 0.1)
@@ -128,10 +110,3 @@ def test_a_vocabulary_without_merges_is_named_so() -> None:
     letters = trained_elsewhere(model_type="char")
     with pytest.raises(NmtError, match=r"bpe_dropout: 0.1: .* single characters, .* raise vocabulary\.size"):
         DropoutEncoder(letters, 0.1)
-
-
-def test_a_line_that_is_no_text_is_said_and_harms_no_other() -> None:
-    encoder = DropoutEncoder(TOKENIZERS[0], 0.3)
-    with pytest.raises(NmtError, match="half of a surrogate pair"):
-        cut(encoder, ["the cat", "a \ud800 b"])
-    assert cut(encoder, ["the cat"]) == cut(DropoutEncoder(TOKENIZERS[0], 0.3), ["the cat"])

@@ -20,7 +20,7 @@ from helpers.killed import killed_at_call, killed_at_operation
 from pyarrow import parquet
 
 import nmt
-from nmt.config import reader, schema
+from nmt.config import schema
 from nmt.config.schema import CleaningConfig, Config, Corpus, DataConfig
 from nmt.data import cleaned_text, cleaning, encoding, token_store, training_text
 from nmt.data.corpus import Pair, read_pairs
@@ -137,16 +137,6 @@ def test_duplicates_and_copies_count_before_the_rules(run: Config, tmp_path: Pat
     assert (counts.empty, counts.copies, counts.duplicates) == (1, 1, 1)
     assert counts.rules == {**dict.fromkeys(COUNTS, 0), "near_duplicates": 1}
     assert counts.kept == len(GOOD)
-
-
-def test_a_corpus_that_is_mostly_dropped_says_by_which_rule(
-    run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    swapped = FAULTS["language"] * 40
-    prepare(changed(run, train=(*run.data.train, write_corpus(tmp_path, "swapped", swapped))))
-    assert "most of them: wrong language (data.clean.language)" in caplog.text
-    with pytest.raises(NmtError, match=r"none of the 120 pairs can be used .* wrong language \(data.clean.language\)"):
-        prepare(changed(run, train=(write_corpus(tmp_path, "swapped", swapped),)))
 
 
 # --------------------------------------------------------------------------- decided once
@@ -436,13 +426,6 @@ def test_settings_that_do_not_go_together(data: str, problem: str) -> None:
     with pytest.raises(NmtError) as error:
         schema.parse(f"run_dir: r\ndata: {{source_language: en, target_language: de, {data}}}", "test")
     assert problem in str(error.value)
-
-
-def test_clean_is_switched_on_by_any_of_its_settings() -> None:
-    text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{file: a.tsv}]}"
-    read = [reader.parse(Config, text, "test", overrides).data.clean for overrides in ([], ["data.clean={}"])]
-    assert read == [None, CleaningConfig()]
-    assert reader.parse(Config, text, "test", ["data.clean.digits=null"]).data.clean == CleaningConfig(digits=None)
 
 
 # --------------------------------------------------------------------------- cleaned by other programs

@@ -47,11 +47,6 @@ def test_symbols_are_no_items_and_not_normalized() -> None:
     assert all(unicodedata.normalize("NFKC", one) == one and not find_items(one) for one in SYMBOLS)
 
 
-def test_an_unknown_kind() -> None:
-    with pytest.raises(ValueError, match="no kind of item: numbers"):
-        random_item("numbers", Draws(1))
-
-
 @pytest.mark.parametrize(
     ("source", "target", "shared"),
     [

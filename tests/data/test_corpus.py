@@ -105,11 +105,6 @@ def test_lines_end_at_line_feeds_alone(content: bytes, lines: list[str]) -> None
     assert lines_of(content) == lines
 
 
-def test_bytes_that_are_not_utf8_are_placed() -> None:
-    with pytest.raises(NmtError, match=r"a file:3: byte 2 is not UTF-8"):
-        lines_of(b"one\n\ntw\xffo\n".replace(b"tw", b"t"))
-
-
 @pytest.mark.parametrize("place", [0, 1, 7_001, 29_999])
 def test_bytes_that_are_not_utf8_are_placed_in_large_files(place: int) -> None:
     lines = [f"line {number} ä".encode() for number in range(30_000)]
@@ -135,15 +130,6 @@ def test_hostile_text_stays_aligned(tmp_path_factory: Any, pairs: list[tuple[str
     assert read(Corpus(file=str(folder / "rows.parquet"))) == one_line_each(pairs)
 
 
-def test_breaks_inside_fields_become_spaces(tmp_path: Path) -> None:
-    assert read(Corpus(file=write(tmp_path / "a.tsv", b"a\rb\tc\r\n"))) == [("a b", "c")]
-    rows = nested([("one\ntwo\tthree\rfour\r\n", "\u2028\x0b")])
-    path = write(tmp_path / "a.jsonl", json_lines(rows))
-    assert read(Corpus(file=path)) == [("one two three four  ", "\u2028\x0b")]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    assert read(Corpus(file=str(tmp_path / "a.parquet"))) == [("one two three four  ", "\u2028\x0b")]
-
-
 # --------------------------------------------------------------------------- every kind of corpus
 
 
@@ -161,12 +147,6 @@ def test_tsv(tmp_path: Path, packed: str) -> None:
     path = write(tmp_path / f"train.tsv{packed}", rows.encode())
     assert read(Corpus(file=path, source_column="2", target_column="3")) == one_line_each(PAIRS)
     assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(one_line_each(PAIRS))]
-
-
-@pytest.mark.parametrize("name", ["A.TSV", "A.Tsv.gz", "A.TSV.GZ"])
-def test_the_case_of_an_ending_does_not_matter(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(gzip.compress(b"a\tb\n") if "g" in name.lower() else b"a\tb\n")
-    assert read(Corpus(file=str(tmp_path / name))) == [("a", "b")]
 
 
 @pytest.mark.parametrize("packed", ["", *COMPRESS])
@@ -294,17 +274,6 @@ def test_what_is_wrong_with_a_table(
     assert "\n" not in str(error.value)
 
 
-def test_surrogate_pairs_are_characters(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", b'{"en": "\\ud83d\\ude00", "de": "b"}\n')
-    assert read(Corpus(file=path)) == [("😀", "b")]
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl.gz", "a.parquet"])
-def test_missing_table(tmp_path: Path, name: str) -> None:
-    with pytest.raises(NmtError, match=f"{name}: no such file"):
-        read(Corpus(file=str(tmp_path / name)))
-
-
 def test_missing_text_and_folder_for_text(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="nowhere: no such file"):
         list(read_lines(tmp_path / "nowhere"))
@@ -425,15 +394,6 @@ def test_fingerprint_of_a_hub_folder(tmp_path: Path) -> None:
     assert fingerprint(corpus, "validation") != before
     write(tmp_path / "train.jsonl", json_lines(nested(PAIRS[:1])))
     assert fingerprint(corpus, "train") != before
-
-
-@pytest.mark.usefixtures("offline")
-def test_fingerprint_of_a_hub_dataset() -> None:
-    """A commit needs no network; a branch has to be asked for."""
-    commits = [fingerprint(Corpus(hub="no-one/nothing", revision=digit * 40), "train") for digit in "01"]
-    assert commits[0] != commits[1]
-    with pytest.raises(NmtError, match="no-one/nothing: the dataset cannot be read"):
-        fingerprint(Corpus(hub="no-one/nothing", revision="main"), "train")
 
 
 @pytest.mark.parametrize("name", ["text", "text.gz", "text.xz", "table.tsv", "table.jsonl.gz", "table.jsonl.zst"])

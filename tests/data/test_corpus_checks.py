@@ -128,12 +128,6 @@ def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
     assert bool(list(corpus_checks.mostly_dropped("corpus", count))) == warned
 
 
-def test_what_was_dropped_most_is_named() -> None:
-    assert list(corpus_checks.mostly_dropped("corpus", CorpusCounts(read=10_000, duplicates=6000, too_long=1000))) == [
-        "corpus: 7,000 of 10,000 pairs are dropped (70%), most of them: duplicates (data.drop_duplicates)"
-    ]
-
-
 # ------------------------------------------------------------------------ as `nmt prepare` says it
 
 
@@ -190,18 +184,6 @@ def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, ca
         assert [warning.startswith("data.train: source and target are both de: ") for warning in found] == [
             True
         ] * warned
-
-
-def test_validation_text_of_a_pair_that_is_not_trained_gives_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    train, held_out = write(tmp_path, "train", pairs(200)), write(tmp_path, "held-out", pairs(20, seed=2))
-    data = DataConfig("en", "de", (train, replace(train, languages=("de", "fr"))), validation=held_out)
-    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=320))
-    assert warnings_of(run, caplog) == []
-    zero_shot = replace(held_out, languages=("en", "fr"))
-    [warning] = warnings_of(replace(run, data=replace(data, validation=(held_out, zero_shot))), caplog)
-    assert warning.startswith(f"data.validation, {held_out.label}: en to fr is not trained (zero-shot): ")
 
 
 @pytest.mark.parametrize(

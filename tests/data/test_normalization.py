@@ -2,7 +2,6 @@
 nothing. The source may be folded further."""
 
 import unicodedata
-from itertools import pairwise
 
 import pytest
 from helpers.tokenizers import CHARACTERS
@@ -125,14 +124,6 @@ def test_what_is_used_is_written() -> None:
         assert other.written([text]) == [expected(text)] != [text]
 
 
-def test_a_soft_hyphen_changes_nothing() -> None:
-    texts = ["Peter", "Pe\u00adter", "Pe\u2060ter\ufeff", "P\u0001eter"]
-    assert TARGET.written(["a\u00ad\u0301"]) == ["á"]  # also not between a letter and its accent
-    for tokenizer in (TARGET, SOURCE):
-        first, *others, control = tokenizer.encode(texts)
-        assert all(one == first for one in others) and control != first
-
-
 @pytest.mark.parametrize("rule", ["nmt_nfkc", "nfkc", "identity"])
 def test_rules_of_sentencepiece_are_as_they_were(rule: str) -> None:
     """Nothing is done to the text before them, so that older models translate as before."""
@@ -149,10 +140,3 @@ def test_a_model_without_a_normalization_has_no_name() -> None:
     for wrong in (b"\x1a", b"\x1a\x05ab", b"\x1b", b"\x80"):
         with pytest.raises(ValueError, match=r"ends within|unknown type"):
             sentencepiece_model.normalization_name(wrong)
-
-
-def test_rules_are_applied_longest_first() -> None:
-    charsmap = sentencepiece_model.compile_rules({"\u200d": "", "a\u200d": "a\u200d", "ab": "c", "abc": "d", "x": ""})
-    own = Tokenizer(sentencepiece_model.with_normalization(TARGET.proto, "own", charsmap))
-    assert own.normalize(["a\u200d b\u200d ab abc x"]) == ["▁a\u200d▁b▁c▁d"]
-    assert all(one != other for one, other in pairwise(own.written(["abc", "ab", "xx"])))

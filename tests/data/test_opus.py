@@ -1,13 +1,11 @@
 """Corpora of OPUS: found, downloaded and kept whole, whatever the network, the server and other processes do."""
 
-import errno
 import hashlib
 import logging
 import multiprocessing
 import os
 import random
 import signal
-import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -182,11 +180,6 @@ def test_names_in_the_index_are_checked(server: OpusServer, key: str, tmp_path: 
     assert not list(tmp_path.rglob("outside"))
 
 
-def test_an_address_relative_to_the_index(server: OpusServer) -> None:
-    server.entries[-1]["url"] = server.entries[-1]["url"].removeprefix(server.address)
-    assert read() == READ
-
-
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [
@@ -261,15 +254,6 @@ def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServe
     assert server.downloads() == (["bytes=5000-"] if compares else ["bytes=5000-", None])
 
 
-def test_a_part_that_is_longer_than_the_file(server: OpusServer, tmp_path: Path) -> None:
-    server.cuts = [5000, *[0] * 10]
-    error()
-    (part,) = (tmp_path / "cache").rglob("*.part")
-    part.write_bytes(bytes(len(CONTENT) + 1))
-    server.cuts.clear()
-    assert read() == READ
-
-
 def test_killed_between_the_last_byte_and_the_end(server: OpusServer, tmp_path: Path) -> None:
     server.cuts = [5000, *[0] * 10]
     error()
@@ -289,12 +273,6 @@ def test_faults_that_pass_and_faults_that_stay(server: OpusServer) -> None:
     server.statuses = [500] * 20
     assert "cannot be downloaded: HTTP status 500" in error(version="v1")
     assert len(server.statuses) == 20 - 1 - download.RETRIES
-
-
-def test_redirection(server: OpusServer) -> None:
-    server.redirect = True
-    server.cuts = [5000]
-    assert read() == READ
 
 
 def test_a_slow_server(server: OpusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,46 +321,6 @@ def test_a_file_that_is_none(server: OpusServer, tmp_path: Path, content: bytes,
     assert cached(tmp_path) == []
     server.files[path] = CONTENT
     assert read() == READ
-
-
-def test_sides_of_different_length(server: OpusServer) -> None:
-    content = moses_zip([("a", "b\nc")])
-    server.add("Tatoeba", "v3", ("de", "en"), content)
-    assert "Tatoeba.de-en.en has 2 lines and Tatoeba.de-en.de has 1: each line needs its translation" in error()
-
-
-def test_a_cache_that_cannot_be_made(server: OpusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a file").write_text("")
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "a file" / "cache"))
-    assert "cannot be written: Not a directory: choose another NMT_CACHE" in error()
-
-
-def test_a_full_disk(server: OpusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Path.open
-
-    class Full:
-        def __init__(self, file: Any, buffering: int) -> None:
-            self.close, self.buffered = file.close, buffering != 0
-
-        def __enter__(self) -> "Full":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self.close()
-            if self.buffered:  # what is left to be written
-                self.write(b"")
-
-        def write(self, data: bytes) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def opened(path: Path, *mode: Any, **more: Any) -> Any:
-        return (
-            Full(real(path, *mode), more.get("buffering", -1)) if path.suffix == ".part" else real(path, *mode, **more)
-        )
-
-    monkeypatch.setattr(Path, "open", opened)
-    assert "cannot be written: No space left on device: free some space" in error()
-    assert server.downloads() == [None]  # not tried again
 
 
 # --------------------------------------------------------------------------- processes
@@ -457,10 +395,3 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert download.cache_folder() == Path("/cache/nmt")
     monkeypatch.setenv("NMT_CACHE", "~/mine")
     assert download.cache_folder() == Path("/home/me/mine")
-
-
-def test_reasons_of_network_errors() -> None:
-    refused = urllib.error.URLError(ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"))
-    assert download.network_reason(refused) == "Connection refused"
-    assert download.network_reason(urllib.error.URLError("no host given")) == "no host given"
-    assert download.network_reason(TimeoutError()) == "TimeoutError"

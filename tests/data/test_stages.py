@@ -148,11 +148,6 @@ def test_what_never_comes_is_told(course: list[Stage], max_steps: int, found: li
         assert problem.startswith(beginning.partition(" .* ")[0]) and beginning.partition(" .* ")[2] in problem
 
 
-def test_the_mix_of_a_stage_in_words() -> None:
-    assert stages.mix_of(Stage(weights={"a": 1, "b": 3, "c": 0})) == "a 25.0%, b 75.0%"
-    assert stages.mix_of(Stage(temperature=5)) == "temperature 5" and stages.mix_of(Stage()) == "by size"
-
-
 @pytest.mark.parametrize(
     ("stage", "words"),
     [

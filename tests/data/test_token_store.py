@@ -102,16 +102,6 @@ def test_what_is_read_is_what_was_written(build: Callable[..., Any], subwords: V
     assert counts[0].kept == len(store) == len(pairs)
 
 
-def test_pairs_in_any_order(build: Callable[..., Any]) -> None:
-    store, _ = build(random_pairs(50))
-    indices = np.array([49, 0, 7, 7], np.uint32)
-    sources, targets = store.pairs(indices)
-    assert [(s.tolist(), t.tolist()) for s, t in zip(sources, targets, strict=True)] == [
-        rows(store)[i] for i in indices
-    ]
-    assert store.pairs(np.array([], np.int64)) == ([], [])
-
-
 def test_in_memory_is_on_disk(build: Callable[..., Any]) -> None:
     pairs = [*random_pairs(100), ("", "leer"), ("\u200b", "")]  # in memory nothing is left out
     memory = encode_pairs(pairs, SEPARATE)
@@ -212,12 +202,6 @@ def test_counts_describe_the_pairs_kept(build: Callable[..., Any]) -> None:
     assert count.target.longest == store.target.lengths.max() - 1
     assert count.target.unknown == np.count_nonzero(store.target.ids == UNK) > 0
     assert count.source.unknown == 0
-
-
-def test_nothing_left_says_why(build: Callable[..., Any]) -> None:
-    message = r"none of the 3 pairs can be used for training: 1 empty on a side, 2 too long \(data.max_length\)"
-    with pytest.raises(NmtError, match=message):
-        build([("", "alpha"), ("alpha beta", "mu"), ("alpha", "mu eta")], max_length=1)
 
 
 # --------------------------------------------------------------------------- damage

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import AugmentConfig, Variation
-from nmt.data.copied_items import find_items
 from nmt.data.draws import Draws
 from nmt.data.letter_case import Case
 from nmt.data.variation import (
@@ -119,14 +118,6 @@ def test_a_pair_gets_at_most_one_case() -> None:
     assert 100 < sum(source.isupper() for source, _ in found) < 170
 
 
-@given(PAIRS)
-def test_capitals_are_those_of_python(pairs: list[tuple[str, str]]) -> None:
-    for (source, target), pair in zip(varied(pairs, AugmentConfig(uppercase=1.0)), pairs, strict=True):
-        if not find_items(pair[0]) and not find_items(pair[1]):
-            assert source in (pair[0], pair[0].upper()) and target in (pair[1], pair[1].upper())
-            assert target == pair[1] or source != pair[0]
-
-
 @pytest.mark.parametrize(
     ("pair", "sides", "expected"),
     [
@@ -138,12 +129,6 @@ def test_capitals_are_those_of_python(pairs: list[tuple[str, str]]) -> None:
 )
 def test_the_target_follows_the_source(pair: tuple[str, str], sides: str, expected: tuple[str, str]) -> None:
     assert change_case_of_pair(pair, "uppercase", sides, ("en", "de")) == expected  # type: ignore[arg-type]
-
-
-def test_languages_are_those_of_the_sides() -> None:
-    capitals = AugmentConfig(uppercase=1.0)
-    assert varied([("i", "i")], capitals, languages=("en", "tr")) == [("I", "İ")]
-    assert varied([("i", "i")], capitals, languages=("tr", "en")) == [("İ", "I")]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import vocabulary
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 
 # Much of what must not become a special id is in the text learned from, so that merges could spell it.
@@ -89,22 +89,10 @@ def test_a_line_that_is_not_text_is_named(count: int) -> None:
         TOKENIZER.encode(["the cat"] * (count - 1) + ["the \ud800 cat"])
 
 
-def test_pieces_spell_the_text() -> None:
-    [ids] = TOKENIZER.encode(["the lazy dog"])
-    assert "".join(TOKENIZER.pieces(ids)) == "▁the▁lazy▁dog"
-
-
 def test_same_text_same_bytes() -> None:
     assert learned(TEXT).proto == TOKENIZER.proto
     assert learned([*reversed(TEXT), "more"]).proto != TOKENIZER.proto
     assert Tokenizer(TOKENIZER.proto).encode(TEXT) == TOKENIZER.encode(TEXT)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_threads_do_not_change_what_is_learned(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    monkeypatch.setattr(vocabulary, "_THREADS", threads)
-    everything = list(range(len(TOKENIZER)))
-    assert learned(TEXT).pieces(everything) == TOKENIZER.pieces(everything)
 
 
 def test_size_and_settings_reach_sentencepiece() -> None:
@@ -145,11 +133,6 @@ def test_unsuitable_size_names_one_that_suits(size: int, message: str) -> None:
     assert len(learned(TEXT, size=suitable)) == suitable
 
 
-def test_text_without_characters() -> None:
-    with pytest.raises(NmtError, match="SentencePiece cannot learn from the training text"):
-        learned(["\u200b"], normalization="nmt_nfkc")
-
-
 @pytest.mark.parametrize("error", [NmtError("a file:3: not UTF-8"), KeyboardInterrupt(), ValueError("a defect")])
 def test_what_reading_raises_comes_through(error: BaseException) -> None:
     def sentences() -> Iterator[str]:
@@ -184,13 +167,6 @@ def test_damaged_models_are_loaded_or_refused(data: st.DataObject) -> None:
         assert len(found.every_piece()) == len(found)
 
 
-def test_a_message_that_is_not_text_is_no_traceback() -> None:
-    """SentencePiece names the byte piece that it refuses, byte by byte."""
-    assert TOKENIZER.proto.count(b"<0x61>") == 1
-    with pytest.raises(NmtError, match=r"^a\.model: not a SentencePiece model$"):
-        Tokenizer(TOKENIZER.proto.replace(b"<0x61>", b"<\x87x61>"), "a.model")
-
-
 def test_sentencepiece_is_one_without_known_holes() -> None:
     """Before 0.2.1 a crafted model could corrupt memory (CVE-2026-1260)."""
     root = Path(__file__).parents[2]
@@ -207,11 +183,3 @@ def test_model_with_other_ids() -> None:
     )
     with pytest.raises(NmtError, match=r"theirs: its ids of padding.* are \(-1, 0, 1, 2\), not \(0, 1, 2, 3\)"):
         Tokenizer(model.getvalue(), "theirs")
-
-
-def test_load_and_share(tmp_path: Path) -> None:
-    (tmp_path / "a.model").write_bytes(TOKENIZER.proto)
-    loaded = vocabulary.load(tmp_path / "a.model")
-    assert loaded.encode(TEXT) == TOKENIZER.encode(TEXT)
-    assert Vocabulary(loaded, loaded).shared
-    assert not Vocabulary(loaded, TOKENIZER).shared

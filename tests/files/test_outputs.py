@@ -15,7 +15,6 @@ from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.config import writer
 from nmt.config.schema import Config
-from nmt.errors import NmtError
 from nmt.files.outputs import check_folder, check_new_folder
 
 MakeConfig = Callable[..., Config]
@@ -129,13 +128,6 @@ def test_another_file_may_be_written_into_a_run_and_one_with_such_a_name_elsewhe
         assert len(place.read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("command", WRITE_A_FOLDER)
-def test_a_file_is_no_folder(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for output in (run.parent / "text", run.parent / "text" / "below"):
-        line = assert_refused_before_the_work(command, output, run, monkeypatch)
-        assert "a file" in line or "exists already" in line
-
-
 @pytest.mark.parametrize(
     ("command", "ending"),
     [("translate", ".gz"), ("by line", ".zst"), ("score", ".gz"), ("evaluate", ".xz"), ("report", ".bz2")],
@@ -170,15 +162,6 @@ def test_looking_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "kept").read_text() == "text"
 
 
-def test_a_full_disk_is_told_by_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(**_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("tempfile.TemporaryFile", full)
-    with pytest.raises(NmtError, match="x: cannot be written: No space left on device: choose another --output"):
-        check_folder(tmp_path / "x", tmp_path)
-
-
 # ------------------------------------------------------------------------ paths as they are given
 
 
@@ -203,13 +186,3 @@ def test_the_folder_of_checkpoints_stands_for_the_run(run: Path, tmp_path: Path,
         assert done.exit_code == 0, done.output
     one, other = (re.sub(r'"written": *"[^"]*"', "", path.read_text()) for path in written)  # a report's time
     assert one == other
-
-
-def test_the_folder_of_checkpoints_from_inside(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(run / "checkpoints")
-    assert model_file.run_folder(Path()) == run
-    done = invoke("average-checkpoints", ".", "--last", 2, "--output", run.parent / "mean")
-    assert done.exit_code == 0, done.output
-    assert [one["step"] for one in model_file.load_provenance(run.parent / "mean")["averaged"]] == [1, 2]
-    for other in (run, run.parent, run / "nowhere"):
-        assert model_file.run_folder(other) == other
