@@ -25,14 +25,6 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_the_settings_are_loadable_as_they_are(make_config: MakeConfig, run: Path) -> None:
-    run_folder.write_config(run, make_config())
-    assert schema.load(run / "config.yaml") == make_config()
-    (run / "config.yaml").write_text((run / "config.yaml").read_text()[:200])
-    run_folder.write_config(run, make_config("seed=7"))  # over our own, of which only half was written
-    assert schema.load(run / "config.yaml").seed == 7
-
-
 @pytest.mark.parametrize("text", ["# my notes\nseed: 3\n", "not: [a config", ""])
 def test_a_file_of_the_users_is_not_overwritten(make_config: MakeConfig, run: Path, text: str) -> None:
     (run / "config.yaml").write_text(text)

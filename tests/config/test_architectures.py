@@ -2,7 +2,7 @@
 
 import pytest
 
-from nmt.config import located_yaml, reader, writer
+from nmt.config import reader, writer
 from nmt.config.schema import Config, RecurrentConfig, TransformerConfig
 from nmt.errors import NmtError
 
@@ -87,15 +87,6 @@ def test_a_choice_of_one_architecture_is_answered_with_both(value: str, key: str
 # ------------------------------------------------------------------------ written, compared
 
 
-@pytest.mark.parametrize("overrides", [[], [RECURRENT], [RECURRENT, "model.cell=gru", "model.dropout=0.1"]])
-def test_what_is_written_is_read_back(overrides: list[str]) -> None:
-    config = read(*overrides)
-    assert reader.parse(Config, writer.to_yaml(config), "written") == config
-    short = writer.to_dict(config, defaults=False)
-    assert reader.parse(Config, located_yaml.dump(short), "written") == config
-    assert short.get("model", {}).keys() == {override.split(".")[1].split("=")[0] for override in overrides}
-
-
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -167,14 +158,12 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["embedding_size=8"],
         ["tie=all"],
         ["hidden_size=7", "encoder_size=4"],
         ["hidden_size=7", "direction=backward"],
         ["attention=dot", "hidden_size=8", "encoder_size=4"],
         ["attention=dot", "direction=forward"],
         ["attention=general", "encoder_size=8"],
-        ["attention=none", "input_feeding=true"],
         ["attention=latent", "attention_choice=hard"],
         ["attention=location", "max_positions=257"],
         ["attention=additive", "max_positions=3"],

@@ -181,24 +181,6 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
         assert part in problem
 
 
-@pytest.mark.parametrize(
-    ("key", "most", "more"),
-    [
-        ("beam_size", "1000", ["1001", "1e3"]),
-        ("length_penalty", "5", ["5.1", ".inf", ".nan", "-0.1"]),
-        ("coverage_penalty", "1000", ["1e30"]),
-        ("max_extra_tokens", "10000", ["10001", "-1"]),
-        ("max_length_ratio", "100", ["101"]),
-        ("candidates", "1000", ["1001", "0"]),
-    ],
-)
-def test_no_search_is_asked_for_that_no_machine_could_do(key: str, most: str, more: list[str]) -> None:
-    assert read(f"decoding.{key}={most}") != read()
-    for value in more:
-        (problem,) = problems(f"decoding.{key}={value}")
-        assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {int(most):,}" in problem
-
-
 def test_kinds_of_augmentation_take_a_rate_or_a_rate_and_sides() -> None:
     augment = read("data.augment={uppercase: 0.07, titlecase: {rate: 0.05, sides: source}}", "data.augment.typos=1")
     assert augment.data.augment == AugmentConfig(0.07, Variation(0.05, "source"), typos=1.0)
@@ -309,7 +291,7 @@ def changed(draw: st.DrawFn, owner: Any, name: str, *inner: str) -> Any:
 
 
 @given(configs())
-@settings(max_examples=40)
+@settings(max_examples=25)
 @example(read("data.train=[{hub: a, revision: '08154711'}, {hub: a, revision: '1e10'}]"))  # numbers, if not quoted
 def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(value: Config) -> None:
     conflicts = value.conflicts()
@@ -369,10 +351,9 @@ def test_any_value_is_taken_or_refused(path: str, value: object) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "model.d_model", "model.feed_forward", "model.layers", "model.encoder_layers", "model.decoder_layers",
-        "model.heads", "model.key_size", "model.value_size", "model.max_positions", "vocabulary.size",
-        "vocabulary.bpe_dropout_samples", "data.workers", "data.prefetch", "model.embedding_size", "model.hidden_size",
-        "model.encoder_size", "model.attention_window",
+        "model.d_model", "model.layers", "model.max_positions", "vocabulary.size", "vocabulary.bpe_dropout_samples",
+        "data.workers", "model.hidden_size", "model.attention_window", "decoding.beam_size", "decoding.candidates",
+        "decoding.max_extra_tokens",
     ],
 )  # fmt: skip
 def test_sizes_that_no_machine_holds_are_refused_by_name(path: str) -> None:

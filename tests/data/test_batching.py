@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.stores import Store, corpus, length, make
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from nmt.data import batch_cuts, batching
@@ -162,14 +162,13 @@ def test_little_padding_and_full_batches() -> None:
     assert np.mean([len(members) * lengths[members].max() for members in batches]) > 0.93 * 4096
 
 
-@pytest.mark.parametrize(("batch_tokens", "weights", "more"), [(1024, [4, 1], 1.06), (25_000, [1, 1], 1.01)])
-def test_a_small_corpus_that_comes_often_costs_few_steps(batch_tokens: int, weights: list[int], more: float) -> None:
+def test_a_small_corpus_that_comes_often_costs_few_steps() -> None:
     store = Store(multi30k_like(29_300))
     by_size, often = (
-        make(store, batch_tokens, pool_pairs=100_000, mix=mix).steps_in_epoch(0)
-        for mix in (Mix.of([29_000, 300]), Mix.of([29_000, 300], weights))
+        make(store, 1024, pool_pairs=100_000, mix=mix).steps_in_epoch(0)
+        for mix in (Mix.of([29_000, 300]), Mix.of([29_000, 300], [4, 1]))
     )
-    assert often < more * by_size  # in pools that end with the passes of the small one 1.18 times as many
+    assert often < 1.06 * by_size  # in pools that end with the passes of the small one 1.18 times as many
 
 
 def test_the_noise_parts_sentences_that_met_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,16 +292,6 @@ def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
 
 
-def test_reading_ahead_changes_nothing() -> None:
-    batches = make(Store(multi30k_like(300)), 200)
-    plain, prefetched = list(batches.epoch(0)), list(read_ahead(batches.epoch(0), 3))
-    assert len(plain) == len(prefetched) > 10
-    for one, other in zip(plain, prefetched, strict=True):
-        assert torch.equal(one.micro_batches[0].source, other.micro_batches[0].source)
-        assert torch.equal(one.micro_batches[0].target, other.micro_batches[0].target)
-    assert readers() == []
-
-
 def numbered(log: list[int], fail_at: int | None = None) -> Iterator[Step]:
     for i in range(100):
         if i == fail_at:
@@ -400,6 +389,7 @@ def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: py
             assert sorted(one_pass) == [2 * pair + number % 2 for pair in own]
 
 
+@settings(max_examples=25)
 @given(st.sampled_from([1, 2, 3]), st.integers(20, 60), st.booleans())
 def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed: bool) -> None:
     store = Store([(3 + i % 5, 4 + i % 3) for i in range(180)])

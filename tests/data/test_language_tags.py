@@ -63,16 +63,6 @@ def test_both_languages_then_the_tag_of_the_corpus(counting: Config) -> None:
     assert prepare(counting).data_key != prepared.data_key
 
 
-def test_one_pair_has_no_tokens_whatever_it_is_called(counting: Config) -> None:
-    """A corpus whose languages differ from those of `data`, alone."""
-    only = counting.data.train[2]
-    data = {"train": (only,), "validation": only, "validation_in_training": "warn"}
-    prepared = prepare(changed(counting, data=data))
-    assert prepared.vocabulary.source.tag("<2fr>") is None
-    assert first_sources(prepared)[0][0] != "<2fr>" and prepared.validation[0].tags == ()
-    assert prepared.summary.languages == ("en", "fr")
-
-
 def test_a_reversed_corpus_is_the_one_of_the_exchanged_files(counting: Config) -> None:
     mine = counting.data.train[1]
     assert mine.reversed

@@ -3,9 +3,7 @@
 import hashlib
 import logging
 import multiprocessing
-import os
 import random
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from nmt.errors import NmtError
 from nmt.files import download
 
 pytestmark = pytest.mark.usefixtures("time_limit")
-SECONDS = 300  # limit of each test: some start a dozen processes
+SECONDS = 300  # limit of each test: two start processes
 
 # German, English. What text cannot be compressed makes a file of many blocks.
 PAIRS = [(f"Satz {number} \u2028ä", f"sentence {random.Random(number).random()}") for number in range(3000)]
@@ -81,7 +79,7 @@ WHOLE = [
 # --------------------------------------------------------------------------- what is right
 
 
-@pytest.mark.parametrize("version", [{}, {"version": "latest"}, {"version": "v2"}])
+@pytest.mark.parametrize("version", [{}, {"version": "v2"}])
 def test_pairs(server: OpusServer, version: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nmt")
     assert read(**version) == READ
@@ -184,10 +182,8 @@ def test_names_in_the_index_are_checked(server: OpusServer, key: str, tmp_path: 
     ("status", "body", "words"),
     [
         (404, b"none", "cannot be reached (HTTP status 404"),
-        (500, b"{}", "cannot be reached (HTTP status 500"),
         (200, b"<html>", "does not answer as the index of OPUS does"),
         (200, b'{"corpora": 1}', "does not answer as the index of OPUS does"),
-        (200, b"[1]", "does not answer as the index of OPUS does"),
         (200, b"\xff", "does not answer as the index of OPUS does"),
     ],
 )
@@ -295,14 +291,6 @@ def test_checksum(server: OpusServer, tmp_path: Path, kind: str) -> None:
     assert read() == READ
 
 
-def test_size(server: OpusServer, caplog: pytest.LogCaptureFixture) -> None:
-    assert read() == READ
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    server.entries[0]["size"] = 12345
-    assert read(version="v1") == [("old", "alt")]
-    assert "has 0 KiB; the index says 12,345" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -310,9 +298,8 @@ def test_size(server: OpusServer, caplog: pytest.LogCaptureFixture) -> None:
         (CONTENT[:-30], "not a complete zip file"),
         (CONTENT[: len(CONTENT) // 2] + b"?" + CONTENT[len(CONTENT) // 2 + 1 :], "not a complete zip file"),
         (moses_zip(PAIRS, ("de", "fr")), "0 files with text in en; it holds README, Tatoeba.de-fr.de"),
-        (moses_zip(PAIRS, ("de", "x.de")), "files with text in"),
     ],
-    ids=["html", "truncated", "a byte changed", "another language", "two of a language"],
+    ids=["html", "truncated", "a byte changed", "another language"],
 )
 def test_a_file_that_is_none(server: OpusServer, tmp_path: Path, content: bytes, words: str) -> None:
     path = next(path for path, known in server.files.items() if known == CONTENT)
@@ -326,56 +313,24 @@ def test_a_file_that_is_none(server: OpusServer, tmp_path: Path, content: bytes,
 # --------------------------------------------------------------------------- processes
 
 
-def _read_in_process(results: "multiprocessing.Queue[object]", kill_after: int) -> None:
-    if kill_after:
-        real, calls = os.fsync, [0]
-
-        def counted(descriptor: int) -> None:
-            calls[0] += 1
-            if calls[0] == kill_after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            real(descriptor)
-
-        os.fsync = counted
+def _read_in_process(results: "multiprocessing.Queue[object]") -> None:
     try:
         results.put(read() == READ)
     except NmtError as problem:
         results.put(str(problem))
 
 
-def _started(results: "multiprocessing.Queue[object]", kill_after: int = 0) -> multiprocessing.context.SpawnProcess:
-    process = multiprocessing.get_context("spawn").Process(target=_read_in_process, args=(results, kill_after))
-    process.start()
-    return process
-
-
 def test_two_processes_download_once(server: OpusServer, tmp_path: Path) -> None:
     server.askers = 2  # the download lasts until both have begun
     results: multiprocessing.Queue[object] = multiprocessing.get_context("spawn").Queue()
-    processes = [_started(results) for _ in range(2)]
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_read_in_process, args=(results,)) for _ in range(2)]
+    for process in processes:
+        process.start()
     assert [results.get(timeout=200) for _ in processes] == [True, True]
     for process in processes:
         process.join()
     assert server.downloads() == [None]
-    assert cached(tmp_path) == WHOLE
-
-
-@pytest.mark.thorough
-def test_killed_at_any_moment(server: OpusServer, tmp_path: Path) -> None:
-    """At each sync to the disk, around which content gets its names; then a new process finishes."""
-    results: multiprocessing.Queue[object] = multiprocessing.get_context("spawn").Queue()
-    moment, killed = 1, True
-    while killed:
-        process = _started(results, moment)
-        process.join()
-        killed = process.exitcode == -signal.SIGKILL
-        if killed:
-            assert read() == READ
-            for path in sorted((tmp_path / "cache").rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
-        moment += 1
-    assert results.get(timeout=60) is True
-    assert moment > 5
     assert cached(tmp_path) == WHOLE
 
 

@@ -212,15 +212,6 @@ def test_vocabulary_is_learned_from_the_training_data_alone(run: Config, tmp_pat
 SEPARATE: dict[str, Any] = {"shared": False, "size": 60, "byte_fallback": False}
 
 
-def test_separate_vocabularies_learn_from_their_side(run: Config) -> None:
-    separate = prepare(changed(run, vocabulary=SEPARATE))
-    assert not separate.vocabulary.shared
-    pieces = [set(side.pieces(list(range(60)))) for side in (separate.vocabulary.source, separate.vocabulary.target)]
-    assert "▁alpha" in pieces[0]
-    assert "▁ahpla" in pieces[1]
-    assert "▁alpha" not in pieces[1]
-
-
 PERSIAN, HYPHENATED = "می\u200cروم （m²）", "Pe\u00adter"
 
 
@@ -256,22 +247,6 @@ def test_what_is_written_is_the_text_and_what_is_removed_is_said(
     assert contents(again) == contents(prepared) and again.vocabulary.shared is prepared.vocabulary.shared
 
 
-def test_target_lines_that_cannot_be_written_are_counted_and_said(run: Config, tmp_path: Path) -> None:
-    data = {"train": (write_persian(tmp_path / "persian"),), "validation": None}
-    prepared = prepare(changed(run, data=data, vocabulary={"size": 310, "normalization": "nmt_nfkc"}))
-    [problem] = prepared.problems
-    which = (
-        "U+00B2 SUPERSCRIPT TWO 30, U+200C ZERO WIDTH NON-JOINER 30, U+FF08 FULLWIDTH LEFT PARENTHESIS 30, U+FF09 "
-        "FULLWIDTH RIGHT PARENTHESIS 30"
-    )
-    assert problem == (
-        "data.train: a model cannot write 30 of 30 target lines as they are, because the vocabulary changes "
-        f"{which}: where these belong to the language, let nmt learn the vocabulary from this text, with the defaults "
-        "of vocabulary.normalization and byte_fallback"
-    )
-    assert f"30 of 30              {which}" in str(prepared.summary)
-
-
 def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = tmp_path / "mine.model"
     model.write_bytes(vocabulary.learn(WORDS * 5, schema.VocabularyConfig(size=290)).proto)
@@ -294,14 +269,6 @@ def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCa
     assert len(half.vocabulary.source) == 60
     with pytest.raises(NmtError, match=r"vocabulary\.source_model: nowhere\.model: cannot be read"):
         prepare(changed(run, vocabulary={"source_model": "nowhere.model"}))
-
-
-def test_sampling_reads_every_corpus(run: Config) -> None:
-    """Every third pair: both corpora give their words."""
-    third = prepare(changed(run, vocabulary={"sample_sentences": 100}))
-    lines = [line for corpus in run.data.train for line in read_lines(Path(str(corpus.source)))]
-    alone = vocabulary.learn([side for line in lines[::3] for side in (line, line[::-1])], run.vocabulary)
-    assert third.vocabulary.target.proto == alone.proto
 
 
 @given(st.integers(0, 100), st.data())

@@ -148,20 +148,6 @@ def test_what_never_comes_is_told(course: list[Stage], max_steps: int, found: li
         assert problem.startswith(beginning.partition(" .* ")[0]) and beginning.partition(" .* ")[2] in problem
 
 
-@pytest.mark.parametrize(
-    ("stage", "words"),
-    [
-        (Stage(steps=1), "for 1 step"),
-        (Stage(steps=20_000), "for 20,000 steps"),
-        (Stage(passes={"a": 1}), "for 1 pass over a"),
-        (Stage(passes={"a": 0.5}), "for 0.5 passes over a"),
-        (Stage(), "to the end"),
-    ],
-)
-def test_when_a_stage_ends_in_words(stage: Stage, words: str) -> None:
-    assert stages.end_of(stage) == words
-
-
 def test_the_temperature_is_that_of_pairs_of_languages_where_there_are_several() -> None:
     """Two corpora of one pair share its weight by size."""
     of_german = (Corpus(file="a.tsv"), Corpus(file="b.tsv"))

@@ -102,7 +102,7 @@ def test_a_joiner_that_is_lost_between_letters_is_not_written(count: Callable[..
     assert (target["removed"], target["removed_characters"]) == (1, [["\u200c", 1]])
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.text(LETTERS + " ☃1\xad\x0b", min_size=1), st.text(LETTERS, min_size=1)), max_size=40),
     st.data(),

@@ -35,7 +35,7 @@ def round_trip(tokenizer: Tokenizer, text: str) -> str:
     return tokenizer.decode(tokenizer.encode([text]))[0]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(st.lists(WORD, max_size=6).map(" ".join))
 @example("😀👩\u200d👩\u200d👧 \x00\x01\x1b\x7f 𒀀𓀀 \ufeff\u200f\u2028\u0085\t\r\x0c ሀ ᚠ \U0010ffff")
 @example(" ".join(spelling for spelling in SPELLINGS if "▁" not in spelling))
@@ -74,7 +74,7 @@ def test_decoding_leaves_out_what_is_not_text() -> None:
     assert TOKENIZER.decode([[*ids, line_feed, *ids]]) == ["the lazy dog  the lazy dog"]
 
 
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 40])
+@pytest.mark.parametrize("count", [0, 15, 16])
 def test_batches_are_one_by_one(count: int) -> None:
     """Whether SentencePiece is given a list or one line after another."""
     lines = (["the cat", "", "sat  on"] * count)[:count]
@@ -87,12 +87,6 @@ def test_batches_are_one_by_one(count: int) -> None:
 def test_a_line_that_is_not_text_is_named(count: int) -> None:
     with pytest.raises(NmtError, match=f"line {count} of {count}: character 5 is half of a surrogate pair"):
         TOKENIZER.encode(["the cat"] * (count - 1) + ["the \ud800 cat"])
-
-
-def test_same_text_same_bytes() -> None:
-    assert learned(TEXT).proto == TOKENIZER.proto
-    assert learned([*reversed(TEXT), "more"]).proto != TOKENIZER.proto
-    assert Tokenizer(TOKENIZER.proto).encode(TEXT) == TOKENIZER.encode(TEXT)
 
 
 def test_size_and_settings_reach_sentencepiece() -> None:
@@ -154,7 +148,7 @@ def test_bytes_that_are_no_model(tmp_path: Path, proto: bytes) -> None:
         vocabulary.load(tmp_path / "missing.model")
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(st.data())
 def test_damaged_models_are_loaded_or_refused(data: st.DataObject) -> None:
     proto, place = bytearray(TOKENIZER.proto), data.draw(st.integers(0, len(TOKENIZER.proto) - 1))

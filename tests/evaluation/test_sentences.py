@@ -1,6 +1,5 @@
 """The worst and the most changed lines: the order that scoring each line alone gives."""
 
-import pytest
 import sacrebleu
 
 from nmt.evaluation.aligned_texts import AlignedText
@@ -33,10 +32,3 @@ def test_changed() -> None:
     gains = [one.translations[1].chrf - one.translations[0].chrf for one in changed.better]
     assert gains == sorted(gains, reverse=True) and gains[-1] > 0
     assert [one.text for one in changed.worse[0].translations] == [BASE.lines[0], OTHER.lines[0]]
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_no_more_than_asked_for(count: int) -> None:
-    worst, (changed,) = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE, OTHER], "de", count=count)
-    assert [len(one.sentences) for one in worst] == [count, count]
-    assert len(changed.better) == len(changed.worse) + count == count

@@ -1,12 +1,10 @@
 """Compressed files: their content comes out, and a damaged one is refused with its name."""
 
-import builtins
 import io
 import random
 import sys
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.compressed import COMPRESS
@@ -99,30 +97,20 @@ def test_a_file_of_another_kind_is_not_called_short(tmp_path: Path, content: byt
 def test_memory_is_bounded(tmp_path: Path, ending: str) -> None:
     """A small file of a large content is decompressed in parts, not at once."""
     path = tmp_path / f"bomb{ending}"
-    path.write_bytes(COMPRESS[ending](bytes(20_000_000)))
+    path.write_bytes(COMPRESS[ending](bytes(40_000_000)))
     tracemalloc.start()
     try:
         with opened(path) as stream:
-            assert sum(len(block) for block in iter(lambda: stream.read(100_000), b"")) == 20_000_000
-        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+            assert sum(len(block) for block in iter(lambda: stream.read(100_000), b"")) == 40_000_000
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("ending", "hint"), [(".zst", "pip install backports.zstd"), (".xz", "Python with lzma")])
-def test_library_that_is_not_installed(ending: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def without(name: str, *arguments: Any, **named: Any) -> Any:
-        if name in ("backports", "compression", "lzma"):
-            raise ModuleNotFoundError(f"No module named {name!r}")
-        return original(name, *arguments, **named)
-
-    for name in ("backports", "compression", "lzma"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
+def test_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lzma", None)  # so that its import fails
     with (
-        pytest.raises(NmtError, match=f"text{ending}: reading {ending} files needs .*{hint}"),
-        compression.decompressed(io.BytesIO(), Path(f"text{ending}")),
+        pytest.raises(NmtError, match=r"text.xz: reading .xz files needs .*Python with lzma"),
+        compression.decompressed(io.BytesIO(), Path("text.xz")),
     ):
         pass

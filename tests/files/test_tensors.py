@@ -4,11 +4,6 @@ import hashlib
 import os
 import pickle
 import resource
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,9 +118,7 @@ TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","s
         (f"{{{TWO % ('0,4', '8,12')}}}", 12, "the size of 'b'"),
         (f"{{{TWO % ('4,0', '0,4')}}}", 4, "the size of 'b'|the size of 'a'"),
         (f"{{{TWO % ('0,4', '4,8')}}}", 7, "7 bytes of tensors, but 8 in its header"),
-        (f"{{{TWO % ('0,4', '4,8')}}}", 9, "9 bytes of tensors, but 8 in its header"),
         ('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,0]}}', 0, "an unknown type or shape"),
-        ('{"a":{"dtype":"F32","shape":[true],"data_offsets":[0,4]}}', 4, "an unknown type or shape"),
         ('{"a":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}}', 4, "an unknown type or shape"),
         (
             '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (",1" * 64),
@@ -139,9 +132,7 @@ TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","s
             "an impossible shape|checksum",
         ),
         ('{"a":{"dtype":"F32","shape":[1]}}', 4, "has no valid entry for 'a'"),
-        ('{"a":[]}', 0, "has no valid entry for 'a'"),
         ('{"__metadata__":{"a":1}}', 0, "its metadata are not text"),
-        ('{"__metadata__":[]}', 0, "its metadata are not text"),
         ("[]", 0, "its header is not a JSON object"),
         ("[" * 100_000, 0, "recursion"),
         ("9" * 5000, 0, "digits"),
@@ -189,28 +180,18 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
             tensor_file.read(path)
 
 
-def foreign(path: Path, kind: str) -> None:
-    contents: dict[str, Callable[[], bytes]] = {
-        "text": lambda: b"run_dir: runs/demo\n" * 30,
-        "empty": lambda: b"",
-        "zeros": lambda: bytes(4096),
-        "pickle": lambda: pickle.dumps({"weight": [1.0] * 100}),
-        "not a header": lambda: (5).to_bytes(8, "little") + b"{]:[}" + bytes(100),
-    }
-    if kind in contents:
-        path.write_bytes(contents[kind]())
-    elif kind == "torch":
-        torch.save({"weight": torch.ones(3)}, path)
-    else:
-        save_file({"weight": torch.ones(3)}, path, {} if kind == "no checksum" else {"crc32": "00000000"})
-
-
-@pytest.mark.parametrize(
-    "kind", ["text", "empty", "zeros", "pickle", "not a header", "torch", "no checksum", "other checksum"]
-)
-def test_foreign_files_are_errors_that_name_them(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("content", [b"run_dir: runs/demo\n" * 30, bytes(4096), pickle.dumps({"weight": [1.0] * 100})])
+def test_foreign_files_are_errors_that_name_them(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "foreign.safetensors"
-    foreign(path, kind)
+    path.write_bytes(content)
+    with pytest.raises(NmtError, match=r"foreign\.safetensors: .*damaged"):
+        tensor_file.read(path)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"crc32": "00000000"}])
+def test_files_without_our_checksum_are_refused(tmp_path: Path, metadata: dict[str, str]) -> None:
+    path = tmp_path / "foreign.safetensors"
+    save_file({"weight": torch.ones(3)}, path, metadata)
     with pytest.raises(NmtError, match=r"foreign\.safetensors: .*damaged"):
         tensor_file.read(path)
 
@@ -261,24 +242,3 @@ def test_places_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="cannot be written: a folder, a device or a pipe"):
         tensor_file.write(tmp_path / "pipe", {"x": torch.ones(2)}, {})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.safetensors", "pipe", "plain"]
-
-
-@pytest.mark.thorough
-def test_a_killed_process_leaves_a_whole_file(file: Path) -> None:
-    """Killed while it writes the same path again and again."""
-    script = (
-        "import sys, torch; from pathlib import Path; from nmt.files import tensors\n"
-        "x = torch.ones(3_000_000)\n"
-        "while True: tensors.write(Path(sys.argv[1]), {'weight': x}, {}); print('.', flush=True)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(file)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.read(2) == b".\n"
-    time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    tensors, _ = tensor_file.read(file)
-    assert torch.equal(tensors["weight"], torch.ones(3_000_000))
-    tensor_file.write(file, {"weight": torch.zeros(2)}, {})  # and what it left behind is in nobody's way
-    assert torch.equal(tensor_file.read(file)[0]["weight"], torch.zeros(2))

@@ -40,13 +40,6 @@ def test_a_pair_counts_for_the_first_rule_that_drops_it() -> None:
     assert judge(pairs, ()).kept.all()
 
 
-def test_scores_of_a_model() -> None:
-    rules = rules_of(CleaningConfig(score=-4), ("de", "en"))
-    judgement = judge([SURE] * 4, rules, [-0.5, -4.0, -4.5, float("nan")])
-    assert judgement.kept.tolist() == [True, True, False, True]
-    assert judge([SURE] * 4, rules).kept.all()
-
-
 @pytest.mark.parametrize("languages", list(permutations(NAMES, 2)), ids="-".join)
 def test_good_pairs_are_kept(languages: tuple[str, str]) -> None:
     columns = [NAMES.index(name) for name in languages]
