@@ -52,14 +52,6 @@ def test_the_mean_is_the_one_computed_by_hand(files: list[Path], count: int) -> 
         np.testing.assert_allclose(weight.numpy(), by_hand, rtol=0, atol=2e-7)  # weights are of the order of 1
 
 
-def test_files_of_different_runs_are_worth_a_word(files: list[Path], caplog: pytest.LogCaptureFixture) -> None:
-    averaging.average(files)
-    assert not caplog.text
-    respoil(files[1], provenance={"run_dir": "s"})
-    averaging.average(files)
-    assert "these checkpoints are from different runs (r, s)" in caplog.text
-
-
 def test_a_run_that_was_moved_while_it_was_trained_is_one_run(
     files: list[Path], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:

@@ -67,17 +67,6 @@ def test_an_unknown_architecture_is_answered_with_all(value: str) -> None:
     assert problem(f"model.architecture={value}", "model.cell=gru", "model.heads=2").startswith(start)
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "key"),
-    [
-        ("model.attention", "hard", "model.attention_choice"),
-        ("training.optimizer", "cosine", "training.schedule"),
-    ],
-)
-def test_a_choice_of_another_setting_is_answered_with_its_name(setting: str, value: str, key: str) -> None:
-    assert problem(RECURRENT, f"{setting}={value}").endswith(f"; found {value}: set {key}={value}")
-
-
 @pytest.mark.parametrize(("value", "key"), [("lstm", "cell"), ("local-p", "attention_span")])
 def test_a_choice_of_one_architecture_is_answered_with_both(value: str, key: str) -> None:
     answer = f"found {value}: set model.architecture=recurrent and model.{key}={value}"
@@ -90,16 +79,9 @@ def test_a_choice_of_one_architecture_is_answered_with_both(value: str, key: str
 @pytest.mark.parametrize(
     "overrides",
     [
-        [],
         [RECURRENT, "model.cell=gru"],
         ["data.train=[{source: a.no, target: b.de, reversed: true}, {source: c, target: d}]"],
-        [
-            "training.schedule=inverse_sqrt",
-            "training.learning_rate=1e-9",
-            "training.start_from='1'",
-            "vocabulary.shared=false",
-            "model.tie=none",
-        ],
+        ["training.learning_rate=1e-9", "training.schedule=inverse_sqrt", "training.start_from='1'", "model.tie=none"],
     ],
 )
 def test_overrides_of_a_config_are_those_of_its_text(overrides: list[str]) -> None:

@@ -55,22 +55,6 @@ def test_stages_name_corpora() -> None:
     )
 
 
-def test_likely_slips_are_answered_with_the_right_name() -> None:
-    slips = {
-        "max_steps": "training.max_steps",
-        "training.warmup": "training.warmup_steps",
-        "training.dropout": "model.dropout",
-        "training.batch_size": "training.batch_tokens",
-        "batch_tokens": "training.batch_tokens or decoding.batch_tokens",
-        "vocab.size": "vocabulary",
-        "decoding.beam": "decoding.beam_size",
-        "model.encoder-layers": "model.encoder_layers",
-    }
-    for key, meant in slips.items():
-        assert problems(f"{key}=1")[0].endswith(f": unknown setting; did you mean {meant}?")
-    assert problems("model.zzz=1")[0].endswith("; model takes " + ", ".join(vars(read().model)))
-
-
 # --------------------------------------------------------------------------- what cannot go together
 
 NAMED = "data.train=[{file: a.tsv, name: europarl}, {file: b.tsv, name: crawled}]"

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.unfinished import left_by_a_killed_process
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,6 +135,7 @@ def test_changed_content_is_other_data(run: Config, caplog: pytest.LogCaptureFix
         ({"data": {"workers": 2, "pool_pairs": 10, "validation": None}}, REUSED),
         ({"vocabulary": {"size": 301}}, LEARNED),
         ({"vocabulary": {"sample_sentences": 100}}, LEARNED),
+        ({"vocabulary": {"bpe_dropout": 0.1, "bpe_dropout_samples": 2}}, ENCODED),
         ({"vocabulary": {"shared": False, "size": 280}},
          ["cleaned text reused", "source vocabulary learned", "target vocabulary learned", "token store kept"]),
         ({"model": {"layers": 1}, "training": {"max_steps": 1}}, REUSED),
@@ -148,20 +148,6 @@ def test_what_each_setting_builds_anew(
     said(caplog)
     prepare(changed(run, **sections))
     assert said(caplog) == done
-
-
-def test_bpe_dropout_keeps_the_vocabulary_and_stores_each_segmentation(run: Config, caplog: Any) -> None:
-    plain = prepare(run)
-    said(caplog)
-    dropped = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 3}))
-    assert ", in 3 versions (" in caplog.text and "token store: 300 of 300 pairs kept" in caplog.text
-    assert said(caplog) == ENCODED
-    assert dropped.vocabulary.protos == plain.vocabulary.protos
-    assert len(dropped.train) == 3 * len(plain.train)
-    for other in ({"bpe_dropout": 0.2, "bpe_dropout_samples": 3}, {"bpe_dropout": 0.1, "bpe_dropout_samples": 2}):
-        assert prepare(changed(run, vocabulary=other)).data_key != dropped.data_key
-    once = prepare(changed(run, vocabulary={"bpe_dropout": 0.1, "bpe_dropout_samples": 1}))
-    assert len(once.train) == len(plain.train) and once.data_key != plain.data_key
 
 
 def test_languages_choose_columns_and_so_are_part_of_what_data_is_found_by(run: Config, tmp_path: Path) -> None:
@@ -353,21 +339,6 @@ def test_a_damaged_vocabulary_in_the_store_says_what_to_delete(run: Config) -> N
         prepare(run)
     advice = f"delete the folder {path.parent} to learn it again"
     assert str(error.value) == f"{path}: not a SentencePiece model: {advice}"
-
-
-def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    store = tmp_path / "deep" / "store"
-    left_by_a_killed_process(store)
-    (store / "thesis.unfinished").mkdir()
-    (store / "thesis.unfinished" / "chapter").write_text("mine")
-    (store / "tokens-1.unfinished").write_text("mine too")
-    (store / "lock").write_text("and mine")
-    with locked(store):
-        assert sorted(path.name for path in store.iterdir()) == [
-            ".nmt-lock", "lock", "thesis.unfinished", "tokens-1.unfinished"
-        ]  # fmt: skip
-    assert (store / "thesis.unfinished" / "chapter").read_text() == "mine"
-    assert (store / "lock").read_text() == "and mine"
 
 
 def test_a_corpus_that_changes_while_it_is_read_is_not_kept_under_another_ones_name(

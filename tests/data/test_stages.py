@@ -136,7 +136,6 @@ def test_the_vocabulary_s_sample_has_the_mean_of_the_shares() -> None:
             9,
             ["data.stages[3] never begins: .* 9 steps"],
         ),
-        ([Stage(steps=5), Stage(steps=4), Stage()], 10, []),
         ([Stage(steps=5), Stage(steps=5), Stage(steps=5), Stage()], 5, ["data.stages[1] never begins"]),
         ([], 1, []),
     ],

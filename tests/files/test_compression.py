@@ -82,17 +82,6 @@ def test_damaged_files_are_refused(tmp_path: Path, ending: str, damage: str) -> 
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [b"Hi.\n", b"plain text\n" * 100])
-def test_a_file_of_another_kind_is_not_called_short(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "text.xz"
-    path.write_bytes(content)
-    with pytest.raises(NmtError, match=r"text.xz: damaged xz file \(it does not begin as such a file does"):
-        list(read_lines(path))
-    path.write_bytes(COMPRESS[".xz"](CONTENT)[:4])
-    with pytest.raises(NmtError, match="it ends too early"):
-        list(read_lines(path))
-
-
 @pytest.mark.parametrize("ending", [".xz", ".zst"])
 def test_memory_is_bounded(tmp_path: Path, ending: str) -> None:
     """A small file of a large content is decompressed in parts, not at once."""
