@@ -174,3 +174,5 @@ def test_last_and_best(run: Path) -> None:
         averaging.of_run(run, last=6, best=None)
     with pytest.raises(NmtError, match=r"run: has 4 validated checkpoints, not 5: use --best 4, .*training.keep_best"):
         averaging.of_run(run, last=None, best=5)
+    with pytest.raises(NmtError, match="no checkpoint here: train first, or give a model file"):
+        averaging.of_run(run.parent, last=3, best=None)

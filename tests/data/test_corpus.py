@@ -274,6 +274,14 @@ def test_damaged_gzip(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
         read(Corpus(file=str(path)))
 
 
+def test_parquet_column_that_is_not_text(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"en": ["a"], "de": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(NmtError, match="column 'de' must hold text, not int64"):
+        read(Corpus(file=str(tmp_path / "a.parquet")))
+    with pytest.raises(NmtError, match="no target column 'fr'; there are 'en', 'de'"):
+        read(Corpus(file=str(tmp_path / "a.parquet"), target_column="fr"))
+
+
 def test_parquet_columns_that_cannot_be_read(tmp_path: Path) -> None:
     bad = pyarrow.array([b"ab\xff"], pyarrow.binary()).view(pyarrow.string())
     parquet.write_table(pyarrow.table({"en": ["a"], "de": bad}), tmp_path / "a.parquet")
@@ -358,6 +366,15 @@ def test_fingerprint_of_a_hub_folder(tmp_path: Path) -> None:
     assert fingerprint(corpus, "validation") != before
     write(tmp_path / "train.jsonl", json_lines(nested(PAIRS[:1])))
     assert fingerprint(corpus, "train") != before
+
+
+@pytest.mark.usefixtures("offline")
+def test_fingerprint_of_a_hub_dataset() -> None:
+    """A commit needs no network; a branch has to be asked for."""
+    commits = [fingerprint(Corpus(hub="no-one/nothing", revision=digit * 40), "train") for digit in "01"]
+    assert commits[0] != commits[1]
+    with pytest.raises(NmtError, match="no-one/nothing: the dataset cannot be read"):
+        fingerprint(Corpus(hub="no-one/nothing", revision="main"), "train")
 
 
 @pytest.mark.parametrize("name", ["text", "text.xz", "table.tsv", "table.jsonl.gz"])

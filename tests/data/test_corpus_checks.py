@@ -180,6 +180,18 @@ def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, ca
         ] * warned
 
 
+def test_validation_text_of_a_pair_that_is_not_trained_gives_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train, held_out = write(tmp_path, "train", pairs(200)), write(tmp_path, "held-out", pairs(20, seed=2))
+    data = DataConfig("en", "de", (train, replace(train, languages=("de", "fr"))), validation=held_out)
+    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=320))
+    assert warnings_of(run, caplog) == []
+    zero_shot = replace(held_out, languages=("en", "fr"))
+    [warning] = warnings_of(replace(run, data=replace(data, validation=(held_out, zero_shot))), caplog)
+    assert warning.startswith(f"data.validation, {held_out.label}: en to fr is not trained (zero-shot): ")
+
+
 @pytest.mark.parametrize(
     ("codes", "same"),
     [

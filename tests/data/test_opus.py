@@ -250,6 +250,15 @@ def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServe
     assert server.downloads() == (["bytes=5000-"] if compares else ["bytes=5000-", None])
 
 
+def test_a_part_that_is_longer_than_the_file(server: OpusServer, tmp_path: Path) -> None:
+    server.cuts = [5000, *[0] * 10]
+    error()
+    (part,) = (tmp_path / "cache").rglob("*.part")
+    part.write_bytes(bytes(len(CONTENT) + 1))
+    server.cuts.clear()
+    assert read() == READ
+
+
 def test_killed_between_the_last_byte_and_the_end(server: OpusServer, tmp_path: Path) -> None:
     server.cuts = [5000, *[0] * 10]
     error()

@@ -233,6 +233,17 @@ def test_what_is_written_is_the_text_and_what_is_removed_is_said(
     assert contents(again) == contents(prepared) and again.vocabulary.shared is prepared.vocabulary.shared
 
 
+def test_target_lines_that_cannot_be_written_are_counted_and_said(run: Config, tmp_path: Path) -> None:
+    data = {"train": (write_persian(tmp_path / "persian"),), "validation": None}
+    prepared = prepare(changed(run, data=data, vocabulary={"size": 310, "normalization": "nmt_nfkc"}))
+    [problem] = prepared.problems
+    assert problem.startswith(
+        "data.train: a model cannot write 30 of 30 target lines as they are, because the vocabulary changes "
+        "U+00B2 SUPERSCRIPT TWO 30, U+200C ZERO WIDTH NON-JOINER 30, U+FF08"
+    )
+    assert "30 of 30              U+00B2 SUPERSCRIPT TWO 30" in str(prepared.summary)
+
+
 def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = tmp_path / "mine.model"
     model.write_bytes(vocabulary.learn(WORDS * 5, schema.VocabularyConfig(size=290)).proto)

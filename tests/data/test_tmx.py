@@ -95,6 +95,11 @@ def test_encodings(tmp_path: Path, encoding: str, head: str, ending: str) -> Non
     assert read(path, COMPRESS[ending](content) if ending else content) == [("large", "größer")] * 1000
 
 
+def test_utf16_big_endian(tmp_path: Path) -> None:
+    content = memory(unit(en="a", de="ß"), head='<?xml version="1.0" encoding="utf-16"?>')
+    assert read(tmp_path / "a.tmx", b"\xfe\xff" + content.encode("utf-16-be")) == [("a", "ß")]
+
+
 @pytest.mark.parametrize(("encoding", "block"), [("utf-8", 65536), ("utf-8", 5), ("utf-16", 9), ("utf-16-le", 300)])
 def test_characters_that_xml_does_not_allow(
     tmp_path: Path, encoding: str, block: int, monkeypatch: pytest.MonkeyPatch

@@ -204,6 +204,12 @@ def test_counts_describe_the_pairs_kept(build: Callable[..., Any]) -> None:
     assert count.source.unknown == 0
 
 
+def test_nothing_left_says_why(build: Callable[..., Any]) -> None:
+    message = r"none of the 3 pairs can be used for training: 1 empty on a side, 2 too long \(data.max_length\)"
+    with pytest.raises(NmtError, match=message):
+        build([("", "alpha"), ("alpha beta", "mu"), ("alpha", "mu eta")], max_length=1)
+
+
 # --------------------------------------------------------------------------- damage
 
 

@@ -127,6 +127,11 @@ def test_unsuitable_size_names_one_that_suits(size: int, message: str) -> None:
     assert len(learned(TEXT, size=suitable)) == suitable
 
 
+def test_text_without_characters() -> None:
+    with pytest.raises(NmtError, match="SentencePiece cannot learn from the training text"):
+        learned(["\u200b"], normalization="nmt_nfkc")
+
+
 @pytest.mark.parametrize("error", [NmtError("a file:3: not UTF-8"), KeyboardInterrupt(), ValueError("a defect")])
 def test_what_reading_raises_comes_through(error: BaseException) -> None:
     def sentences() -> Iterator[str]:

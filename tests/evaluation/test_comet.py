@@ -80,6 +80,11 @@ def test_a_model_without_references_is_not_shown_them(loaded: tuple[list[str], M
     assert all(one.keys() == {"src", "mt"} for samples, _, _ in loaded[2].asked for one in samples)
 
 
+def test_a_model_that_is_not_there(loaded: tuple[list[str], Model, Model]) -> None:
+    with pytest.raises(NmtError, match=r"^--comet nowhere: cannot be downloaded .*not supported"):
+        comet.score("nowhere", SOURCE, SYSTEMS, REFERENCE, "cpu")
+
+
 @pytest.mark.parametrize("module", [None, types.ModuleType("comet")], ids=["missing", "another"])
 def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | None) -> None:
     monkeypatch.setitem(sys.modules, "comet", module)

@@ -1,9 +1,12 @@
 """sacreBLEU's metrics as they are set up for languages."""
 
 import re
+from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.tokenizers import tokenizer_spm
 
 from nmt.config.metrics import OF_TRANSLATIONS
 from nmt.errors import NmtError
@@ -54,3 +57,13 @@ def test_text_that_is_tokenized_already_is_scored_as_it_is(caplog: pytest.LogCap
 def test_a_tokenizer_that_is_not_known(name: str, hint: str) -> None:
     with pytest.raises(NmtError, match=f"--tokenize {name}: sacreBLEU knows no such tokenizer: {re.escape(hint)}"):
         check_tokenizer(name)
+
+
+def test_a_tokenizer_whose_model_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refused(*_: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr(tokenizer_spm, "download_file", refused)
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    with pytest.raises(NmtError, match=r"--tokenize flores200: its model cannot be downloaded .*no network"):
+        check_tokenizer("flores200")
