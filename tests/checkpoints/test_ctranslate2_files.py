@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.export_models import SEPARATE, make_model
+from helpers.export_models import make_model
 
 from nmt.checkpoints import ctranslate2_files
 from nmt.checkpoints.ctranslate2_files import sinusoids
@@ -65,7 +65,7 @@ def test_weights_of_other_settings_are_refused(change: Any, words: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    "overrides", [("model.norm=pre",), SEPARATE, ("vocabulary.shared=false", "model.tie=none")], ids=" ".join
+    "overrides", [("model.norm=pre",), ("vocabulary.shared=false", "model.tie=none")], ids=" ".join
 )
 def test_a_divided_model_gives_every_target_the_models_probability(overrides: tuple[str, ...], tmp_path: Path) -> None:
     """With special subwords that have a large share, which forbidding them would give to the others."""

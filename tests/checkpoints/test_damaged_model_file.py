@@ -90,25 +90,17 @@ def test_no_settings_make_a_model_larger_than_the_file(
     assert devices <= {"meta"}
 
 
-def test_learned_positions_are_weights_too(whole: Path, tmp_path: Path) -> None:
-    changed = with_setting(whole, "positions", "learned").replace("max_positions: 1024", "max_positions: 10000000")
-    assert "lacks weight source_positions.weight" in refused(write(tmp_path / "a.safetensors", whole, config=changed))
-
-
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
         ({"format": None}, "not an nmt model"),
         ({"version": None}, "model file of version"),
-        ({"version": "9" * 1000}, "model file of version"),
         ({"version": "999"}, "version 999; this nmt reads version 1"),
         ({"config": None}, "holds no settings"),
-        ({"config": ""}, "settings inside"),
         ({"config": "[" * 100_000}, "settings inside"),
         ({"config": "a: " * 1_000_000}, "settings inside: settings have at most 1,048,576 characters"),
         ({"config": "decoding: {beam_width: 3}"}, "settings inside"),
         ({"provenance": None}, "damaged: its provenance"),
-        ({"provenance": "[1]"}, "damaged: its provenance"),
         ({"provenance": '{"a":' * 100_000}, "damaged: its provenance"),
         ({"provenance": '{"step": 1%s}' % ("0" * 5000)}, "damaged: its provenance"),
     ],
@@ -134,31 +126,19 @@ def test_scores_that_are_none_are_no_best_ones(whole: Path, tmp_path: Path, capl
     assert "step-00000006.safetensors: damaged: its provenance" in caplog.text
 
 
-def test_many_unknown_settings_are_not_all_listed(whole: Path, tmp_path: Path) -> None:
-    text = tensor_file.read_metadata(whole)["config"] + "".join(f"a{i}: 1\n" for i in range(2000))
-    with pytest.raises(NmtError, match="settings inside: 2000 problems") as error:
-        model_file.load(write(tmp_path / "model.safetensors", whole, config=text))
-    assert str(error.value).count("\n") < 60
-
-
 @pytest.mark.parametrize(
     ("name", "tensor", "message"),
     [
         ("vocabulary.source", torch.zeros(9), "vocabulary.source is not a row of bytes"),
-        ("vocabulary.source", torch.zeros(3, 3, dtype=torch.uint8), "vocabulary.source is not a row of bytes"),
-        ("vocabulary.source", torch.zeros(0, dtype=torch.uint8), "vocabulary: "),
         ("vocabulary.source", torch.zeros(9, dtype=torch.uint8), "vocabulary: not a SentencePiece model"),
         ("vocabulary.target", torch.zeros(9, dtype=torch.uint8), "target vocabulary: not a SentencePiece model"),
         ("vocabulary.source", None, "holds no vocabulary"),
         ("vocabulary.more", torch.zeros(9, dtype=torch.uint8), "has an unknown tensor vocabulary.more"),
         ("extra", torch.zeros(9), "has an unknown tensor extra"),
         ("model.target_embedding.weight", torch.zeros(300, 32, dtype=torch.int64), "is of type int64"),
-        ("model.target_embedding.weight", torch.zeros(300, 32, dtype=torch.bool), "is of type bool"),
-        ("model.target_embedding.weight", torch.zeros(301, 32), "its settings and vocabulary need [300, 32]"),
         ("model.target_embedding.weight", torch.zeros(300, 33), "its settings and vocabulary need [300, 32]"),
         ("model.target_embedding.weight", torch.zeros(()), "target_embedding.weight is [], but its settings"),
         ("model.target_embedding.weight", None, "lacks weight target_embedding.weight"),
-        ("model.encoder.0.feed_forward.inner.bias", None, "lacks weight encoder.0.feed_forward.inner.bias"),
         ("model.encoder.1.feed_forward.inner.bias", torch.ones(64), "has an unknown weight encoder.1."),
     ],
 )
@@ -166,13 +146,6 @@ def test_tensors_that_are_not_those_of_the_settings(
     whole: Path, tmp_path: Path, name: str, tensor: Tensor | None, message: str
 ) -> None:
     assert message in refused(write(tmp_path / "model.safetensors", whole, {name: tensor}))
-
-
-def test_damage_is_reported_first_whatever_else_is_wrong(whole: Path, tmp_path: Path) -> None:
-    data = whole.read_bytes()
-    assert data.count(b"feed_forward: 64") == 1
-    (tmp_path / "a.safetensors").write_bytes(data.replace(b"feed_forward: 64", b"feed_forwarx: 64"))
-    assert "damaged: its content does not match its checksum" in refused(tmp_path / "a.safetensors")
 
 
 @pytest.mark.parametrize(("dtype", "shape", "size"), [("F32", [0, 2**62, 2**62], 0), ("BF16", [1] * 64, 1)])

@@ -24,14 +24,6 @@ def test_read_as_written(overrides: tuple[str, ...], tmp_path: Path) -> None:
     assert (read.source.proto, read.target.proto) == (vocabulary.source.proto, vocabulary.target.proto)
 
 
-def test_a_ctranslate2_folder_is_told_by_its_weights(tmp_path: Path) -> None:
-    assert not export_folder.is_ctranslate2(tmp_path)
-    assert not export_folder.is_ctranslate2(tmp_path / "none")
-    (tmp_path / "model.bin").touch()
-    assert export_folder.is_ctranslate2(tmp_path)
-    assert not export_folder.is_ctranslate2(tmp_path / "model.bin")
-
-
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     settings = make_settings()
     with pytest.raises(NmtError, match=r"nmt\.yaml: missing: .* was not written by `nmt export`"):

@@ -4,7 +4,6 @@ import errno
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,14 +23,6 @@ MakeConfig = Callable[..., Config]
 def run(tmp_path: Path) -> Path:
     (tmp_path / "run").mkdir()
     return tmp_path / "run"
-
-
-def test_the_settings_are_loadable_as_they_are(make_config: MakeConfig, run: Path) -> None:
-    run_folder.write_config(run, make_config())
-    assert schema.load(run / "config.yaml") == make_config()
-    (run / "config.yaml").write_text((run / "config.yaml").read_text()[:200])
-    run_folder.write_config(run, make_config("seed=7"))  # over our own, of which only half was written
-    assert schema.load(run / "config.yaml").seed == 7
 
 
 @pytest.mark.parametrize("text", ["# my notes\nseed: 3\n", "not: [a config", ""])
@@ -86,21 +77,6 @@ def test_a_file_of_the_users_with_the_same_settings_stays_as_it_is(make_config: 
     (run / "config.yaml").write_text(text)
     run_folder.write_config(run, make_config())
     assert (run / "config.yaml").read_text() == text
-
-
-def test_a_full_disk_leaves_the_settings_as_they_were(
-    make_config: MakeConfig, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_folder.write_config(run, make_config())
-    before = (run / "config.yaml").read_text()
-
-    def full(path: Path, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(NmtError, match=r"config\.yaml: cannot be written: No space left on device: free some space"):
-        run_folder.write_config(run, replace(make_config(), seed=9))
-    assert (run / "config.yaml").read_text() == before
 
 
 def left_by_a_run(run: Path, *without: str) -> list[str]:
@@ -181,14 +157,6 @@ def test_the_settings_of_a_run_with_a_state_are_ours(make_config: MakeConfig, ru
     assert schema.load(run / "config.yaml").seed == 7
 
 
-def test_a_folder_of_the_users_is_not_filled(run: Path) -> None:
-    left = left_by_a_run(run)
-    (run / "before-5").mkdir()
-    (run / "before-5" / "notes").write_text("mine")
-    run_folder.move_aside(run)
-    assert names(run / "before-5") == ["notes"] and names(run / "before-6") == left
-
-
 def test_the_best_checkpoint_is_written_again_if_it_was_deleted(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     (run / "checkpoints").mkdir(parents=True)
     (run / "checkpoints" / "step-00000020.safetensors").write_bytes(b"the best")
@@ -233,10 +201,3 @@ def test_checkpoints_of_later_steps_are_moved_aside(run: Path, caplog: pytest.Lo
         "step-100000000.safetensors": b"100000000",
     }
     assert f"checkpoints after step 20 are of an earlier course of this run: moved to {moved}" in caplog.text
-
-
-def test_a_best_checkpoint_that_is_gone_is_said_to_be(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run.mkdir(exist_ok=True)
-    run_folder.restore_best(run, 20, 20)
-    assert not (run / model_file.BEST).exists()
-    assert "best.safetensors is missing, and step-00000020.safetensors too: until a better model" in caplog.text

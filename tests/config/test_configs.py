@@ -13,7 +13,6 @@ from pytest import approx
 
 from nmt.cli import app
 from nmt.config import reader, schema, writer
-from nmt.config.declaration import all_settings
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
@@ -52,6 +51,9 @@ def test_a_config_loads_and_resolves_to_itself(path: Path) -> None:
     assert schema.parse(writer.to_yaml(loaded), "resolved") == loaded
     assert loaded.run_dir == f"runs/{path.stem}"
     assert loaded.data.validation is not None
+    training = loaded.training  # whose checkpoints are evenly spaced, so that they can be averaged
+    assert training.validate_every % training.checkpoint_every == 0
+    assert training.keep_last * training.checkpoint_every <= training.max_steps
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name_of)
@@ -77,13 +79,6 @@ def test_the_commands_in_the_header_are_right(path: Path) -> None:
     assert trained[0] == schema.load(path)
     assert len(trained) > 1, "the header shows overrides too"
     assert all(other != trained[0] for other in trained[1:])
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=name_of)
-def test_the_checkpoints_to_average_are_evenly_spaced(path: Path) -> None:
-    training = schema.load(path).training
-    assert training.validate_every % training.checkpoint_every == 0  # a validation writes one as well
-    assert training.keep_last * training.checkpoint_every <= training.max_steps
 
 
 # --------------------------------------------------------------------------- the paper's
@@ -134,18 +129,6 @@ def test_the_models_are_as_large_as_the_papers() -> None:
     # parameters: 3,000 more or fewer of them are 2.4% of the base model and 1.4% of the big one.
     assert parameters(load("wmt14-en-de-base")) == approx(65e6, rel=0.03)
     assert parameters(load("wmt14-en-de-big")) == approx(213e6, rel=0.015)
-    of_subwords = (37_000 - 32_000) * 1024
-    assert parameters(load("wmt14-en-fr-big")) == parameters(load("wmt14-en-de-big")) - of_subwords
-
-
-def test_the_small_models_are_as_large_as_their_files_say() -> None:
-    for name in ("demo", "multi30k"):
-        (millions,) = re.findall(r"^model: +# ([0-9.]+) million parameters", read(name), re.MULTILINE)
-        assert parameters(load(name)) == approx(float(millions) * 1e6, rel=0.05)
-
-
-def read(name: str) -> str:
-    return (ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 # --------------------------------------------------------------------------- configs/README.md
@@ -159,29 +142,6 @@ def script() -> ModuleType:
 def test_the_reference_is_current(script: ModuleType) -> None:
     current = script.PAGE.read_text(encoding="utf-8") == script.page()
     assert current, "run python scripts/make_settings_reference.py"
-
-
-def test_a_reference_that_is_not_current_is_noticed_and_mended(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script.PAGE = tmp_path / "README.md"
-    statuses = []
-    for arguments in (["--check"], [], ["--check"]):
-        monkeypatch.setattr("sys.argv", ["make_settings_reference.py", *arguments])
-        statuses.append(script.main())
-    script.PAGE.write_text(script.page() + "and more\n", encoding="utf-8")
-    assert [*statuses, script.main()] == [1, 0, 0, 1]
-    assert "not current" in capsys.readouterr().err
-
-
-def test_the_reference_names_every_setting_and_every_config(script: ModuleType) -> None:
-    page = script.page()
-    for path in all_settings(Config):
-        section, _, name = path.rpartition(".")
-        part = page.split(f"\n## {section}\n")[1] if section else page
-        assert f"\n| `{name}` | " in part.split("\n## ")[0 if section else 1]
-    for path in CONFIGS:
-        assert f"[{path.name}]({path.name})" in page
 
 
 def test_the_examples_in_the_reference_work(script: ModuleType) -> None:

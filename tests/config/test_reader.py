@@ -1,22 +1,18 @@
 """Strict reading: every problem with its place in one report, whatever the YAML; back and forth without loss."""
 
 import re
-import runpy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import reader, writer
-from nmt.config.declaration import all_settings, required, section, setting
+from nmt.config.declaration import required, section, setting
 from nmt.errors import NmtError
-
-REFERENCE = Path(__file__).parents[2] / "scripts" / "make_settings_reference.py"
-reference = runpy.run_path(str(REFERENCE))["reference"]
 
 
 @dataclass(frozen=True)
@@ -90,16 +86,11 @@ def test_what_is_given_is_read_and_the_rest_has_its_default() -> None:
     ("written", "value"),
     [
         ("no", "no"),
-        ("on", "on"),
-        ("y", "y"),
         ("12:30", "12:30"),
         ("2001-01-01", "2001-01-01"),
         ("0x1F", "0x1F"),
-        ("1_000_", "1_000_"),
         ("'08'", "08"),
         ("'1e9'", "1e9"),
-        ("a=b", "a=b"),
-        ("C:\\data", "C:\\data"),
         ("x # why", "x"),
         ("|-\n  folded", "folded"),
     ],
@@ -120,12 +111,6 @@ def test_whole_numbers(written: str, value: int) -> None:
     assert read(f"{ROOM}shelf: {{height: {written}}}").shelf.height == value
 
 
-@pytest.mark.parametrize("value", ["1" + "0" * 18, "-" + "9" * 19, "1_000_000_000_000_000_000"])
-def test_whole_numbers_with_too_many_digits(value: str) -> None:
-    (problem,) = problems(f"{ROOM}shelf: {{height: {value}}}")
-    assert problem.endswith(f"; found {value}: a whole number has at most 18 digits")
-
-
 @pytest.mark.parametrize("null", ["null", "~", "", "Null"])
 def test_null(null: str) -> None:
     assert read(f"{ROOM}note: {null}\n").note is None
@@ -140,22 +125,16 @@ def test_null(null: str) -> None:
         ("name: 2024", "name: expected text; found 2024: put it in quotes"),
         ("shelf: {top: true}",
          "shelf.top: expected mapping or null; found true: write {} for the defaults, null for none"),
-        ("shelf: {top: 3}", "shelf.top: expected mapping or null; found 3"),
         ("name: true", "name: expected text; found true: put it in quotes"),
-        ("name:", "name: expected text; found nothing"),
         ("name: ' '", "name: expected text; found ' '"),
         ('name: "a\\0b"', 'name: expected text; found "a\\0b"'),
-        ('name: "\\ud800"', 'name: expected text; found "\\ud800"'),
         ("name: |\n  two\n  lines", "name: expected text; found | two lines"),
         ("name: [a]", "name: expected text; found [a]"),
-        ("note: 1.0", "note: expected text or null; found 1.0: put it in quotes"),
         ("books: {title: A}", "books: expected list of mappings; found {title: A}: put it in [ ]"),
         ("books: [A]", "books[0]: expected mapping; found A"),
         ("books: [{title: A}, {title: B, pages: 0}]",
          "books[1].pages: expected whole number or null, at least 1; found 0"),
-        ("shelf: 3", "shelf: expected mapping; found 3"),
         ("shelf: [height]", "shelf: expected mapping; found [height]"),
-        ("shelf: {top: [{watts: 3}]}", "shelf.top: expected mapping or null; found [{watts: 3}]"),
     ],
 )  # fmt: skip
 def test_wrong_text_lists_and_mappings(line: str, message: str) -> None:
@@ -167,29 +146,19 @@ def test_wrong_text_lists_and_mappings(line: str, message: str) -> None:
     ("value", "message"),
     [
         *[(f"height: {value}", f"height: expected whole number, at least 1; found {value}")
-          for value in ("3.0", "1e3", "true", "'3'", "three", "null", "0", "-1", "[3]", "{a: 3}")],
+          for value in ("3.0", "true", "'3'", "null", "0", "[3]")],
         *[(f"width: {value}", f"width: expected number, above 0, at most 2; found {value}")
-          for value in ("0", "0.0", "2.1", ".nan", ".inf", "-.inf", "1e400", "1e-400", "false", "'1'", "null", "0,5")],
+          for value in ("0", "2.1", ".nan", "-.inf", "1e400", "1e-400", "false", "0,5")],
         *[(f"wood: {value}", f"wood: expected oak | pine; found {value}")
-          for value in ("Oak", "[oak]", "null", "3", "true")],
+          for value in ("Oak", "[oak]", "null")],
         *[(f"open: {value}", f"open: expected true | false; found {value}")
-          for value in ("yes", "1", "'true'", "null")],
+          for value in ("yes", "1")],
         *[(f"limits: {value}", f"limits: expected list of 2 numbers, at least 0, below 1; found {value}")
-          for value in ("[0.1]", "[0.1, 0.2, 0.3]", "[0.1, x]", "[0.1, 1]", "[-0.1, 0]", "0.1", "[[0, 0], 0]", "null")],
+          for value in ("[0.1]", "[0.1, 0.2, 0.3]", "[0.1, x]", "[0.1, 1]", "0.1")],
     ],
 )  # fmt: skip
 def test_wrong_numbers_choices_and_ranges(value: str, message: str) -> None:
     assert problems(f"{ROOM}shelf:\n  {value}\n") == [f"line 4: shelf.{message}"]
-
-
-def test_long_values_are_shortened() -> None:
-    for value in ("x" * 10_000, "0." + "9" * 10_000, "[" + "x, " * 5000 + "]"):
-        (problem,) = problems(f"{ROOM}shelf: {{height: {value}}}")
-        assert problem.endswith("…") and len(problem) < 150
-    (problem,) = problems(f"{ROOM}shelf: {{height: {'9' * 10_000}}}")
-    assert problem.endswith("9…: a whole number has at most 18 digits") and len(problem) < 200
-    (problem,) = problems(f"{ROOM}? {'k' * 10_000}\n: 3\n")
-    assert len(problem) < 150
 
 
 @dataclass(frozen=True)
@@ -209,13 +178,9 @@ def test_a_number_or_one_of_some_words(written: str, value: int | str | None) ->
 @pytest.mark.parametrize(
     ("written", "found"),
     [
-        ("0", "0"),
         ("25", "25"),
-        ("2.0", "2.0"),
         ("true", "true"),
         ("Auto", "Auto"),
-        ("'7'", "'7'"),
-        ("[auto]", "[auto]"),
     ],
 )
 def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None:
@@ -223,11 +188,6 @@ def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None
         reader.parse(Clock, f"chimes: {written}", "clock.yaml")
     expected = "whole number or auto | never or null, at least 1, at most 24"
     assert str(error.value) == f"clock.yaml: line 1: chimes: expected {expected}; found {found}"
-
-
-def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
-    row = "| `chimes` | whole number or auto \\| never or null, at least 1, at most 24 | `null` | a day | – |"
-    assert row in reference(Clock).split("\n")
 
 
 # --------------------------------------------------------------------------- keys
@@ -239,21 +199,15 @@ def test_the_reference_shows_numbers_and_words_of_one_setting() -> None:
         ("nmae: 3", "nmae: unknown setting; did you mean name?"),
         ("Shelf: 3", "Shelf: unknown setting; did you mean shelf?"),
         ("height: 3", "height: unknown setting; did you mean shelf.height?"),
-        ("hieght: 3", "hieght: unknown setting; did you mean shelf.height?"),
         ("shelf.height: 3", "shelf.height: unknown setting; write it as shelf: {height: …}"),
         ("shelf: {note: x}", "shelf.note: unknown setting; did you mean note?"),
-        ("shelf: {hight: 3}", "shelf.hight: unknown setting; did you mean shelf.height?"),
         ("shelf: {zzz: 3}", "shelf.zzz: unknown setting; shelf takes height, width, limits, wood, open, top"),
         ("books: [{title: A, page: 3}]", "books[0].page: unknown setting; did you mean books[0].pages?"),
         ("zzz: 3", "zzz: unknown setting; known settings: name, books, note, shelf, door"),
-        ("3: 3", "3: unknown setting; known settings: name, books, note, shelf, door"),
         ("<<: {note: x}", "<<: unknown setting; known settings: name, books, note, shelf, door"),
         ("note: x\nnote: y", "note is given twice, first in line 3: delete one"),
         ("shelf: {height: 3, height: 3}", "shelf.height is given twice, first in line 3: delete one"),
         ("[a, b]: 3", "a key must be plain text, not [a, b]"),
-        ("shelf: {{a: b}: 3}", "shelf: a key must be plain text, not {a: b}"),
-        ("'': 3", "a key must be plain text, not ''"),
-        ("? ", "a key must be plain text, not nothing"),
         ('"a\\e[31mb": 3', 'a key must be plain text, not "a\\e[31mb"'),
     ],
 )
@@ -267,25 +221,9 @@ def test_a_list_cannot_be_overridden_in_part(key: str) -> None:
     assert problems(ROOM, f"{key}=3") == [f"override {key}: a list is given as a whole: {whole}=[…]"]
 
 
-def test_settings_of_the_same_name_are_all_proposed() -> None:
-    @dataclass(frozen=True)
-    class Two:
-        left: Lamp = section(Lamp, "left")
-        right: Lamp = section(Lamp, "right")
-
-    with pytest.raises(NmtError, match=r"line 1: watts: unknown setting; did you mean left\.watts or right\.watts\?"):
-        reader.parse(Two, "watts: 3", "two.yaml")
-
-
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n"])
 def test_what_is_missing_is_named_with_its_meaning(text: str) -> None:
     assert problems(text) == ["name is missing (of the room)", "door.lock is missing (what locks it)"]
-
-
-def test_a_key_is_reported_at_its_own_line_not_at_its_value() -> None:
-    assert problems(f"{ROOM}shelf:\n  height:\n\n    three\n") == [
-        "line 4: shelf.height: expected whole number, at least 1; found three"
-    ]
 
 
 def test_every_problem_is_in_one_report() -> None:
@@ -313,7 +251,6 @@ def test_every_problem_is_in_one_report() -> None:
     ("line", "message"),
     [
         ("\tnote: x", "line 3, column 1: not valid YAML: indent with spaces, not tabs"),
-        (" note: x", "line 3, column 2: not valid YAML: the indentation does not fit the lines above"),
         ("note: @x", "line 3, column 7: not valid YAML: put text that begins with @, %, ` or the like in quotes"),
         ("note: a: b", "line 3, column 8: not valid YAML: a second colon in a line: put a value with a colon in "
                        "quotes"),
@@ -321,11 +258,9 @@ def test_every_problem_is_in_one_report() -> None:
         ("shelf: {height: 3", "line 4, column 1: not valid YAML: a comma or a closing bracket is missing"),
         ("note: 'it's'", "line 3, column 11: not valid YAML: text that does not belong here: is a quote or bracket "
                          "closed too early?"),
-        ("note: 'it", "line 3, column 7: not valid YAML: a quote that is not closed"),
         ('note: "\\q"', "line 3, column 7: not valid YAML: found unknown escape character 'q'"),
         ("note: a\x07", "line 3: not valid YAML: delete the character U+0007"),
         ("# a\x85seed: 3", "line 3: delete the character U+0085: some programs take it for a line break"),
-        ("note: a\u2028b", "line 3: delete the character U+2028: some programs take it for a line break"),
         ("---\nnote: x", "line 3, column 1: not valid YAML: a second document begins here: delete the line ---"),
     ],
 )  # fmt: skip
@@ -336,9 +271,8 @@ def test_invalid_yaml(line: str, message: str) -> None:
 @pytest.mark.parametrize(
     "hidden",
     [
-        "note: &anchor x", "shelf: *undefined", "shelf: &a [*a]", "shelf: &a\n  height: *a", "&key note: x",
-        "note: !!str x", "shelf: !!python/object/apply:os.system ['exit 1']", "shelf: !!set {height}",
-        "shelf: {height: !!int x}", "shelf: !mine {}", "note: ! x", "? &a {*a : 1}\n",
+        "note: &anchor x", "shelf: *undefined", "shelf: &a [*a]", "&key note: x", "note: !!str x",
+        "shelf: !!python/object/apply:os.system ['exit 1']", "shelf: !mine {}",
         "books: &b [{title: A}]\nshelf:\n  <<: *b",
     ],
 )  # fmt: skip
@@ -353,7 +287,7 @@ def test_endless_nesting_is_refused(text: str) -> None:
     assert "nested more than 20 levels deep" in problem
 
 
-@pytest.mark.parametrize("text", ["study", "- name: study", "[name, study]", "3", "A dog: runs\n- and", "'name'"])
+@pytest.mark.parametrize("text", ["study", "- name: study", "A dog: runs\n- and"])
 def test_what_is_no_mapping(text: str) -> None:
     (problem,) = problems(text)
     assert "each as key: value; found" in problem or "not valid YAML" in problem
@@ -381,14 +315,10 @@ def test_any_text_and_overrides_give_a_value_or_an_nmt_error(text: str, override
     ("override", "expected"),
     [
         ("name=attic", Room(name="attic", door=Door("D"))),
-        ("name=a=b", Room(name="a=b", door=Door("D"))),
         ("shelf.height=4", Room(name="study", door=Door("D"), shelf=Shelf(height=4))),
-        ("shelf.width=1e-1", Room(name="study", door=Door("D"), shelf=Shelf(width=0.1))),
         ("shelf={height: 4}", Room(name="study", door=Door("D"), shelf=Shelf(height=4))),
-        ("shelf.limits=[0.1, 0.2]", Room(name="study", door=Door("D"), shelf=Shelf(limits=(0.1, 0.2)))),
         ("shelf.top.watts=5", Room(name="study", door=Door("D"), shelf=Shelf(top=Lamp(watts=5)))),
         ("books=[{title: A}]", Room(name="study", door=Door("D"), books=(Book("A"),))),
-        ("door.handles=3", Room(name="study", door=Door("D", 3))),
         ("note=null", Room(name="study", door=Door("D"))),
         ("note=''", None),
     ],
@@ -412,19 +342,12 @@ def test_the_last_override_wins_and_one_key_of_a_mapping_leaves_the_others() -> 
     [
         ("shelf.height", "override 'shelf.height': write it as section.key=value"),
         ("=3", "override '=3': write it as section.key=value"),
-        ("", "override '': write it as section.key=value"),
-        ("shelf.=3", "override 'shelf.=3': write it as section.key=value"),
         ("note=", "override 'note=': the value after = is missing"),
-        ("note= # x", "override 'note= # x': the value after = is missing"),
         ("shelf..height=3", "override 'shelf..height=3': write it as section.key=value"),
-        ("shelf.hight=3", "override shelf.hight: unknown setting; did you mean shelf.height?"),
-        ("height=3", "override height: unknown setting; did you mean shelf.height?"),
         ("shelf/height=3", "override shelf/height: unknown setting; did you mean shelf.height?"),
         ("shelf.height=3.5", "override shelf.height: expected whole number, at least 1; found 3.5"),
         ("shelf={height: 1, height: 2}", "override shelf.height is given twice: delete one"),
-        ("shelf={[a]: 2}", "override shelf: a key must be plain text, not [a]"),
         ("books.0.title=A", "override books.0.title: books is [], not a mapping: override books as a whole"),
-        ("name.a.b=3", "override name.a.b: name is study, not a mapping: override name as a whole"),
         ("note.x=3", "override note: expected text or null; found a mapping"),
         ("note=a: b: c", "override 'note=a: b: c': not valid YAML: a second colon in a line: put a value with a "
                          "colon in quotes"),
@@ -462,58 +385,21 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 # --------------------------------------------------------------------------- and back
 
-AMBIGUOUS = ["no", "1e5", "08", "0x1f", "1_0", "~", "true", "12:30", "2001-01-01", "=", "<<", ".5e3", "&", "-", "?"]
-texts = st.sampled_from(AMBIGUOUS) | st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1).filter(
-    str.strip
-)
-books = st.builds(Book, title=texts, pages=st.none() | st.integers(1, 10**18 - 1))
-limit = st.floats(0, 1, exclude_max=True)
-rooms = st.builds(
-    Room,
-    name=texts,
-    books=st.lists(books, max_size=3).map(tuple),
-    note=st.none() | texts,
-    shelf=st.builds(
-        Shelf,
-        height=st.integers(1, 10**18 - 1),
-        width=st.floats(0, 2, exclude_min=True),
-        limits=st.tuples(limit, limit),
-        wood=st.sampled_from(["oak", "pine"]),
-        open=st.booleans(),
-        top=st.none() | st.builds(Lamp, colour=st.none() | texts, watts=st.none() | st.integers(1, 99)),
-    ),
-    door=st.builds(Door, lock=texts),
-)
 
-
-@given(rooms)
-@settings(max_examples=50)
-def test_written_settings_are_read_back_equal(room: Room) -> None:
-    text = writer.to_yaml(room)
-    assert read(text) == room
-    assert yaml.safe_load(text) == writer.to_dict(room)  # and mean the same to a reader of YAML 1.1
-
-
-@given(rooms, rooms)
-def test_differences_are_named_with_both_values(old: Room, new: Room) -> None:
-    changed = {path.partition("[")[0] for path in writer.differences(old, new)}
-    paths = {path: operator(path) for path in all_settings(Room)}
-    assert changed == {path for path, value in paths.items() if value(old) != value(new)}
-    assert writer.differences(old, old) == {}
-
-
-def operator(path: str) -> Any:
-    def value(room: Any) -> Any:
-        for name in path.split("."):
-            room = getattr(room, name)
-        return room
-
-    return value
+def test_written_settings_are_read_back_equal() -> None:
+    """Also text that looks like another value, and to a reader of YAML 1.1."""
+    for text in ("no", "1e5", "08", "0x1f", "1_0", "~", "true", "12:30", "2001-01-01", "=", "<<", ".5e3", "&", "-"):
+        shelf = Shelf(10**18 - 1, 5e-324, (1e-9, 0.999), "pine", open=False, top=Lamp(text))
+        room = Room(name=text, books=(Book(text, 7), Book(text)), note=text, shelf=shelf, door=Door(text))
+        assert read(writer.to_yaml(room)) == room
+        assert yaml.safe_load(writer.to_yaml(room)) == writer.to_dict(room)
 
 
 def test_differences_are_short_and_in_the_order_declared() -> None:
     old = read(f"{ROOM}note: x\nshelf: {{limits: [0, 0.25]}}")
     new = read("name: no\nbooks: [{title: A}, {title: B, pages: 3}]\ndoor: {lock: D, handles: 4}")
+    fewer = read("name: no\nbooks: [{title: A}, {title: B}]\ndoor: {lock: D, handles: 4}")
+    assert writer.differences(fewer, new) == {"books[1].pages": ("null", "3")}
     assert list(writer.differences(old, new).items()) == [
         ("name", ("study", "'no'")),
         ("books", ("a list of 0", "a list of 2")),
@@ -521,20 +407,3 @@ def test_differences_are_short_and_in_the_order_declared() -> None:
         ("shelf.limits", ("[0.0, 0.25]", "[0.0, 0.5]")),
         ("door.handles", ("null", "4")),
     ]
-
-
-def test_differences_of_lists_of_one_length_are_those_of_their_entries() -> None:
-    old, new = (read(f"{ROOM}books: [{{title: A}}, {{title: B{pages}}}]") for pages in ("", ", pages: 3"))
-    assert writer.differences(old, new) == {"books[1].pages": ("null", "3")}
-
-
-def test_the_reference_has_a_row_for_every_setting_and_a_table_for_every_declaration() -> None:
-    text = reference(Room)
-    assert re.findall("^#+ .*", text, re.MULTILINE) == ["### Book", "## shelf", "### Lamp", "## door"]
-    assert "| `name` | text | **required** | of the room | – |" in text
-    assert "| `books` | list of [Book](#book) | `[]` | on the floor | – |" in text
-    assert "| `note` | text or null | `null` | for the \\| reader | – |" in text
-    assert "| `wood` | oak \\| pine | `oak` | what it is made of | – |" in text
-    assert "| `limits` | list of 2 numbers, at least 0, below 1 | `[0.0, 0.5]` | of the load | – |" in text
-    assert "| `pages` | whole number or null, at least 1 | `null` | how thick it is | – |" in text
-    assert all(line.count(" | ") == 4 for line in text.split("\n") if line.startswith("| `"))

@@ -1,7 +1,6 @@
 """The settings of a run: what cannot go together, each with the keys that collide; written and read back equal."""
 
 import dataclasses
-import re
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,42 +36,11 @@ def problems(*overrides: str) -> list[str]:
     return [line.strip() for line in lines[1:]] or [lines[0].removeprefix("test.yaml: ")]
 
 
-def test_the_least_config_is_the_papers_base_model() -> None:
-    base = read()
-    assert base.data.target_language == "no"
-    assert base.data.train == (Corpus(source="train.en", target="train.no"),)
-    model, training, decoding = base.model, base.training, base.decoding
-    assert (model.layers, model.d_model, model.feed_forward, model.heads) == (6, 512, 2048, 8)
-    assert (model.dropout, training.label_smoothing, training.max_steps) == (0.1, 0.1, 100_000)
-    assert (training.schedule, training.warmup_steps, training.batch_tokens) == ("paper", 4000, 25_000)
-    assert (training.adam_betas, training.adam_epsilon) == ((0.9, 0.98), 1e-9)
-    assert (decoding.beam_size, decoding.length_penalty, decoding.max_extra_tokens) == (4, 0.6, 50)
-
-
 def test_every_default_is_within_its_range() -> None:
     declarations = (Config, Corpus, CleaningConfig, Stage, Variation)
     for path, own in [each for declaration in declarations for each in all_settings(declaration).items()]:
         for number in own.default if isinstance(own.default, tuple) else (own.default,):
             assert not isinstance(number, int | float) or own.allows(number), path
-
-
-def test_load_reads_a_file_and_lays_overrides_over_it(tmp_path: Path) -> None:
-    path = tmp_path / "test.yaml"
-    path.write_text(MINIMAL, encoding="utf-8")
-    overrides = ["data.train=[{source: a.en, target: a.de}]", "training.adam_epsilon=1e-8", "training.max_steps=25_000"]
-    loaded = schema.load(path, overrides)
-    assert loaded == read(*overrides)
-    assert loaded.data.train == (Corpus(source="a.en", target="a.de"),)
-    assert (loaded.training.adam_epsilon, loaded.training.max_steps) == (1e-8, 25_000)
-    assert schema.parse(MINIMAL, "a model file") == read()
-
-
-def test_one_key_of_the_validation_corpus_can_be_overridden() -> None:
-    whole = "data.validation={hub: wmt/wmt14, name: de-en, split: test}"
-    assert read(whole, "data.validation.split=validation").data.validation == Corpus(
-        hub="wmt/wmt14", name="de-en", split="validation"
-    )
-    assert read(whole, "data.validation=null").data.validation is None
 
 
 def test_stages_name_corpora() -> None:
@@ -87,129 +55,59 @@ def test_stages_name_corpora() -> None:
     )
 
 
-def test_likely_slips_are_answered_with_the_right_name() -> None:
-    slips = {
-        "max_steps": "training.max_steps",
-        "training.warmup": "training.warmup_steps",
-        "training.dropout": "model.dropout",
-        "training.batch_size": "training.batch_tokens",
-        "batch_tokens": "training.batch_tokens or decoding.batch_tokens",
-        "data.source_lang": "data.source_language",
-        "data.valid": "data.validation",
-        "vocab.size": "vocabulary",
-        "decoding.beam": "decoding.beam_size",
-        "model.Heads": "model.heads",
-        "model.encoder-layers": "model.encoder_layers",
-    }
-    for key, meant in slips.items():
-        assert problems(f"{key}=1")[0].endswith(f": unknown setting; did you mean {meant}?")
-    assert problems("model.zzz=1")[0].endswith("; model takes " + ", ".join(vars(read().model)))
-
-
-def test_numbers_beyond_what_a_computer_holds_are_refused() -> None:
-    for key, expected in {"training.clip_norm": "number or null, above 0", "seed": "whole number, at least 0"}.items():
-        for value in ("1e400", "9" * 400):
-            (problem,) = problems(f"{key}={value}")
-            assert problem.startswith(f"override {key}: expected {expected}; found {value[:5]}")
-
-
 # --------------------------------------------------------------------------- what cannot go together
 
 NAMED = "data.train=[{file: a.tsv, name: europarl}, {file: b.tsv, name: crawled}]"
+STAGES = {  # overrides, and what the one message says of them
+    "{weights: {europral: 1}}": "[0].weights.europral: no corpus in data.train has this name; did you mean europarl?",
+    "{passes: {crawld: 2}}, {}": "[0].passes.crawld: no corpus in data.train has this name; did you mean",
+    "{weights: {crawled: 0}}": "[0].weights: no corpus has a weight above 0",
+    "{weights: {crawled: -1}}": "[0].weights: expected mapping of names to numbers or null, at least 0",
+    "{weights: {crawled: much}}": "[0].weights.crawled: expected number, at least 0; found much",
+    "{weights: {crawled: 1}, temperature: 5}": "[0] has weights and a temperature: give one of them",
+    "{}, {}": "[0] never ends, so that the next stage cannot begin: give it steps or passes",
+    "{steps: 9, passes: {crawled: 2}}, {}": "[0] ends by steps and passes: give one of them",
+    "{steps: 9}, {steps: 9}": "[1].steps: the last stage lasts until the end of training",
+    "{passes: {europarl: 1, crawled: 1}}, {}": "[0].passes: a stage ends after passes over one corpus, not 2",
+    "{passes: {}}, {}": "[0].passes: a stage ends after passes over one corpus, not 0",
+    "{weights: {europarl: 1}, passes: {crawled: 2}}, {}": "[0].passes.crawled is never reached",
+}
+A_AND = "{file: a.tsv}, {file: b.tsv"
 IMPOSSIBLE = [  # overrides, and what the one message names
-    *(
-        ([NAMED, "data.validation={file: c.tsv}", f"data.stages=[{stages}]"], [f"data.stages{problem}"])
-        for stages, problem in [
-            (
-                "{weights: {europral: 1}}",
-                "[0].weights.europral: no corpus in data.train has this name; did you mean europarl?",
-            ),
-            ("{weights: {x: 1, crawled: 1}}", "[0].weights.x: no corpus in data.train has this name; names: europarl,"),
-            ("{passes: {crawld: 2}}, {}", "[0].passes.crawld: no corpus in data.train has this name; did you mean"),
-            ("{weights: {crawled: 0}}", "[0].weights: no corpus has a weight above 0"),
-            ("{weights: {crawled: -1}}", "[0].weights: expected mapping of names to numbers or null, at least 0"),
-            ("{weights: {crawled: much}}", "[0].weights.crawled: expected number, at least 0; found much"),
-            ("{weights: {crawled: 1}, temperature: 5}", "[0] has weights and a temperature: give one of them"),
-            ("{}, {}", "[0] never ends, so that the next stage cannot begin: give it steps or passes"),
-            ("{}, {steps: 10}, {}", "[0] never ends"),
-            ("{steps: 9, passes: {crawled: 2}}, {}", "[0] ends by steps and passes: give one of them"),
-            ("{steps: 9}, {steps: 9}", "[1].steps: the last stage lasts until the end of training"),
-            ("{passes: {europarl: 1, crawled: 1}}, {}", "[0].passes: a stage ends after passes over one corpus, not 2"),
-            ("{passes: {}}, {}", "[0].passes: a stage ends after passes over one corpus, not 0"),
-            ("{weights: {europarl: 1}, passes: {crawled: 2}}, {}", "[0].passes.crawled is never reached"),
-        ]
-    ),
+    *(([NAMED, f"data.stages=[{stages}]"], [f"data.stages{problem}"]) for stages, problem in STAGES.items()),
     ([NAMED, "data.stages=[{patience: 2, steps: 3}, {}]"], ["data.stages[0].patience: unknown setting"]),
     ([NAMED, "data.stages=[{}]", "data.temperature=5"], ["data.temperature does not go with data.stages"]),
     (["data.train=[{file: a.tsv, weight: 2}]", "data.stages=[{}]"], ["data.train[0].weight does not go"]),
-    (
-        ["data.train=[{file: a.tsv, name: a}, {file: b.tsv, name: a}]", "data.stages=[{weights: {a: 1}}]"],
-        ["data.train has more than one corpus of the name a"],
-    ),
-    (
-        ["data.train=[{file: a.tsv}]", "data.stages=[{weights: {a: 1}}]"],
-        ["data.stages[0].weights.a: no corpus", "names: a.tsv"],
-    ),
+    (["data.train=[{file: a.tsv, name: a}, {file: b.tsv, name: a}]", "data.stages=[{weights: {a: 1}}]"],
+     ["data.train has more than one corpus of the name a"]),
     (["data.train=[]"], ["data.train is empty"]),
-    (
-        ["training.sharded=true", "training.optimizer=muon"],
-        ["training.sharded does not go with training.optimizer=muon: remove one of them"],
-    ),
-    (
-        ["data.train=[{file: a.tsv, weight: 1}, {file: b.tsv}]"],
-        ["data.train[1] has no weight, but others have: give every corpus one, or none"],
-    ),
-    (
-        ["data.train=[{file: a.tsv, weight: 1}]", "data.temperature=5"],
-        ["data.temperature does not go with data.train[0].weight"],
-    ),
+    (["training.sharded=true", "training.optimizer=muon"],
+     ["training.sharded does not go with training.optimizer=muon: remove one of them"]),
+    ([f"data.train=[{A_AND}, weight: 1}}]"], ["data.train[0] has no weight, but others have: give every corpus one"]),
+    (["data.train=[{file: a.tsv, weight: 1}]", "data.temperature=5"],
+     ["data.temperature does not go with data.train[0].weight"]),
     (["data.validation={file: c.tsv, weight: 2}"], ["data.validation.weight has no meaning: delete it"]),
-    (
-        ["data.train=[{file: a.tsv}, {file: b.tsv, weight: 1}]"],
-        ["data.train[0] has no weight, but others have"],
-    ),
-    (
-        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [en, fr], tag: <2fr>}]"],
-        ["data.train: <2fr> is the token of a language: give that corpus another tag"],
-    ),
-    (
-        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [en, 'new norse']}]"],
-        ["language 'new norse': no token <2new norse> can be made of it"],
-    ),
-    (
-        ["data.language_tags=both", "data.train=[{file: a.tsv}, {file: a.tsv, languages: [unk, no]}]"],
-        ["language 'unk': no token <unk> can be made of it"],
-    ),
+    ([f"data.train=[{A_AND}, languages: [en, fr], tag: <2fr>}}]"],
+     ["data.train: <2fr> is the token of a language: give that corpus another tag"]),
+    ([f"data.train=[{A_AND}, languages: [en, 'new norse']}}]"],
+     ["language 'new norse': no token <2new norse> can be made of it"]),
+    (["data.language_tags=both", f"data.train=[{A_AND}, languages: [unk, no]}}]"],
+     ["language 'unk': no token <unk> can be made of it"]),
     (["data.target_language=EN"], ["languages en and EN differ only in how they are written: choose one"]),
-    (["data.train=[{file: a.tsv, languages: [pt_br, pt-BR]}]"], ["languages pt_br and pt-BR differ only in how"]),
-    (["data.train=[{file: a.tsv}, {file: a.tsv, languages: [EN, sv]}]"], ["languages en and EN differ only in how"]),
-    (
-        ["data.validation=[{file: a.tsv}, {file: a.tsv, languages: [en, fr]}]"],
-        ["data.validation[1] is from en into fr, and data.train has en-no: change its languages"],
-    ),
-    (
-        ["data.validation=[{file: a.tsv}, {file: b.tsv, reversed: true}]"],
-        ["data.validation[1] is from no into en, and data.train has en-no: set data.validation[1].reversed=false"],
-    ),
-    (
-        ["data.train=[{file: a.tsv, reversed: true}]", "data.validation={file: b.tsv}"],
-        ["data.validation is from en into no, and data.train has no-en: set data.validation.reversed=true"],
-    ),
+    ([f"data.train=[{A_AND}, languages: [EN, sv]}}]"], ["languages en and EN differ only in how"]),
+    ([f"data.validation=[{A_AND}, languages: [en, fr]}}]"],
+     ["data.validation[1] is from en into fr, and data.train has en-no: change its languages"]),
+    ([f"data.validation=[{A_AND}, reversed: true}}]"],
+     ["data.validation[1] is from no into en, and data.train has en-no: set data.validation[1].reversed=false"]),
     (["training.best_set=news", "data.validation=[]"], ["training.best_set needs data.validation"]),
     (["training.freeze=encoder"], ["training.freeze: expected list of texts; found encoder: put it in [ ]"]),
-    (
-        ["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
-        ["data.validation[1] and data.validation[0] are both called news: give each another name"],
-    ),
-    (["data.validation=[{file: a.tsv}, {file: b.tsv, weight: 2}]"], ["data.validation[1].weight has no meaning"]),
-    (
-        ["model.positions=learned", "model.max_positions=257", "data.train=[{file: a.tsv, tag: <bt>}]"],
-        ["model.max_positions=257 is below data.max_length=256 + 1 (end of sentence) + 1 (tokens before the source)"],
-    ),
+    (["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
+     ["data.validation[1] and data.validation[0] are both called news: give each another name"]),
+    (["model.positions=learned", "model.max_positions=257", "data.train=[{file: a.tsv, tag: <bt>}]"],
+     ["model.max_positions=257 is below data.max_length=256 + 1 (end of sentence) + 1 (tokens before the source)"]),
     (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu", "none of them"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
     (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),
-    (["data.train=[{opus: a, hub: c}]"], ["data.train[0]", "hub and opus"]),
     (["data.validation={hub: a, version: c}"], ["data.validation.version", "data.validation.opus"]),
     (["data.train=[{opus: a, split: c}]"], ["data.train[0].split", "data.train[0].hub"]),
     (["data.train=[{sacrebleu: wmt14}]"], ["data.train[0].sacrebleu", "data.validation"]),
@@ -217,13 +115,9 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.validation={target: b}"], ["data.validation.target", "data.validation.source"]),
     (["data.validation={source: a, target: b, source_column: c}"],
      ["data.validation.source_column", "data.validation.source"]),
-    (["data.validation={source: a, target: b, target_column: c}"],
-     ["data.validation.target_column", "data.validation.source"]),
-    *[([f"data.validation={{file: a.tsv, {name}: {value}}}"], [f"data.validation.{name}", "data.validation.hub"])
-      for name, value in {"split": "a", "revision": "a", "streaming": "true"}.items()],
     (["vocabulary.target_model=a"], ["vocabulary.target_model", "vocabulary.shared=false", "vocabulary.source_model"]),
     (["model.heads=7"], ["model.d_model=512", "model.heads=7", "model.key_size and value_size"]),
-    (["model.heads=7", "model.key_size=4"], ["model.d_model=512", "model.heads=7"]),
+    (["model.heads=7", "model.key_size=4"], ["model.d_model=512 is not a multiple of model.heads=7"]),
     (["model.heads=7", "model.value_size=4"], ["model.d_model=512", "model.heads=7"]),
     (["model.d_model=33", "model.heads=3"], ["model.d_model=33", "model.positions=interleaved"]),
     (["model.d_model=36", "model.heads=4", "model.positions=rotary"],
@@ -231,14 +125,12 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["model.key_size=7", "model.value_size=8", "model.positions=rotary"],
      ["model.key_size=7 is odd", "model.positions=rotary"]),
     (["vocabulary.shared=false"], ["model.tie=all", "vocabulary.shared=true"]),
-    (["model.heads=7", "model.key_size=4"], ["model.d_model=512 is not a multiple of model.heads=7"]),
     (["model.positions=learned", "model.max_positions=256"],
      ["model.max_positions=256", "data.max_length=256 + 1"]),
     (["training.micro_batch_tokens=9000", "training.batch_tokens=8000"],
      ["training.micro_batch_tokens=9000", "training.batch_tokens=8000"]),
     (["training.learning_rate=1"], ["training.learning_rate", "training.schedule=paper", "training.warmup_steps"]),
-    *[([f"training.schedule={name}"], [f"training.schedule={name}", "training.learning_rate"])
-      for name in ("inverse_sqrt", "cosine", "linear", "constant")],
+    (["training.schedule=cosine"], ["training.schedule=cosine", "training.learning_rate"]),
     (["training.warmup_steps=0"], ["training.warmup_steps=0", "training.schedule=paper"]),
     (["training.warmup_steps=0", "training.schedule=inverse_sqrt", "training.learning_rate=1"],
      ["training.warmup_steps=0", "training.schedule=inverse_sqrt"]),
@@ -248,25 +140,21 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["training.final_learning_rate=1", "training.schedule=linear", "training.learning_rate=0.1"],
      ["training.final_learning_rate=1", "training.learning_rate=0.1"]),
     (["training.final_learning_rate=1e-5"], ["training.final_learning_rate", "training.schedule=paper"]),
-    *[(["training.final_learning_rate=1e-5", f"training.schedule={name}", "training.learning_rate=1"],
-       ["training.final_learning_rate", f"training.schedule={name}"]) for name in ("inverse_sqrt", "constant")],
-    *[([f"training.best_metric={name}", "training.validation_bleu=false"],
-       [f"training.best_metric={name}", "training.validation_bleu=true"]) for name in ("bleu", "chrf")],
+    (["training.best_metric=chrf", "training.validation_bleu=false"],
+     ["training.best_metric=chrf", "training.validation_bleu=true"]),
     *[(["model.architecture=recurrent", f"training.{name}=true"],
        [f"training.{name}=true does not go with model.architecture=recurrent", "remove it"])
       for name in ("compile", "packed", "activation_checkpointing")],
     (["training.patience=3"], ["training.patience", "data.validation"]),
     *[(["model.dropout=0", f"training.consistency={name}", f"training.token_cutoff={cutoff}"],
        [f"training.consistency={name}", "training.token_cutoff", "both passes are the same"])
-      for name, cutoff in (("rdrop", "null"), ("rdrop", "0"), ("simcut", "0"))],
+      for name, cutoff in (("rdrop", "null"), ("simcut", "0"))],
     (["data.validation=[{file: a.tsv, name: b}, {file: b.tsv, name: 'b '}]"],
      ["data.validation[1].name: 'b '", "begins or ends with a space"]),
     (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size=900", "vocabulary.size=500"]),
     (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
      ["decoding.max_length_ratio=60", "decoding.max_source_tokens", "20,000", "1,200,050"]),
     (["decoding.banned=[a, '-!']"], ["decoding.banned[1]: '-!'", "no letter or digit"]),
-    (["decoding.banned=[a, '', b]"], ["decoding.banned[1]: expected text; found ''"]),
-    (["decoding.banned=[a, 7]"], ["decoding.banned[1]: expected text; found 7: put it in quotes"]),
 ]  # fmt: skip
 
 
@@ -275,24 +163,6 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
     (problem,) = problems(*overrides)
     for part in named:
         assert part in problem
-
-
-@pytest.mark.parametrize(
-    ("key", "most", "more"),
-    [
-        ("beam_size", "1000", ["1001", "1e3"]),
-        ("length_penalty", "5", ["5.1", ".inf", ".nan", "-0.1"]),
-        ("coverage_penalty", "1000", ["1e30"]),
-        ("max_extra_tokens", "10000", ["10001", "-1"]),
-        ("max_length_ratio", "100", ["101"]),
-        ("candidates", "1000", ["1001", "0"]),
-    ],
-)
-def test_no_search_is_asked_for_that_no_machine_could_do(key: str, most: str, more: list[str]) -> None:
-    assert read(f"decoding.{key}={most}") != read()
-    for value in more:
-        (problem,) = problems(f"decoding.{key}={value}")
-        assert problem.startswith(f"override decoding.{key}: expected ") and f"at most {int(most):,}" in problem
 
 
 def test_kinds_of_augmentation_take_a_rate_or_a_rate_and_sides() -> None:
@@ -306,12 +176,10 @@ def test_kinds_of_augmentation_take_a_rate_or_a_rate_and_sides() -> None:
     ("override", "problem"),
     [
         ("uppercas=0.1", "data.augment.uppercas: unknown setting; did you mean data.augment.uppercase?"),
-        ("uppercase=1.5", "expected number or mapping, at least 0, at most 1; found 1.5"),
         ("uppercase=much", "data.augment.uppercase: expected number or mapping, at least 0, at most 1; found much"),
         ("lowercase={rate: -1}", "data.augment.lowercase.rate: expected number, at least 0, at most 1; found -1"),
         ("lowercase={rate: 0.1, sides: target}", "data.augment.lowercase.sides: expected both | source; found target"),
         ("lowercase={sides: source}", "data.augment.lowercase has sides and no rate: give {rate: 0.05, sides: source}"),
-        ("typos={rate: 0.1}", "data.augment.typos: expected number, at least 0, at most 1; found "),
         ("lowercase=0.7", "uppercase, titlecase, lowercase add up to 1.2, and a pair gets at most one of them: lower"),
     ],
 )
@@ -326,14 +194,11 @@ def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
         ["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60", "decoding.max_length=1000000"],
         ["decoding.beam_size=900", "vocabulary.size=500", "vocabulary.source_model=a"],
         ["vocabulary.source_model=a", "vocabulary.target_model=a"],
-        ["model.d_model=33", "model.heads=3", "model.positions=learned"],
         ["training.schedule=cosine", "training.learning_rate=1", "training.final_learning_rate=0.1"],
         ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
         ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
         ["model.heads=7", "model.key_size=4", "model.value_size=4"],
         ["model.d_model=33", "model.heads=3", "model.positions=rotary", "model.key_size=4"],
-        ["model.positions=learned", "model.max_positions=257"],
-        ["training.micro_batch_tokens=8000", "training.batch_tokens=8000"],
         ["training.schedule=constant", "training.learning_rate=1", "training.warmup_steps=0"],
         ["training.schedule=linear", "training.learning_rate=1", "training.warmup_steps=49", "training.max_steps=50"],
         ["training.best_metric=bleu", "data.validation={file: a.tsv}", "training.patience=3"],
@@ -410,7 +275,7 @@ def changed(draw: st.DrawFn, owner: Any, name: str, *inner: str) -> Any:
 
 
 @given(configs())
-@settings(max_examples=40)
+@settings(max_examples=25)
 @example(read("data.train=[{hub: a, revision: '08154711'}, {hub: a, revision: '1e10'}]"))  # numbers, if not quoted
 def test_a_written_config_is_read_back_equal_or_refused_for_what_is_impossible(value: Config) -> None:
     conflicts = value.conflicts()
@@ -470,10 +335,9 @@ def test_any_value_is_taken_or_refused(path: str, value: object) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "model.d_model", "model.feed_forward", "model.layers", "model.encoder_layers", "model.decoder_layers",
-        "model.heads", "model.key_size", "model.value_size", "model.max_positions", "vocabulary.size",
-        "vocabulary.bpe_dropout_samples", "data.workers", "data.prefetch", "model.embedding_size", "model.hidden_size",
-        "model.encoder_size", "model.attention_window",
+        "model.d_model", "model.layers", "model.max_positions", "vocabulary.size", "vocabulary.bpe_dropout_samples",
+        "data.workers", "model.hidden_size", "model.attention_window", "decoding.beam_size", "decoding.candidates",
+        "decoding.max_extra_tokens",
     ],
 )  # fmt: skip
 def test_sizes_that_no_machine_holds_are_refused_by_name(path: str) -> None:
@@ -500,16 +364,6 @@ def test_the_home_is_meant_by_a_tilde_in_every_path(monkeypatch: pytest.MonkeyPa
     assert reader.parse(Config, writer.to_yaml(read_), "written") == read_
     assert read("run_dir=./~/x").run_dir == "./~/x"
     assert read("run_dir=a/~").run_dir == "a/~"
-
-
-def test_every_setting_of_a_path_is_known_as_one() -> None:
-    """By its meaning: a new one must not be forgotten."""
-    for declaration in (Config, schema.DataConfig, schema.Corpus, schema.VocabularyConfig):
-        for field in dataclasses.fields(declaration):
-            about_files = re.search(r"\b(folder|file|where|table|model instead)\b", field.metadata["meaning"])
-            named = field.name.endswith(("_dir", "_model"))
-            if "path" in field.metadata and field.type in ("str", "str | None", str, str | None):
-                assert field.metadata["path"] == bool(about_files or named), field.name
 
 
 def test_a_home_of_nobody_is_refused() -> None:

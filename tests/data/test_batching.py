@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.stores import Store, corpus, length, make
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from nmt.data import batch_cuts, batching
@@ -90,26 +90,6 @@ def test_a_step_counts_what_all_its_tensors_hold(
         assert steps[0].padded_tokens == sum(batch.source.numel() + batch.target.numel() for batch in held)
 
 
-def test_the_tensors_hold_the_rows_of_the_store() -> None:
-    store = Store([(3, 5), (4, 1), (4, 4), (2, 2), (9, 8)])
-    for step in make(store, 20).epoch(0):
-        for batch in step.micro_batches:
-            pairs = store.read.pop(0)
-            for tensor, rows in zip((batch.source, batch.target), store.rows, strict=True):
-                assert tensor.dtype == torch.int64
-                assert [[i for i in row if i != PAD] for row in tensor.tolist()] == [rows[i].tolist() for i in pairs]
-
-
-def test_ranks_without_a_sentence_get_an_empty_micro_batch() -> None:
-    batches = [make(Store([(3, 4)]), 10, rank=rank, world_size=3) for rank in range(3)]
-    shapes = [
-        [(tuple(batch.source.shape), tuple(batch.target.shape)) for batch in step.micro_batches]
-        for rank in batches
-        for step in rank.epoch(0)
-    ]
-    assert shapes == [[((1, 3), (1, 4))], [((0, 1), (0, 1))], [((0, 1), (0, 1))]]
-
-
 @given(corpus, st.integers(40, 200), st.integers(1, 70), st.integers(0, 2), st.data())
 def test_resuming_gives_the_tail_and_reads_nothing_before_it(
     lengths: list[tuple[int, int]], batch_tokens: int, pool_pairs: int, epoch: int, data: st.DataObject
@@ -182,23 +162,13 @@ def test_little_padding_and_full_batches() -> None:
     assert np.mean([len(members) * lengths[members].max() for members in batches]) > 0.93 * 4096
 
 
-@pytest.mark.parametrize(("batch_tokens", "weights", "more"), [(1024, [4, 1], 1.06), (25_000, [1, 1], 1.01)])
-def test_a_small_corpus_that_comes_often_costs_few_steps(batch_tokens: int, weights: list[int], more: float) -> None:
+def test_a_small_corpus_that_comes_often_costs_few_steps() -> None:
     store = Store(multi30k_like(29_300))
     by_size, often = (
-        make(store, batch_tokens, pool_pairs=100_000, mix=mix).steps_in_epoch(0)
-        for mix in (Mix.of([29_000, 300]), Mix.of([29_000, 300], weights))
+        make(store, 1024, pool_pairs=100_000, mix=mix).steps_in_epoch(0)
+        for mix in (Mix.of([29_000, 300]), Mix.of([29_000, 300], [4, 1]))
     )
-    assert often < more * by_size  # in pools that end with the passes of the small one 1.18 times as many
-
-
-def test_micro_batches_are_tighter_than_their_batch() -> None:
-    store = Store(multi30k_like(3000))
-    padding = []
-    for micro_batch_tokens in (None, 1000):
-        steps = list(make(store, 8000, micro_batch_tokens=micro_batch_tokens, pool_pairs=3000).epoch(0))
-        padding.append(1 - sum(s.source_tokens + s.target_tokens for s in steps) / sum(s.padded_tokens for s in steps))
-    assert padding[1] < 0.6 * padding[0]
+    assert often < 1.06 * by_size  # in pools that end with the passes of the small one 1.18 times as many
 
 
 def test_the_noise_parts_sentences_that_met_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,13 +177,6 @@ def test_the_noise_parts_sentences_that_met_before(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(batch_cuts, "JITTER", 0)
     plain = together_again(plan(lengths, 4096, 1), plan(lengths, 4096, 2), len(lengths))
     assert noisy < 0.9 * plain
-
-
-def test_the_sorted_order_begins_either_way_from_epoch_to_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_cuts, "JITTER", 0)
-    lengths = np.array([(3, 9), (9, 9), (9, 3)])
-    orders = {tuple(np.concatenate(plan(lengths, 1000, seed))) for seed in range(20)}
-    assert orders == {(0, 1, 2), (2, 1, 0)}
 
 
 # --------------------------------------------------------------------------- the parts of the plan
@@ -246,12 +209,6 @@ def test_the_cuts_are_the_best_of_all(lengths: list[tuple[int, int]], budget: in
     inner = range(1, len(source))
     every = (cuts for n in range(len(source)) for cuts in itertools.combinations(inner, n))
     assert cost(tuple(choose_cuts(source, target, budget).tolist())) == pytest.approx(min(map(cost, every)))
-
-
-@pytest.mark.parametrize(("budget", "batches"), [(20, 3), (19, 4), (60, 1), (59, 2), (5, 12)])
-def test_a_batch_holds_what_exactly_fills_it(budget: int, batches: int) -> None:
-    sides = np.full(12, 5)
-    assert len(choose_cuts(sides, sides, budget)) + 1 == batches
 
 
 @given(
@@ -333,16 +290,6 @@ def test_no_pair_that_fits_is_an_error() -> None:
 
 def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
-
-
-def test_reading_ahead_changes_nothing() -> None:
-    batches = make(Store(multi30k_like(300)), 200)
-    plain, prefetched = list(batches.epoch(0)), list(read_ahead(batches.epoch(0), 3))
-    assert len(plain) == len(prefetched) > 10
-    for one, other in zip(plain, prefetched, strict=True):
-        assert torch.equal(one.micro_batches[0].source, other.micro_batches[0].source)
-        assert torch.equal(one.micro_batches[0].target, other.micro_batches[0].target)
-    assert readers() == []
 
 
 def numbered(log: list[int], fail_at: int | None = None) -> Iterator[Step]:
@@ -442,6 +389,7 @@ def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: py
             assert sorted(one_pass) == [2 * pair + number % 2 for pair in own]
 
 
+@settings(max_examples=25)
 @given(st.sampled_from([1, 2, 3]), st.integers(20, 60), st.booleans())
 def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed: bool) -> None:
     store = Store([(3 + i % 5, 4 + i % 3) for i in range(180)])

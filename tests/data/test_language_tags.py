@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,6 @@ from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus
 from nmt.data.corpus import read_pairs
 from nmt.data.prepare import PreparedData, prepare
-from nmt.errors import NmtError
-
-MakeConfig = Callable[..., Config]
 
 
 def changed(run: Config, **sections: dict[str, Any]) -> Config:
@@ -67,16 +63,6 @@ def test_both_languages_then_the_tag_of_the_corpus(counting: Config) -> None:
     assert prepare(counting).data_key != prepared.data_key
 
 
-def test_one_pair_has_no_tokens_whatever_it_is_called(counting: Config) -> None:
-    """A corpus whose languages differ from those of `data`, alone."""
-    only = counting.data.train[2]
-    data = {"train": (only,), "validation": only, "validation_in_training": "warn"}
-    prepared = prepare(changed(counting, data=data))
-    assert prepared.vocabulary.source.tag("<2fr>") is None
-    assert first_sources(prepared)[0][0] != "<2fr>" and prepared.validation[0].tags == ()
-    assert prepared.summary.languages == ("en", "fr")
-
-
 def test_a_reversed_corpus_is_the_one_of_the_exchanged_files(counting: Config) -> None:
     mine = counting.data.train[1]
     assert mine.reversed
@@ -116,15 +102,6 @@ def test_text_is_varied_by_the_rules_of_its_own_language(counting: Config, tmp_p
     assert [tokenizer.decode([ids.tolist() for ids in side]) for tokenizer, side in sides] == [
         ["İKİ İ", "IT IS I"], ["IT IS I", "İKİ İ"],
     ]  # fmt: skip
-
-
-def test_a_vocabulary_without_the_token_of_a_language_is_refused(
-    counting: Config, make_config: MakeConfig, tmp_path: Path
-) -> None:
-    model = tmp_path / "other.model"
-    model.write_bytes(prepare(make_config()).vocabulary.source.proto)
-    with pytest.raises(NmtError, match=r"data.train\[0\]: <2de>: vocabulary.source_model has no such"):
-        prepare(changed(counting, vocabulary={"source_model": str(model)}))
 
 
 @pytest.mark.parametrize("clean", [None, schema.CleaningConfig()])

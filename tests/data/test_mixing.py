@@ -28,15 +28,6 @@ def test_shares() -> None:
     assert (float(three), float(one)) == pytest.approx((0.75, 0.25))
 
 
-@given(SIZES, st.integers(0, 5))
-def test_by_size_every_epoch_is_one_pass_over_all(sizes: list[int], epoch: int) -> None:
-    mix = Mix.of(sizes)
-    corpora, numbers, passes = mix.draw(epoch * mix.epoch, (epoch + 1) * mix.epoch, seed=3)
-    assert (passes == epoch).all()
-    everything = [(c, i) for c, size in enumerate(sizes) for i in range(size)]
-    assert sorted(zip(corpora.tolist(), numbers.tolist(), strict=True)) == everything
-
-
 @given(MIXES, st.lists(st.integers(0, 300), min_size=2, max_size=8).map(sorted))
 def test_what_is_drawn_in_parts_is_what_is_drawn_at_once(mix: Mix, times: list[int]) -> None:
     whole = mix.draw(times[0], times[-1], seed=5)

@@ -2,7 +2,6 @@
 nothing. The source may be folded further."""
 
 import unicodedata
-from itertools import pairwise
 
 import pytest
 from helpers.tokenizers import CHARACTERS
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from nmt.config import schema
 from nmt.data import normalization, sentencepiece_model, vocabulary
 from nmt.data.normalization import Normalization, UsedCharacters
-from nmt.data.vocabulary import Tokenizer, Vocabulary
+from nmt.data.vocabulary import Tokenizer
 
 LETTERS = ["the quick brown fox jumps over the lazy dog", "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich"]
 JOINERS = "\u200b\u200c\u200d"
@@ -41,7 +40,7 @@ def expected(text: str, kept: str = "") -> str:
     return " ".join(filter(None, blank.split(" ")))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.text(CHARACTERS | st.sampled_from("a\u0323\u0302\u0301éẹ각\u1100\u1161שּׁ\u05b0\u064b\u0651कि\u093c\u0958")))
 @example("8½ m² 10⁻³ … ª º ™ № ﬁ Ａ１ ，：？（） ำ ຳ և ド ﾄﾞ Å K Ω \u0344")
 @example("o\u0302\u0323 o\u0323\u0302 o\u0323\u0301 \u0644\u0651\u064e 각 \u1100\u1161\u11a8 \u0958 \u0915\u093c")
@@ -80,21 +79,11 @@ def test_folding_is_of_the_source_alone() -> None:
     assert SOURCE.encode(["（"]) == TARGET.encode(["("])
 
 
-def test_both_sides_have_the_same_subwords() -> None:
-    assert SOURCE.every_piece() == TARGET.every_piece() and SOURCE.scores() == TARGET.scores()
-    assert SOURCE.proto != TARGET.proto
-    assert Vocabulary(SOURCE, TARGET, same_subwords=True).shared and not Vocabulary(SOURCE, TARGET).shared
-    again = Tokenizer(SOURCE.proto)
-    assert again.encode(["ﬁ e\u0301"]) == SOURCE.encode(["ﬁ e\u0301"]) != TARGET.encode(["ﬁ e\u0301"])
-
-
 @pytest.mark.parametrize(
     ("lines", "used"),
     [
         ([PERSIAN], "\u200c"),
-        ([TELUGU], "\u200c"),
         (["ক্\u200dষ"], "\u200d"),
-        ([LAO], "\u200b"),
         ([KHMER], "\u200b"),
         (["שלום\u200f!"], "\u200f"),
         (["Hel\u200clo\u200dthere\u200b \u200f you\u200e", "При\u200bвет", f"{FAMILY} {HEART}"], ""),
@@ -125,14 +114,6 @@ def test_what_is_used_is_written() -> None:
         assert other.written([text]) == [expected(text)] != [text]
 
 
-def test_a_soft_hyphen_changes_nothing() -> None:
-    texts = ["Peter", "Pe\u00adter", "Pe\u2060ter\ufeff", "P\u0001eter"]
-    assert TARGET.written(["a\u00ad\u0301"]) == ["á"]  # also not between a letter and its accent
-    for tokenizer in (TARGET, SOURCE):
-        first, *others, control = tokenizer.encode(texts)
-        assert all(one == first for one in others) and control != first
-
-
 @pytest.mark.parametrize("rule", ["nmt_nfkc", "nfkc", "identity"])
 def test_rules_of_sentencepiece_are_as_they_were(rule: str) -> None:
     """Nothing is done to the text before them, so that older models translate as before."""
@@ -149,10 +130,3 @@ def test_a_model_without_a_normalization_has_no_name() -> None:
     for wrong in (b"\x1a", b"\x1a\x05ab", b"\x1b", b"\x80"):
         with pytest.raises(ValueError, match=r"ends within|unknown type"):
             sentencepiece_model.normalization_name(wrong)
-
-
-def test_rules_are_applied_longest_first() -> None:
-    charsmap = sentencepiece_model.compile_rules({"\u200d": "", "a\u200d": "a\u200d", "ab": "c", "abc": "d", "x": ""})
-    own = Tokenizer(sentencepiece_model.with_normalization(TARGET.proto, "own", charsmap))
-    assert own.normalize(["a\u200d b\u200d ab abc x"]) == ["▁a\u200d▁b▁c▁d"]
-    assert all(one != other for one, other in pairwise(own.written(["abc", "ab", "xx"])))

@@ -1,13 +1,9 @@
 """Corpora of OPUS: found, downloaded and kept whole, whatever the network, the server and other processes do."""
 
-import errno
 import hashlib
 import logging
 import multiprocessing
-import os
 import random
-import signal
-import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +18,7 @@ from nmt.errors import NmtError
 from nmt.files import download
 
 pytestmark = pytest.mark.usefixtures("time_limit")
-SECONDS = 300  # limit of each test: some start a dozen processes
+SECONDS = 300  # limit of each test: two start processes
 
 # German, English. What text cannot be compressed makes a file of many blocks.
 PAIRS = [(f"Satz {number} \u2028ä", f"sentence {random.Random(number).random()}") for number in range(3000)]
@@ -83,7 +79,7 @@ WHOLE = [
 # --------------------------------------------------------------------------- what is right
 
 
-@pytest.mark.parametrize("version", [{}, {"version": "latest"}, {"version": "v2"}])
+@pytest.mark.parametrize("version", [{}, {"version": "v2"}])
 def test_pairs(server: OpusServer, version: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nmt")
     assert read(**version) == READ
@@ -182,19 +178,12 @@ def test_names_in_the_index_are_checked(server: OpusServer, key: str, tmp_path: 
     assert not list(tmp_path.rglob("outside"))
 
 
-def test_an_address_relative_to_the_index(server: OpusServer) -> None:
-    server.entries[-1]["url"] = server.entries[-1]["url"].removeprefix(server.address)
-    assert read() == READ
-
-
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [
         (404, b"none", "cannot be reached (HTTP status 404"),
-        (500, b"{}", "cannot be reached (HTTP status 500"),
         (200, b"<html>", "does not answer as the index of OPUS does"),
         (200, b'{"corpora": 1}', "does not answer as the index of OPUS does"),
-        (200, b"[1]", "does not answer as the index of OPUS does"),
         (200, b"\xff", "does not answer as the index of OPUS does"),
     ],
 )
@@ -291,12 +280,6 @@ def test_faults_that_pass_and_faults_that_stay(server: OpusServer) -> None:
     assert len(server.statuses) == 20 - 1 - download.RETRIES
 
 
-def test_redirection(server: OpusServer) -> None:
-    server.redirect = True
-    server.cuts = [5000]
-    assert read() == READ
-
-
 def test_a_slow_server(server: OpusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.seconds = 0.05
     assert read() == READ
@@ -317,14 +300,6 @@ def test_checksum(server: OpusServer, tmp_path: Path, kind: str) -> None:
     assert read() == READ
 
 
-def test_size(server: OpusServer, caplog: pytest.LogCaptureFixture) -> None:
-    assert read() == READ
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    server.entries[0]["size"] = 12345
-    assert read(version="v1") == [("old", "alt")]
-    assert "has 0 KiB; the index says 12,345" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -332,9 +307,8 @@ def test_size(server: OpusServer, caplog: pytest.LogCaptureFixture) -> None:
         (CONTENT[:-30], "not a complete zip file"),
         (CONTENT[: len(CONTENT) // 2] + b"?" + CONTENT[len(CONTENT) // 2 + 1 :], "not a complete zip file"),
         (moses_zip(PAIRS, ("de", "fr")), "0 files with text in en; it holds README, Tatoeba.de-fr.de"),
-        (moses_zip(PAIRS, ("de", "x.de")), "files with text in"),
     ],
-    ids=["html", "truncated", "a byte changed", "another language", "two of a language"],
+    ids=["html", "truncated", "a byte changed", "another language"],
 )
 def test_a_file_that_is_none(server: OpusServer, tmp_path: Path, content: bytes, words: str) -> None:
     path = next(path for path, known in server.files.items() if known == CONTENT)
@@ -345,99 +319,27 @@ def test_a_file_that_is_none(server: OpusServer, tmp_path: Path, content: bytes,
     assert read() == READ
 
 
-def test_sides_of_different_length(server: OpusServer) -> None:
-    content = moses_zip([("a", "b\nc")])
-    server.add("Tatoeba", "v3", ("de", "en"), content)
-    assert "Tatoeba.de-en.en has 2 lines and Tatoeba.de-en.de has 1: each line needs its translation" in error()
-
-
-def test_a_cache_that_cannot_be_made(server: OpusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a file").write_text("")
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "a file" / "cache"))
-    assert "cannot be written: Not a directory: choose another NMT_CACHE" in error()
-
-
-def test_a_full_disk(server: OpusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Path.open
-
-    class Full:
-        def __init__(self, file: Any, buffering: int) -> None:
-            self.close, self.buffered = file.close, buffering != 0
-
-        def __enter__(self) -> "Full":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self.close()
-            if self.buffered:  # what is left to be written
-                self.write(b"")
-
-        def write(self, data: bytes) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def opened(path: Path, *mode: Any, **more: Any) -> Any:
-        return (
-            Full(real(path, *mode), more.get("buffering", -1)) if path.suffix == ".part" else real(path, *mode, **more)
-        )
-
-    monkeypatch.setattr(Path, "open", opened)
-    assert "cannot be written: No space left on device: free some space" in error()
-    assert server.downloads() == [None]  # not tried again
-
-
 # --------------------------------------------------------------------------- processes
 
 
-def _read_in_process(results: "multiprocessing.Queue[object]", kill_after: int) -> None:
-    if kill_after:
-        real, calls = os.fsync, [0]
-
-        def counted(descriptor: int) -> None:
-            calls[0] += 1
-            if calls[0] == kill_after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            real(descriptor)
-
-        os.fsync = counted
+def _read_in_process(results: "multiprocessing.Queue[object]") -> None:
     try:
         results.put(read() == READ)
     except NmtError as problem:
         results.put(str(problem))
 
 
-def _started(results: "multiprocessing.Queue[object]", kill_after: int = 0) -> multiprocessing.context.SpawnProcess:
-    process = multiprocessing.get_context("spawn").Process(target=_read_in_process, args=(results, kill_after))
-    process.start()
-    return process
-
-
 def test_two_processes_download_once(server: OpusServer, tmp_path: Path) -> None:
     server.askers = 2  # the download lasts until both have begun
     results: multiprocessing.Queue[object] = multiprocessing.get_context("spawn").Queue()
-    processes = [_started(results) for _ in range(2)]
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_read_in_process, args=(results,)) for _ in range(2)]
+    for process in processes:
+        process.start()
     assert [results.get(timeout=200) for _ in processes] == [True, True]
     for process in processes:
         process.join()
     assert server.downloads() == [None]
-    assert cached(tmp_path) == WHOLE
-
-
-@pytest.mark.thorough
-def test_killed_at_any_moment(server: OpusServer, tmp_path: Path) -> None:
-    """At each sync to the disk, around which content gets its names; then a new process finishes."""
-    results: multiprocessing.Queue[object] = multiprocessing.get_context("spawn").Queue()
-    moment, killed = 1, True
-    while killed:
-        process = _started(results, moment)
-        process.join()
-        killed = process.exitcode == -signal.SIGKILL
-        if killed:
-            assert read() == READ
-            for path in sorted((tmp_path / "cache").rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
-        moment += 1
-    assert results.get(timeout=60) is True
-    assert moment > 5
     assert cached(tmp_path) == WHOLE
 
 
@@ -457,10 +359,3 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert download.cache_folder() == Path("/cache/nmt")
     monkeypatch.setenv("NMT_CACHE", "~/mine")
     assert download.cache_folder() == Path("/home/me/mine")
-
-
-def test_reasons_of_network_errors() -> None:
-    refused = urllib.error.URLError(ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"))
-    assert download.network_reason(refused) == "Connection refused"
-    assert download.network_reason(urllib.error.URLError("no host given")) == "no host given"
-    assert download.network_reason(TimeoutError()) == "TimeoutError"

@@ -41,13 +41,6 @@ def test_a_batch_written_out() -> None:
     assert packed.target_tokens == 4 and packed.longest == 3
 
 
-def test_a_batch_without_sentences_is_all_padding() -> None:
-    packed = pack([], [], length=4, longest=9)
-    assert packed.target_tokens == 0 and not len(packed.labels)
-    assert packed.numbers.shape == (12, 4)
-    assert not packed.numbers[[1, 2, 3, 4, 6, 7, 8, 9]].any() and (packed.numbers[[0, 5, 10]] == PAD).all()
-
-
 def pairs_of(batch: Batch | PackedBatch) -> list[tuple[list[int], list[int]]]:
     if isinstance(batch, Batch):
         rows = zip(batch.source.tolist(), batch.target.tolist(), strict=True)

@@ -22,10 +22,6 @@ def test_places_are_independent_of_each_other(size: int, wanted: list[int]) -> N
     assert len(set(found.tolist())) == len(set(places.tolist()))
 
 
-def test_no_places() -> None:
-    assert permuted(np.zeros(0, np.int64), 7, (1,)).tolist() == []
-
-
 @pytest.mark.parametrize("size", [1000, 9973, 65536])
 def test_it_looks_random(size: int) -> None:
     """Numbers at neighbouring places are unrelated, each tenth of the places has each tenth of the numbers equally

@@ -58,14 +58,6 @@ def test_pairs(folder: Path) -> None:
     assert read("wmt14/full", settings("eng", "deu"), source_column="en", target_column="de")
 
 
-def test_fingerprint_follows_the_content(folder: Path) -> None:
-    corpus = Corpus(sacrebleu="wmt14/full")
-    before = corpora.fingerprint(corpus, settings(), "validation")
-    assert corpora.fingerprint(corpus, settings(), "validation") == before
-    (folder / "wmt14" / "full" / "wmt14_full.en-de.ref").write_text("Eins.\nDrei.\n", encoding="utf-8")
-    assert corpora.fingerprint(corpus, settings(), "validation") != before
-
-
 def test_unknown_names(folder: Path) -> None:
     assert "sacreBLEU knows no such test set: did you mean wmt14/full" in error("wmt14/ful")
     assert "`sacrebleu --list` shows them" in error("?")

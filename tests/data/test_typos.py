@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.draws import Draws
-from nmt.data.typos import _NEIGHBOURS, add_typos, mistype
+from nmt.data.typos import add_typos, mistype
 
 
 def test_each_mistake() -> None:
@@ -40,12 +40,6 @@ def test_about_one_word_in_ten(words: list[str]) -> None:
     changed = [(word, new) for word, new in zip(words, found, strict=True) if word != new]
     assert {word for word, _ in changed} <= {"house", "garden"}
     assert bool(long) <= len(changed) <= 1 + long // 10
-
-
-def test_neighbours_are_neighbours_both_ways() -> None:
-    assert len(_NEIGHBOURS) == 26
-    for key, near in _NEIGHBOURS.items():
-        assert len(set(near)) == len(near) and key not in near and all(key in _NEIGHBOURS[other] for other in near)
 
 
 def test_a_name_that_the_translation_has_too_stays() -> None:

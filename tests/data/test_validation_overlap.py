@@ -67,15 +67,6 @@ def test_a_few_pairs_are_chance(pairs: int, total: int, many: bool) -> None:
     validation_overlap.check([overlap], dataclasses.replace(data, validation_in_training="warn"))
 
 
-def test_the_corpus_with_most_of_the_validation_pairs_is_named() -> None:
-    """Not the one that repeats a single one of them."""
-    held_out = [(f"s{i}", f"t{i}") for i in range(100)]
-    overlap = find(held_out, held_out[:1] * 70, held_out[1:61])
-    data = DataConfig("en", "de", (Corpus(file="a.tsv"), Corpus(file="b.tsv")), validation=Corpus(file="v.tsv"))
-    with pytest.raises(NmtError, match=r"61 of 100 pairs .* most of them in b\.tsv"):
-        validation_overlap.check([overlap], data)
-
-
 def test_only_many_sources_alone_are_worth_a_warning() -> None:
     data = DataConfig("en", "de", (Corpus(file="train.tsv"),), validation=Corpus(file="held-out.tsv"))
     assert list(validation_overlap.problems([Overlap(100, 0, 10, ((0, 10),), (), ())], data)) == []
@@ -144,8 +135,3 @@ def test_a_damaged_file_is_named(make_config: MakeConfig, tmp_path: Path) -> Non
         path.write_text(content)
         with pytest.raises(NmtError, match=r"overlap-\w+\.json: damaged .*: delete the file to make it again"):
             prepare(config)
-
-
-def test_without_validation_there_is_none(make_config: MakeConfig, tmp_path: Path) -> None:
-    prepared = prepare(make_config("data.validation=null", f"data.store_dir={tmp_path / 'store'}"))
-    assert prepared.overlaps == () and not list((tmp_path / "store").glob("overlap-*"))

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import AugmentConfig, Variation
-from nmt.data.copied_items import find_items
 from nmt.data.draws import Draws
 from nmt.data.letter_case import Case
 from nmt.data.variation import (
@@ -119,14 +118,6 @@ def test_a_pair_gets_at_most_one_case() -> None:
     assert 100 < sum(source.isupper() for source, _ in found) < 170
 
 
-@given(PAIRS)
-def test_capitals_are_those_of_python(pairs: list[tuple[str, str]]) -> None:
-    for (source, target), pair in zip(varied(pairs, AugmentConfig(uppercase=1.0)), pairs, strict=True):
-        if not find_items(pair[0]) and not find_items(pair[1]):
-            assert source in (pair[0], pair[0].upper()) and target in (pair[1], pair[1].upper())
-            assert target == pair[1] or source != pair[0]
-
-
 @pytest.mark.parametrize(
     ("pair", "sides", "expected"),
     [
@@ -140,19 +131,12 @@ def test_the_target_follows_the_source(pair: tuple[str, str], sides: str, expect
     assert change_case_of_pair(pair, "uppercase", sides, ("en", "de")) == expected  # type: ignore[arg-type]
 
 
-def test_languages_are_those_of_the_sides() -> None:
-    capitals = AugmentConfig(uppercase=1.0)
-    assert varied([("i", "i")], capitals, languages=("en", "tr")) == [("I", "İ")]
-    assert varied([("i", "i")], capitals, languages=("tr", "en")) == [("İ", "I")]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("A dog.", "A dog"), ("Wirklich?! ", "Wirklich"), ("Und …", "Und"), ("一只狗。", "一只狗"),
-        ("真的？！", "真的"), ("هل؟", "هل"), ("कुत्ता।", "कुत्ता"), ("Τι\u037e", "Τι"), ("¿Vienes?", "Vienes"),
-        ("Hola. ¿Vienes?", "Hola. ¿Vienes"), ("¡Ven.", "¡Ven"), ("A dog", "A dog"), ("A dog ", "A dog "),
-        ("...", "..."), ("¿?", "¿?"), ("", ""), ("a,", "a,"), ("(A dog.)", "(A dog.)"),
+        ("Hola. ¿Vienes?", "Hola. ¿Vienes"), ("¡Ven.", "¡Ven"), ("¿Vienes?", "Vienes"),
+        ("कुत्ता।", "कुत्ता"), ("A dog ", "A dog "), ("...", "..."),  ("(A dog.)", "(A dog.)"),
     ],
 )  # fmt: skip
 def test_end_punctuation(text: str, expected: str) -> None:
@@ -201,17 +185,6 @@ def test_forms_of_tags_and_noise() -> None:
     alone = sum(source == target for source, target in noisy)
     before = sum(source.endswith(pair[0]) for source, _ in noisy)
     assert 70 < alone < 130 and 70 < before < 130 and all(target != pair[1] for _, target in noisy)
-
-
-def test_sides_and_shared_words_in_one_call() -> None:
-    pair = [("Greta sees houses.", "Greta sieht Häuser.")]
-    for case, expected in (("uppercase", "GRETA SEES HOUSES."), ("titlecase", "Greta Sees Houses.")):
-        settings = AugmentConfig(**{case: Variation(1.0, "source")})
-        assert varied(pair, settings) == [(expected, pair[0][1])]
-    for seed in range(30):
-        ((source, target),) = varied(pair, AugmentConfig(typos=1.0), seed=seed)
-        assert source.startswith("Greta ") and source != pair[0][0] and target == pair[0][1]
-    assert varied(EXAMPLES, AugmentConfig()) == EXAMPLES
 
 
 def test_copied_names() -> None:

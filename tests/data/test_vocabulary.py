@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import vocabulary
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 
 # Much of what must not become a special id is in the text learned from, so that merges could spell it.
@@ -35,7 +35,7 @@ def round_trip(tokenizer: Tokenizer, text: str) -> str:
     return tokenizer.decode(tokenizer.encode([text]))[0]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(st.lists(WORD, max_size=6).map(" ".join))
 @example("😀👩\u200d👩\u200d👧 \x00\x01\x1b\x7f 𒀀𓀀 \ufeff\u200f\u2028\u0085\t\r\x0c ሀ ᚠ \U0010ffff")
 @example(" ".join(spelling for spelling in SPELLINGS if "▁" not in spelling))
@@ -74,7 +74,7 @@ def test_decoding_leaves_out_what_is_not_text() -> None:
     assert TOKENIZER.decode([[*ids, line_feed, *ids]]) == ["the lazy dog  the lazy dog"]
 
 
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 40])
+@pytest.mark.parametrize("count", [0, 15, 16])
 def test_batches_are_one_by_one(count: int) -> None:
     """Whether SentencePiece is given a list or one line after another."""
     lines = (["the cat", "", "sat  on"] * count)[:count]
@@ -87,24 +87,6 @@ def test_batches_are_one_by_one(count: int) -> None:
 def test_a_line_that_is_not_text_is_named(count: int) -> None:
     with pytest.raises(NmtError, match=f"line {count} of {count}: character 5 is half of a surrogate pair"):
         TOKENIZER.encode(["the cat"] * (count - 1) + ["the \ud800 cat"])
-
-
-def test_pieces_spell_the_text() -> None:
-    [ids] = TOKENIZER.encode(["the lazy dog"])
-    assert "".join(TOKENIZER.pieces(ids)) == "▁the▁lazy▁dog"
-
-
-def test_same_text_same_bytes() -> None:
-    assert learned(TEXT).proto == TOKENIZER.proto
-    assert learned([*reversed(TEXT), "more"]).proto != TOKENIZER.proto
-    assert Tokenizer(TOKENIZER.proto).encode(TEXT) == TOKENIZER.encode(TEXT)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_threads_do_not_change_what_is_learned(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    monkeypatch.setattr(vocabulary, "_THREADS", threads)
-    everything = list(range(len(TOKENIZER)))
-    assert learned(TEXT).pieces(everything) == TOKENIZER.pieces(everything)
 
 
 def test_size_and_settings_reach_sentencepiece() -> None:
@@ -171,7 +153,7 @@ def test_bytes_that_are_no_model(tmp_path: Path, proto: bytes) -> None:
         vocabulary.load(tmp_path / "missing.model")
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(st.data())
 def test_damaged_models_are_loaded_or_refused(data: st.DataObject) -> None:
     proto, place = bytearray(TOKENIZER.proto), data.draw(st.integers(0, len(TOKENIZER.proto) - 1))
@@ -182,13 +164,6 @@ def test_damaged_models_are_loaded_or_refused(data: st.DataObject) -> None:
         assert str(error).startswith("a.model: ") and "\n" not in str(error)
     else:
         assert len(found.every_piece()) == len(found)
-
-
-def test_a_message_that_is_not_text_is_no_traceback() -> None:
-    """SentencePiece names the byte piece that it refuses, byte by byte."""
-    assert TOKENIZER.proto.count(b"<0x61>") == 1
-    with pytest.raises(NmtError, match=r"^a\.model: not a SentencePiece model$"):
-        Tokenizer(TOKENIZER.proto.replace(b"<0x61>", b"<\x87x61>"), "a.model")
 
 
 def test_sentencepiece_is_one_without_known_holes() -> None:
@@ -207,11 +182,3 @@ def test_model_with_other_ids() -> None:
     )
     with pytest.raises(NmtError, match=r"theirs: its ids of padding.* are \(-1, 0, 1, 2\), not \(0, 1, 2, 3\)"):
         Tokenizer(model.getvalue(), "theirs")
-
-
-def test_load_and_share(tmp_path: Path) -> None:
-    (tmp_path / "a.model").write_bytes(TOKENIZER.proto)
-    loaded = vocabulary.load(tmp_path / "a.model")
-    assert loaded.encode(TEXT) == TOKENIZER.encode(TEXT)
-    assert Vocabulary(loaded, loaded).shared
-    assert not Vocabulary(loaded, TOKENIZER).shared

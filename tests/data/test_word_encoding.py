@@ -55,14 +55,6 @@ def test_vocabularies_that_do_not_separate_words(options: dict[str, Any]) -> Non
     assert encoded(WordEncoder(other), lines) == other.encode(lines)
 
 
-@pytest.mark.parametrize("options", [{}, {"model_type": "unigram"}, {"user_defined_symbols": ["<sep>"]}])
-def test_vocabularies_of_others_that_do(options: dict[str, Any]) -> None:
-    other = trained_elsewhere(**options)
-    assert separates_words(other)
-    lines = ["the <sep> cat  sat", "a<sep>b", "猫 of"]
-    assert encoded(WordEncoder(other), lines) == other.encode(lines)
-
-
 def test_a_line_that_is_not_text_is_named() -> None:
     encoder = WordEncoder(TOKENIZERS[0])
     with pytest.raises(NmtError, match="line 2 of 3: character 5 is half of a surrogate pair"):

@@ -73,15 +73,6 @@ def test_frequencies_are_those_of_compare_mt(pairs: list[tuple[str, str]], count
     assert sum(one.reference_words for one in found.buckets) == sum(value[0] for value in expected.values())
 
 
-def test_a_reference_counts_its_own_words() -> None:
-    found = by_frequency(LONG.name, LONG.lines, [OUT], LONG, "de")
-    assert {(str(one.frequency), one.reference_words) for one in found.buckets} == {
-        ("0", 0), ("3", 3), ("5-9", 5), ("10-99", 125),
-    }  # fmt: skip
-    unknown = found.buckets[0].systems[0]
-    assert (unknown.translated, unknown.matched, unknown.recall, unknown.f1) == (5, 0, None, 0)
-
-
 def test_ranges_as_they_are_written() -> None:
     assert [str(Range(*one)) for one in ((0, 0), (5, 9), (1000, None), (1000, 1999))] == [
         "0", "5-9", "1,000+", "1,000-1,999",

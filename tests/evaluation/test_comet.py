@@ -2,7 +2,6 @@
 
 import sys
 import types
-from pathlib import Path
 
 import pytest
 
@@ -79,12 +78,6 @@ def test_a_model_without_references_is_not_shown_them(loaded: tuple[list[str], M
     found = comet.score("without", SOURCE, SYSTEMS, REFERENCE, "cpu")
     assert found[0].value == 0.5 and "refs:no" in found[0].signature
     assert all(one.keys() == {"src", "mt"} for samples, _, _ in loaded[2].asked for one in samples)
-
-
-def test_a_checkpoint_that_is_here_is_not_downloaded(loaded: tuple[list[str], Model, Model], tmp_path: Path) -> None:
-    (tmp_path / "model.ckpt").touch()
-    comet.score(str(tmp_path / "model.ckpt"), SOURCE, SYSTEMS, REFERENCE, "cpu")
-    assert loaded[0] == [str(tmp_path / "model.ckpt")]
 
 
 def test_a_model_that_is_not_there(loaded: tuple[list[str], Model, Model]) -> None:

@@ -10,7 +10,7 @@ from sacrebleu.tokenizers import tokenizer_spm
 
 from nmt.config.metrics import OF_TRANSLATIONS
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import _warn_of_characters, bleu_metric, check_tokenizer, ter_metric, validation_metrics
+from nmt.evaluation.metrics import _warn_of_characters, bleu_metric, check_tokenizer, validation_metrics
 
 
 @pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("", "13a"), ("zh-CN", "zh"), ("zh_TW", "zh")])
@@ -32,11 +32,6 @@ def test_single_sentences_are_scored_by_the_orders_that_fit() -> None:
     assert short.score > bleu_metric("de").corpus_score(["Nichts da"], [["Nichts da"]]).score
 
 
-def test_ter_of_languages_that_do_not_part_words_is_by_characters() -> None:
-    assert ter_metric("zh").corpus_score(["我们喜欢苹果"], [["我们喜欢梨"]]).score == pytest.approx(40)
-    assert ter_metric("de").corpus_score(["我们喜欢苹果"], [["我们喜欢梨"]]).score == pytest.approx(100)
-
-
 @pytest.mark.parametrize(("language", "package"), [("ja", "tok:ja-mecab"), ("ko", "tok:ko-mecab")])
 def test_a_tokenizer_that_is_missing_is_told(language: str, package: str, caplog: pytest.LogCaptureFixture) -> None:
     _warn_of_characters.cache_clear()
@@ -46,13 +41,6 @@ def test_a_tokenizer_that_is_missing_is_told(language: str, package: str, caplog
     signature = str(metric.get_signature())
     missing = f"pip install 'sacrebleu[{language}]'"
     assert (package in signature and not caplog.text) or ("tok:char" in signature and missing in caplog.text)
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-def test_tokenized_text_is_remarked_on(quiet: bool, caplog: pytest.LogCaptureFixture) -> None:
-    lines = ["Two men talk ."] * 200
-    bleu_metric("de", quiet=quiet).corpus_score(lines, [lines])
-    assert ("tokenized period" in caplog.text) is not quiet
 
 
 def test_text_that_is_tokenized_already_is_scored_as_it_is(caplog: pytest.LogCaptureFixture) -> None:

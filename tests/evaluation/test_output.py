@@ -33,11 +33,11 @@ def details(of: list[AlignedText], sentences: int) -> Details:
 
 @pytest.fixture(scope="module")
 def scored() -> list[Score]:
-    """Of four systems."""
-    return score(systems(4), [REFERENCE], "de")
+    """Of three systems."""
+    return score(systems(3), [REFERENCE], "de")
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 3])
 def test_tables_fit_into_80_columns_and_leave_nothing_out(scored: list[Score], count: int) -> None:
     scores, found = scored[: 3 * count], details(systems(count), 0)
     text = to_text(scores, found)

@@ -59,14 +59,6 @@ def test_a_link_is_followed_and_stays_one(tmp_path: Path) -> None:
     assert names(tmp_path / "elsewhere") == ["target"]
 
 
-def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to(tmp_path / "b")
-    (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(OSError, match="Too many levels"):
-        atomic.write_text(tmp_path / "a", "text")
-    assert (tmp_path / "a").is_symlink() and (tmp_path / "b").is_symlink()
-
-
 def test_no_file_takes_the_place_of_a_folder_or_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -74,22 +66,6 @@ def test_no_file_takes_the_place_of_a_folder_or_a_pipe(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="a folder, a device or a pipe"):
             atomic.write_text(tmp_path / name, "text")
     assert names(tmp_path) == ["folder", "pipe"]
-
-
-def test_no_folder_takes_the_place_of_one_with_files(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "thesis").write_text("mine")
-    with pytest.raises(OSError, match="not empty"), atomic.new_folder(tmp_path / "folder") as content:
-        (content / "thesis").write_text("ours")
-    assert (tmp_path / "folder" / "thesis").read_text() == "mine" and names(tmp_path) == ["folder"]
-
-
-def test_new_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
-    with atomic.new_folder(tmp_path / "made") as unfinished:
-        (unfinished / "file").write_text("content")
-        assert not (tmp_path / "made").exists()
-    assert (tmp_path / "made" / "file").read_text() == "content"
-    assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
 
 def test_a_new_file_has_the_permissions_that_the_umask_allows_and_another_keeps_its_own(tmp_path: Path) -> None:
@@ -182,15 +158,6 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
             atomic.reporting(Path("out"), "--output"),
         ):
             raise OSError(number, os.strerror(number))
-
-
-def test_a_lock_that_the_disk_refuses_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(fcntl, "flock", broken)
-    with pytest.raises(OSError, match="Input/output error"), atomic.locked(tmp_path):
-        pass
 
 
 def test_a_lock_in_a_folder_that_was_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

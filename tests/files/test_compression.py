@@ -1,12 +1,10 @@
 """Compressed files: their content comes out, and a damaged one is refused with its name."""
 
-import builtins
 import io
 import random
 import sys
-from collections.abc import Callable
+import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.compressed import COMPRESS
@@ -84,63 +82,24 @@ def test_damaged_files_are_refused(tmp_path: Path, ending: str, damage: str) -> 
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [b"Hi.\n", b"plain text\n" * 100])
-def test_a_file_of_another_kind_is_not_called_short(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "text.xz"
-    path.write_bytes(content)
-    with pytest.raises(NmtError, match=r"text.xz: damaged xz file \(it does not begin as such a file does"):
-        list(read_lines(path))
-    path.write_bytes(COMPRESS[".xz"](CONTENT)[:4])
-    with pytest.raises(NmtError, match="it ends too early"):
-        list(read_lines(path))
-
-
 @pytest.mark.parametrize("ending", [".xz", ".zst"])
-def test_memory_is_bounded(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded(tmp_path: Path, ending: str) -> None:
     """A small file of a large content is decompressed in parts, not at once."""
     path = tmp_path / f"bomb{ending}"
-    path.write_bytes(COMPRESS[ending](bytes(50_000_000)))
-    largest = 0
-    real: Callable[..., Any] = compression._library
-
-    def measured(ending: str, path: Path) -> Any:
-        new, error_type = real(ending, path)
-
-        class Measured:
-            def __init__(self) -> None:
-                self._inner = new()
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(self._inner, name)
-
-            def decompress(self, *arguments: Any) -> bytes:
-                nonlocal largest
-                data: bytes = self._inner.decompress(*arguments)
-                largest = max(largest, len(data))
-                return data
-
-        return Measured, error_type
-
-    monkeypatch.setattr(compression, "_library", measured)
-    with opened(path) as stream:
-        assert sum(len(block) for block in iter(lambda: stream.read(100_000), b"")) == 50_000_000
-    assert 0 < largest <= compression.BLOCK_BYTES
+    path.write_bytes(COMPRESS[ending](bytes(40_000_000)))
+    tracemalloc.start()
+    try:
+        with opened(path) as stream:
+            assert sum(len(block) for block in iter(lambda: stream.read(100_000), b"")) == 40_000_000
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("ending", "hint"), [(".zst", "pip install backports.zstd"), (".xz", "Python with lzma")])
-def test_library_that_is_not_installed(ending: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def without(name: str, *arguments: Any, **named: Any) -> Any:
-        if name in ("backports", "compression", "lzma"):
-            raise ModuleNotFoundError(f"No module named {name!r}")
-        return original(name, *arguments, **named)
-
-    for name in ("backports", "compression", "lzma"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
+def test_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lzma", None)  # so that its import fails
     with (
-        pytest.raises(NmtError, match=f"text{ending}: reading {ending} files needs .*{hint}"),
-        compression.decompressed(io.BytesIO(), Path(f"text{ending}")),
+        pytest.raises(NmtError, match=r"text.xz: reading .xz files needs .*Python with lzma"),
+        compression.decompressed(io.BytesIO(), Path("text.xz")),
     ):
         pass

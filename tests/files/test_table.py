@@ -1,8 +1,6 @@
 """Aligned tables."""
 
-import pytest
-
-from nmt.files.table import aligned, table
+from nmt.files.table import table
 
 ROWS = [["name", "loss", "note"], ["last 5", "1.25", "x"], ["ema", "12.50", ""]]
 
@@ -16,9 +14,3 @@ def test_a_rule_and_a_mark() -> None:
     assert table(ROWS, rule=True, mark=2).split("\n") == [
         "  name     loss  note", "-" * 21, "  last 5   1.25     x", "* ema     12.50",
     ]  # fmt: skip
-
-
-def test_aligned_lines_have_one_width() -> None:
-    assert aligned(ROWS) == ["name     loss  note", "last 5   1.25     x", "ema     12.50      "]
-    with pytest.raises(ValueError):
-        aligned([["a"], ["b", "c"]])

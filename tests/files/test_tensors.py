@@ -4,11 +4,6 @@ import hashlib
 import os
 import pickle
 import resource
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,13 +61,6 @@ def test_round_trip(tmp_path: Path, tensors: dict[str, Tensor], metadata: dict[s
         assert torch.equal(read[name], tensor)
 
 
-def test_bits_are_kept_even_of_numbers_that_are_none(tmp_path: Path) -> None:
-    path = tmp_path / "a.safetensors"
-    odd = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45])
-    tensor_file.write(path, {"odd": odd}, {})
-    assert torch.equal(tensor_file.read(path)[0]["odd"].view(torch.int32), odd.view(torch.int32))
-
-
 def test_views_parameters_and_turned_tensors_are_written_as_they_look(tmp_path: Path) -> None:
     path, base = tmp_path / "a.safetensors", torch.arange(24.0).reshape(4, 6)
     parameter = torch.nn.Parameter(base.clone())
@@ -81,12 +69,6 @@ def test_views_parameters_and_turned_tensors_are_written_as_they_look(tmp_path: 
     assert torch.equal(read["turned"], base.t())
     assert torch.equal(read["parameter"], base)
     assert not read["parameter"].requires_grad
-
-
-def test_folders_are_made_on_the_way(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "newer" / "a.safetensors"
-    tensor_file.write(path, {"x": torch.ones(2)}, {})
-    assert torch.equal(tensor_file.read(path)[0]["x"], torch.ones(2))
 
 
 # ------------------------------------------------------------------------ damage
@@ -136,9 +118,7 @@ TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","s
         (f"{{{TWO % ('0,4', '8,12')}}}", 12, "the size of 'b'"),
         (f"{{{TWO % ('4,0', '0,4')}}}", 4, "the size of 'b'|the size of 'a'"),
         (f"{{{TWO % ('0,4', '4,8')}}}", 7, "7 bytes of tensors, but 8 in its header"),
-        (f"{{{TWO % ('0,4', '4,8')}}}", 9, "9 bytes of tensors, but 8 in its header"),
         ('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,0]}}', 0, "an unknown type or shape"),
-        ('{"a":{"dtype":"F32","shape":[true],"data_offsets":[0,4]}}', 4, "an unknown type or shape"),
         ('{"a":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}}', 4, "an unknown type or shape"),
         (
             '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (",1" * 64),
@@ -152,9 +132,7 @@ TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","s
             "an impossible shape|checksum",
         ),
         ('{"a":{"dtype":"F32","shape":[1]}}', 4, "has no valid entry for 'a'"),
-        ('{"a":[]}', 0, "has no valid entry for 'a'"),
         ('{"__metadata__":{"a":1}}', 0, "its metadata are not text"),
-        ('{"__metadata__":[]}', 0, "its metadata are not text"),
         ("[]", 0, "its header is not a JSON object"),
         ("[" * 100_000, 0, "recursion"),
         ("9" * 5000, 0, "digits"),
@@ -202,28 +180,18 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
             tensor_file.read(path)
 
 
-def foreign(path: Path, kind: str) -> None:
-    contents: dict[str, Callable[[], bytes]] = {
-        "text": lambda: b"run_dir: runs/demo\n" * 30,
-        "empty": lambda: b"",
-        "zeros": lambda: bytes(4096),
-        "pickle": lambda: pickle.dumps({"weight": [1.0] * 100}),
-        "not a header": lambda: (5).to_bytes(8, "little") + b"{]:[}" + bytes(100),
-    }
-    if kind in contents:
-        path.write_bytes(contents[kind]())
-    elif kind == "torch":
-        torch.save({"weight": torch.ones(3)}, path)
-    else:
-        save_file({"weight": torch.ones(3)}, path, {} if kind == "no checksum" else {"crc32": "00000000"})
-
-
-@pytest.mark.parametrize(
-    "kind", ["text", "empty", "zeros", "pickle", "not a header", "torch", "no checksum", "other checksum"]
-)
-def test_foreign_files_are_errors_that_name_them(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("content", [b"run_dir: runs/demo\n" * 30, bytes(4096), pickle.dumps({"weight": [1.0] * 100})])
+def test_foreign_files_are_errors_that_name_them(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "foreign.safetensors"
-    foreign(path, kind)
+    path.write_bytes(content)
+    with pytest.raises(NmtError, match=r"foreign\.safetensors: .*damaged"):
+        tensor_file.read(path)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"crc32": "00000000"}])
+def test_files_without_our_checksum_are_refused(tmp_path: Path, metadata: dict[str, str]) -> None:
+    path = tmp_path / "foreign.safetensors"
+    save_file({"weight": torch.ones(3)}, path, metadata)
     with pytest.raises(NmtError, match=r"foreign\.safetensors: .*damaged"):
         tensor_file.read(path)
 
@@ -239,17 +207,6 @@ def test_a_missing_file_and_a_folder_are_said_to_be_that(tmp_path: Path) -> None
             read(tmp_path / "plain" / "x.safetensors")
         with pytest.raises(NmtError):
             read(tmp_path / ("long" * 100))
-
-
-def test_a_file_that_may_not_be_opened_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    for target, name in ((Path, "open"), (Path, "stat")):
-        with monkeypatch.context() as patch:
-            patch.setattr(target, name, refuse)
-            with pytest.raises(NmtError, match="Permission denied"):
-                tensor_file.read(file)
 
 
 # ------------------------------------------------------------------------ interrupted writes
@@ -285,24 +242,3 @@ def test_places_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="cannot be written: a folder, a device or a pipe"):
         tensor_file.write(tmp_path / "pipe", {"x": torch.ones(2)}, {})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.safetensors", "pipe", "plain"]
-
-
-@pytest.mark.thorough
-def test_a_killed_process_leaves_a_whole_file(file: Path) -> None:
-    """Killed while it writes the same path again and again."""
-    script = (
-        "import sys, torch; from pathlib import Path; from nmt.files import tensors\n"
-        "x = torch.ones(3_000_000)\n"
-        "while True: tensors.write(Path(sys.argv[1]), {'weight': x}, {}); print('.', flush=True)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(file)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.read(2) == b".\n"
-    time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    tensors, _ = tensor_file.read(file)
-    assert torch.equal(tensors["weight"], torch.ones(3_000_000))
-    tensor_file.write(file, {"weight": torch.zeros(2)}, {})  # and what it left behind is in nobody's way
-    assert torch.equal(tensor_file.read(file)[0]["weight"], torch.zeros(2))

@@ -40,30 +40,12 @@ def test_a_pair_counts_for_the_first_rule_that_drops_it() -> None:
     assert judge(pairs, ()).kept.all()
 
 
-def test_scores_of_a_model() -> None:
-    rules = rules_of(CleaningConfig(score=-4), ("de", "en"))
-    judgement = judge([SURE] * 4, rules, [-0.5, -4.0, -4.5, float("nan")])
-    assert judgement.kept.tolist() == [True, True, False, True]
-    assert judge([SURE] * 4, rules).kept.all()
-
-
 @pytest.mark.parametrize("languages", list(permutations(NAMES, 2)), ids="-".join)
 def test_good_pairs_are_kept(languages: tuple[str, str]) -> None:
     columns = [NAMES.index(name) for name in languages]
     pairs = [(row[columns[0]], row[columns[1]]) for row in SENTENCES]
     judgement = judge(pairs, rules_of(CleaningConfig(), languages))
     assert judgement.kept.all(), [pairs[place] for place in np.flatnonzero(~judgement.kept)]
-
-
-def test_languages_that_the_identifier_does_not_know_are_kept() -> None:
-    pairs = [("nuqneH, qaStaH nuq", SURE[1])]
-    rules = rules_of(CleaningConfig(), ("tlh", "en"))
-    assert judge(pairs, rules).kept.all()
-    assert list(not_checked(rules, ("tlh", "en"))) == [
-        "data.clean.language: tlh is not among the languages that are identified reliably: not checked",
-        "data.clean.script: the script of tlh is not known: it is not checked",
-    ]
-    assert list(not_checked(rules, ("ja", "sr"))) == []
 
 
 def test_lines_in_a_script_that_the_identifier_does_not_know_are_kept_and_said() -> None:
@@ -74,11 +56,3 @@ def test_lines_in_a_script_that_the_identifier_does_not_know_are_kept_and_said()
         "data.clean.language, lines in Arab and Cyrl: az cannot be identified in it: not checked"
     ]
     assert list(not_checked(rules_of(CleaningConfig(language=None), ("az", "en")), ("az", "en"))) == []
-
-
-def test_a_code_of_no_language() -> None:
-    with pytest.raises(
-        NmtError, match=r"^the target language \(target_language, .*\): xx: no language has this code.*null$"
-    ):
-        rules_of(CleaningConfig(), ("en", "xx"))
-    assert rules_of(CleaningConfig(language=None, script=None), ("en", "xx"))

@@ -40,7 +40,3 @@ def test_near_duplicates(other: tuple[str, str]) -> None:
 def test_other_pairs(one: tuple[str, str], other: tuple[str, str]) -> None:
     first, second = folded_hashes([one, other])
     assert first != second
-
-
-def test_no_pairs() -> None:
-    assert folded_hashes([]).shape == (0,)
