@@ -80,7 +80,6 @@ def test_corpora_are_a_table_of_the_newest_row() -> None:
     ("change", "state"),
     [
         ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not ended: in training or killed"),
-        ({"sessions": []}, "finished: training.max_steps reached"),
         ({"sessions": [], "totals": {"step": 7}}, "not finished"),
         ({"sessions": [], "totals": {}}, "not started"),
     ],
@@ -202,13 +201,6 @@ def test_samples_and_data_that_runs_share_are_there_once() -> None:
     assert both["tables"][0][1] == ["corpus", "10", "1", "0", "0", "0", "0", "9", "0", "0"]
 
 
-def test_hardware_that_changed_within_a_run_is_told_in_turn() -> None:
-    sessions = [Session("", 0, {"gpu": "A", "cores": 8}), Session("", 5, {"gpu": "B", "cores": 8})]
-    old = replace(new_run("b"), sessions=[])  # what its model file says is all there is
-    environment = rows(page.to_data([replace(new_run("a"), sessions=sessions), old])["environment"])
-    assert environment == {"nmt": ["0.1", "0.1"], "cores": ["8", "–"], "GPU": ["A → B", "–"]}
-
-
 HELD = r'(<title>|id="data">).*?(?=</(?:title|script)>)'
 MARKS = st.sampled_from(["<", "</script>", "<!--", "&lt;", "\udcff", "\u2028", "{data}", "{title}"])
 TEXT = st.lists(MARKS | st.characters(exclude_categories=["Cs"])).map("".join)
@@ -221,14 +213,6 @@ def test_any_text_stays_text(title: str, text: str) -> None:
     assert data_in(whole) == {"text": text}
     assert re.sub(HELD, r"\1", whole, flags=re.DOTALL) == re.sub(HELD, r"\1", plain, flags=re.DOTALL)
     assert "\udcff" not in whole  # a folder's name that is not UTF-8, which no file could hold
-
-
-def test_what_the_runs_hold_reaches_the_page() -> None:
-    text = "<b>a</b></script>\udcff"
-    run = replace(new_run(text), samples={(text, text): [(1, text)]}, notes=[text])
-    data = data_in(page.page([run]))
-    assert (data["runs"][0]["name"], data["runs"][0]["notes"]) == (text, [text])
-    assert data["samples"] == [{"source": text, "reference": text, "runs": [[[1, text]]]}]
 
 
 def test_it_needs_nothing_from_elsewhere() -> None:
