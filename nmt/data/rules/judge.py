@@ -10,29 +10,17 @@ import numpy.typing as npt
 from nmt.config import schema
 from nmt.config.language_codes import known_language, scripts
 from nmt.data.corpus import Pair
-from nmt.data.rules import scores
 from nmt.data.rules.characters import Lines
 from nmt.data.rules.language_identifier import identifier
-from nmt.data.rules.scores import Scores, on_worse_side
+from nmt.data.rules.scores import RULES, Score, Scores
 from nmt.errors import NmtError
-
-Score = Callable[[Lines, Lines], Scores]
 
 # Part of the key by which prepared data is found: increase it when the same settings drop other pairs, as after a
 # change to a rule or to the model of languages. Stored text is then prepared anew.
 FORMAT = 2
 
-MEANINGS = {  # of the rules, in the order in which they are asked: a pair counts for the first that drops it
-    "encoding": "wrong encoding",
-    "markup": "HTML",
-    "addresses": "mostly web addresses",
-    "symbols": "mostly symbols",
-    "repetition": "repetition",
-    "script": "wrong script",
-    "copies": "a side copied into the other",
-    "digits": "different numbers",
-    "language": "wrong language",
-    "score": "scored low by the model",
+MEANINGS = {  # of the rules, in the order in which they are asked
+    **{name: meaning for name, (meaning, _) in RULES.items()},
     "near_duplicates": "near-duplicates",  # found by `folded_hashes`: it needs the pairs that came before
 }
 
@@ -40,7 +28,7 @@ MEANINGS = {  # of the rules, in the order in which they are asked: a pair count
 class Rule(NamedTuple):
     name: str  # a key of MEANINGS
     threshold: float  # pairs with a score above it are dropped
-    score: Score | None  # None: the scores come from elsewhere
+    score: Callable[[Lines, Lines], Scores] | None  # None: the scores come from elsewhere
     sign: int = 1  # -1: the setting is a lower bound; threshold and scores here are negated
 
 
@@ -61,9 +49,8 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
     """The rules whose threshold is not null. languages: the codes of source and target.
 
     Raises NmtError for a code of no language, if a rule needs it."""
-    source, target = languages
     if settings.language is not None or settings.script is not None:
-        for side, code in (("source", source), ("target", target)):
+        for side, code in zip(("source", "target"), languages, strict=True):
             try:
                 known_language(code)
             except NmtError as error:
@@ -71,24 +58,16 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
                     f"the {side} language ({side}_language, or the languages of a corpus): {error}, or set "
                     "data.clean.language and data.clean.script to null"
                 ) from None
-    known: dict[str, Score | None] = {
-        "encoding": on_worse_side(scores.encoding),
-        "markup": on_worse_side(scores.markup),
-        "addresses": on_worse_side(scores.addresses),
-        "symbols": on_worse_side(scores.symbols),
-        "repetition": on_worse_side(scores.repetition),
-        "script": lambda sources, targets: np.maximum(scores.script(sources, source), scores.script(targets, target)),
-        "copies": scores.copies,
-        "digits": lambda sources, targets: scores.digits(sources, targets, languages),
-        "language": lambda sources, targets: scores.language(sources, targets, languages),
-        "score": None,
-    }
+
+    def of_pairs(score: Score) -> Callable[[Lines, Lines], Scores]:
+        return lambda sources, targets: score(sources, targets, languages)
+
     rules = []
-    for name, score in known.items():
+    for name, (_, score) in RULES.items():
         threshold: float | None = getattr(settings, name)
         if threshold is not None:
             sign = -1 if name == "score" else 1
-            rules.append(Rule(name, sign * threshold, score, sign))
+            rules.append(Rule(name, sign * threshold, score and of_pairs(score), sign))
     return tuple(rules)
 
 

@@ -18,6 +18,7 @@ from nmt.data.rules import characters, language_identifier, numbers
 from nmt.data.rules.characters import Lines
 
 Scores = npt.NDArray[np.float32]
+Score = Callable[[Lines, Lines, tuple[str, str]], Scores]
 Integer = TypeVar("Integer", np.uint16, np.uint32)
 _LONGEST_PART = 64  # of a line, in characters, whose repetition is found
 _SHORTEST_STRETCH = 16  # characters
@@ -171,10 +172,25 @@ def copies(sources: Lines, targets: Lines) -> Scores:
     return scores
 
 
-def on_worse_side(score: Callable[[Lines], Scores]) -> Callable[[Lines, Lines], Scores]:
-    """The score of the side for which it is worse."""
-    return lambda sources, targets: np.maximum(score(sources), score(targets))
-
-
 def _share(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> Scores:
     return (part / whole).astype(np.float32)
+
+
+def _worse_side(score: Callable[[Lines], Scores]) -> Score:
+    return lambda sources, targets, _: np.maximum(score(sources), score(targets))
+
+
+# What each rule finds, and its score of pairs in languages (source, target); None: the scores come from elsewhere.
+# In the order in which they are asked: a pair counts for the first that drops it.
+RULES: dict[str, tuple[str, Score | None]] = {
+    "encoding": ("wrong encoding", _worse_side(encoding)),
+    "markup": ("HTML", _worse_side(markup)),
+    "addresses": ("mostly web addresses", _worse_side(addresses)),
+    "symbols": ("mostly symbols", _worse_side(symbols)),
+    "repetition": ("repetition", _worse_side(repetition)),
+    "script": ("wrong script", lambda sources, targets, codes: np.maximum(*map(script, (sources, targets), codes))),
+    "copies": ("a side copied into the other", lambda sources, targets, _: copies(sources, targets)),
+    "digits": ("different numbers", digits),
+    "language": ("wrong language", language),
+    "score": ("scored low by the model", None),
+}
