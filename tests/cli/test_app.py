@@ -183,6 +183,10 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
         (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
         (["translate", trained, "--n-best", 9], "decoding.beam_size"),
         (["translate", trained, "-", "training.max_steps=2"], "only decoding settings"),
+        (
+            ["score", trained, "--source", short, "--target", corpus / "validation.de"],
+            f"{short} has 1 lines and {corpus}/validation.de has 20: each line needs its translation",
+        ),
         (["inspect", trained, os.fsdecode(b"one \xff")], "TEXT: not UTF-8"),
     ]:
         done = run(*arguments)

@@ -222,6 +222,7 @@ def test_a_damaged_checkpoint_is_no_candidate(
             ["RUN", "--select", "--last", "2"],
             "RUN: for a run folder, give exactly one of --last N, --best N and --select",
         ),
+        (["RUN", "RUN", "--last", "2"], "RUN: a run folder: give one run only, or model files only"),
         (["RUN", "--select", "--output", "RUN"], "a folder: name the model file"),
         (
             ["RUN", "--last", "1", "--output", "RUN/best.safetensors"],

@@ -142,6 +142,22 @@ def test_each_chunk_has_its_own_counts_and_numbers(translator: Translator, tmp_p
     assert [line.split("\t")[2] for line in read_lines(tmp_path / "out")] == plain
 
 
+def test_the_next_chunk_is_begun_before_one_is_written(translator: Translator, tmp_path: Path) -> None:
+    """And no more than that one: what is begun is lost if the command is killed."""
+    job = FileJob(write(tmp_path / "in", list("abcdefg")), tmp_path / "out", "0" * 16, 7, 2)
+    written = []
+    with job.locked(), pytest.MonkeyPatch.context() as patch:
+        begin = translator.engine.begin_search
+
+        def begin_search(*given: Any) -> Any:
+            written.append(len(list(job.folder.glob("[0-9]*-*"))))
+            return begin(*given)
+
+        patch.setattr(translator.engine, "begin_search", begin_search)
+        job.translate(translator, OutputFormat().texts)
+    assert written == [0, 0, 1, 2]
+
+
 def test_a_survey_counts_what_is_read(tmp_path: Path) -> None:
     plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
     for text in ("", "\n", "a", "a\n", "a\r\nb\u2028", "a\r\nb\u2028\n", "\ufeff"):

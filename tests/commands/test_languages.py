@@ -17,12 +17,14 @@ from typer.testing import CliRunner, Result
 import nmt
 from nmt.checkpoints import model_file
 from nmt.cli import app
+from nmt.commands import average
 from nmt.commands.export.export import Format, export
 from nmt.commands.inspect.inspect import Inspector
 from nmt.commands.report.page import to_data
 from nmt.commands.report.run import gather
 from nmt.commands.train import train
 from nmt.config import reader
+from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -220,6 +222,13 @@ def test_inspect(run: Path) -> None:
     assert len(seen.inside.attention["cross"][0, 0, 0]) == len(seen.source.pieces)
     with pytest.raises(NmtError, match="no target language"):
         inspector.inspect("one two")
+
+
+def test_average_selects_by_the_mean_of_the_sets(run: Path) -> None:
+    _, tried = average.select(run, "cpu")
+    last = next(one for one in tried if "last 1" in one.name)
+    row = rows_of(run / "metrics.jsonl")[-1]
+    assert last.scores == pytest.approx({name: row[name] for name in METRICS}, rel=1e-5)
 
 
 # --------------------------------------------------------------------------- the service

@@ -11,10 +11,9 @@ from helpers.translators import CPU, LINES, MODEL, new_translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.commands.inspect.beam_trace import Node, Recorder, RecordingEngine, tokens_of
+from nmt.commands.inspect.beam_trace import Recorder, RecordingEngine, tokens_of
 from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.logits_processors import NoRepeatNgram
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, length_penalties
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options
 
 
 def run(table: Table, longest: int, options: Options, rules: Sequence[LogitsProcessor] = ()) -> list[Hypothesis]:
@@ -57,29 +56,6 @@ def test_it_is_what_a_search_by_hand_looks_at(seed: int, size: int, longest: int
                 assert fate == ("finished" if rank < size else "dropped")
             else:
                 assert fate == (("kept" if step < last else "open") if tokens in going else "dropped")
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
-def test_what_is_found_is_what_finished(seed: int, size: int) -> None:
-    """With the same scores, also under a rule that the recorder knows nothing of."""
-    table, options = Table(seed, 9), replace(OPTIONS, beam_size=size, n_best=size)
-    recorder = Recorder(options)
-    found = run(table, 6, options, [NoRepeatNgram(1, 1, CPU), recorder])
-    nodes = recorder.nodes
-    ended = [place for place, node in enumerate(nodes) if node.fate == "finished"]
-    ended.sort(key=lambda place: -nodes[place].score)
-    assert [[*one.tokens, EOS] for one in found] == [tokens_of(nodes, place) for place in ended][: len(found)]
-    for one, place in zip(found, ended, strict=False):
-        node = nodes[place]
-        assert (one.score, one.log_probability) == pytest.approx((node.score, node.total))
-        assert node.score == pytest.approx(node.total / float(length_penalties(node.step, options)[-1]))
-        assert [nodes[at].log_p for at in path(nodes, place)] == pytest.approx(one.token_scores)
-
-
-def path(nodes: Sequence[Node], place: int) -> list[int]:
-    before = nodes[place].parent
-    return [place] if before is None else [*path(nodes, before), place]
 
 
 @pytest.mark.parametrize("changes", [{"coverage_penalty": 0.5, "no_repeat_ngram": 2}, {"consensus": "chrf"}], ids=str)

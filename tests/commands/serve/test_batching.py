@@ -182,6 +182,19 @@ def test_no_answer_is_larger_than_it_was_said_to_become(alignment: bool) -> None
     queue.close()
 
 
+def test_the_longest_subwords_and_numbers_are_reckoned_with() -> None:
+    translator = Gated(max_extra_tokens=0, max_length_ratio=1.0)
+    longest = max(translator.vocabulary.target.every_piece(), key=lambda piece: len(piece.encode()))
+    number, count = -0.00012345678871497512, 200
+    one = Translation(
+        longest * count, number, number, [longest] * (count + 1), [number] * (count + 1), [longest] * (count + 1),
+        [[1 / 3] * (count + 1)] * (count + 1),
+    )  # fmt: skip
+    content = NmtRequest(["x"], 3, True).answer([[one] * 3])
+    most = AnswerSize(translator).upper_bound([count], 3, True)
+    assert 0.8 * most < len(content) <= most
+
+
 def test_only_whose_line_fails_hears_of_it(translator: Gated, queue: BatchingQueue) -> None:
     hold(translator, queue)
     first, bad, last = (queue.submit([line]) for line in ("two", "fails", "six"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nmt.commands.serve import requests
 from nmt.commands.serve.detection import Detected
 from nmt.commands.serve.fields import Received, RequestError, read
 from nmt.commands.serve.requests import LibreTranslateRequest, Limits, NmtRequest, PlainText, parse
@@ -97,6 +98,12 @@ def test_old_codes_of_libretranslate() -> None:
     many = LanguagePairs((LanguagePair("en", "pt-BR"), LanguagePair("en", "pt-PT"), LanguagePair("zh-Hant", "pt-PT")))
     body = json.dumps({"q": "a", "source": "zt", "target": "pb"}).encode()
     assert parse(Received(body), many, Limits(), beam_size=1).languages == ("zh-Hant", "pt-BR")
+
+
+def test_html_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "HtmlText", lambda _: pytest.fail("it was read"))
+    with pytest.raises(RequestError, match="11 characters, more than 10"):
+        asked(LIBRE | {"q": "<" * 11, "format": "html"}, Limits(characters=10))
 
 
 def test_forms() -> None:

@@ -38,21 +38,21 @@ def plain_beam(table: Table, sentence: int, longest: int, options: Options, allo
     """Beam search for one sentence as one would explain it; it never stops because nothing better can come.
 
     All that ended, best first. An example in which rounding decides what lives on is none."""
-    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    live: list[tuple[float, list[int], list[float]]] = [(0.0, [], [])]
     ended: list[Hypothesis] = []
     for length in range(longest + 1):
         candidates = [
-            (total + value, [*tokens, token])
-            for total, tokens in live
+            (total + value, [*tokens, token], [*scores, value])
+            for total, tokens, scores in live
             for token, value in enumerate(log_probabilities(table, sentence, tokens))
             if token not in options.never and (length < longest or token == EOS) and allowed(sentence, tokens, token)
         ]
         candidates.sort(key=lambda candidate: -candidate[0])
-        assume(told_apart([total for total, _ in candidates]))
-        for total, tokens in candidates[: options.beam_size]:
+        assume(told_apart([total for total, *_ in candidates]))
+        for total, tokens, scores in candidates[: options.beam_size]:
             if tokens[-1] == EOS:
                 lp = penalty(len(tokens), options.length_penalty)
-                ended.append(Hypothesis(tokens[:-1], total / lp, total, []))
+                ended.append(Hypothesis(tokens[:-1], total / lp, total, scores))
         live = [candidate for candidate in candidates if candidate[1][-1] != EOS][: options.beam_size]
         if len(ended) >= options.beam_size or not live:
             break

@@ -14,7 +14,6 @@ from helpers.tables import (
     alphas,
     assert_equal,
     assert_same,
-    log_probabilities,
     penalty,
     seeds,
 )
@@ -44,24 +43,6 @@ def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: i
     assert_same(found, outputs)
     [best] = run(table, [0], [longest], replace(options, n_best=1))
     assert_same(best, outputs, 1)
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=seeds, vocabulary=st.integers(5, 300), longest=st.lists(st.integers(0, 9), min_size=1, max_size=10))
-def test_beam_of_one_is_greedy(seed: int, vocabulary: int, longest: list[int]) -> None:
-    """Beam size 1 takes the best token each time, whatever the length penalty."""
-    table = Table(seed, vocabulary)
-    found = run(table, list(range(len(longest))), longest, replace(OPTIONS, beam_size=1, length_penalty=1.0))
-    for sentence, [hypothesis] in enumerate(found):
-        tokens: list[int] = []
-        token_scores: list[float] = []
-        while EOS not in tokens:
-            log_p = log_probabilities(table, sentence, tokens)
-            allowed = [EOS] if len(tokens) == longest[sentence] else range(EOS, vocabulary)
-            tokens.append(max(allowed, key=log_p.__getitem__))
-            token_scores.append(log_p[tokens[-1]])
-        assert hypothesis.tokens == tokens[:-1]
-        assert hypothesis.token_scores == pytest.approx(token_scores, abs=1e-9)
 
 
 @pytest.mark.parametrize("size", [1, 4])
