@@ -14,11 +14,13 @@ from nmt.decoding.glossary import Glossary
     ("line", "expected"),
     [
         ("TWO DOGS RUN.", True),
+        ("NO SMOKING", True),
         ("SEE https://example.com/a AND write@example.com, {name}: 3 DOGS", True),
         ("İKİ KÖPEK KOŞUYOR", True),
         ("MEETING AT 5 pm IN THE OFFICE", True),
         ("Two dogs run.", False),
         ("TWO DOGS run", False),
+        ("UNESCO AND UNICEF met WHO STAFF", False),  # 3 small letters for 23 capitals
         ("EU {NAME_OF_COMPANY}", False),
         ("ABBREVIATION", False),
         ("ორი ძაღლი გარბის", False),

@@ -147,6 +147,9 @@ def test_it_is_called_by_its_own_names_alone() -> None:
             assert served.post({"text": "one"}, Host=host).status == 200
         for host in (
             "evil.example",
+            "evil.example:8000",
+            "192.168.0.1",
+            "a@localhost",
             "localhost.evil.example",
             "",
             "[::1",
@@ -201,6 +204,8 @@ def test_pages_of_other_sites_may_send_nothing() -> None:
         for origin in (
             "http://evil.example",
             "null",
+            "https://192.168.0.2",
+            "http://[",
             "http://localhost@evil.example",
         ):
             answer = served.post({"text": "one"}, Origin=origin, Host=here)
@@ -209,7 +214,9 @@ def test_pages_of_other_sites_may_send_nothing() -> None:
         assert translator.calls == []
         for origin in (
             f"http://{here}",
+            "http://localhost:3000",
             "https://translate.example.org",
+            "moz-extension://1-2",
         ):
             assert served.post({"text": "one"}, Origin=origin, Host=here).status == 200
 

@@ -155,6 +155,21 @@ def test_no_text_is_left_out_because_another_has_its_name(content_type: str, bod
         received(Received(body, content_type))
 
 
+def test_limits() -> None:
+    limits = Limits(lines=3, characters=10)
+    assert asked({"text": ["aaa", "bbb", "cccc"]}, limits).lines == ["aaa", "bbb", "cccc"]
+    for fields, words in (
+        ({"text": ["a"] * 4}, "4 lines, more than 3"),
+        ({"q": "a\nb\nc\nd"} | LIBRE, "4 lines, more than 3"),
+        ({"text": "a" * 11}, "11 characters, more than 10"),
+    ):
+        with pytest.raises(RequestError, match=words) as refused:
+            asked(fields, limits)
+        assert refused.value.status == 413
+    longest = json.dumps({"text": ["\U0001f600" * 20_000] + [""] * 255, "n_best": 4})
+    assert len(longest) < Limits().body
+
+
 def test_a_small_body_does_not_become_a_large_one_in_memory() -> None:
     bomb = gzip.compress(b" " * 10**7)
     tracemalloc.start()
