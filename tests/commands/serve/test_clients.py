@@ -113,6 +113,7 @@ def test_what_this_service_does_not_do_is_refused_as_json() -> None:
         ("POST", "/translate", PARTS, PART, ""): (415, "multipart/form-data is not supported: send JSON, or a form"),
         ("POST", "/suggest", FORM, b"q=a&s=b&source=en&target=de", ""): (403, "takes no suggestions"),
         ("GET", "/translate", "", b"", ""): (400, "text is missing"),
+        ("GET", "/detect", "", b"", ""): (400, "missing q parameter"),
         ("GET", "/translate?q=%ff&source=en&target=de", "", b"", ""): (400, "the query is not valid UTF-8"),
         ("POST", "/detect", JSON, as_json(q="a" * 20_001), ""): (413, "20001 characters, more than 20000"),
         ("POST", "/translate", JSON, as_json(q="<" * 20_001, format="html"), ""): (413, "20001 characters"),
