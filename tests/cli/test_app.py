@@ -138,14 +138,6 @@ def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> No
     assert rows["chrF2"] == ["100.00", "±", "0.00"] and rows["length"] == ["ratio", "1.000"]
     assert "\nBLEU   nrefs:2|" in two.stdout.decode()
 
-    selected = tmp_path / "selected.safetensors"
-    *_, path = run("average-checkpoints", trained, "--select", "--output", selected).stdout.decode().split("\n")[:-1]
-    assert path == str(selected)
-    done = run("evaluate", selected, trained, "decoding.beam_size=1", "--source", source, "--reference", reference,
-               "--hypothesis", kept, "--details")  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
-    assert f"system 1  {selected}  (the baseline)\nsystem 2  {trained}\nsystem 3  {kept}" in done.stdout.decode()
-
 
 def test_an_exported_folder_is_a_model_like_the_run(trained: Path, corpus: Path, tmp_path: Path) -> None:
     source, reference = corpus / "validation.en", corpus / "validation.de"
@@ -184,44 +176,18 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
     for arguments, words in [
         (["train", tmp_path / "none.yaml"], "none.yaml: no such file"),
         (["train", config, "model.dropuot=1"], "model.dropout"),
-        (["train", config, "--device", "cuda:99"], "--device cuda:99"),
         (["train", copy / "config.yaml"], f"to go on in {copy}, add run_dir={copy}; to train in {trained}, give"),
-        (["prepare", copy / "config.yaml"], f"to go on in {copy}, add run_dir={copy}; to train in {trained}, give"),
-        (["train", config, "model.layers=2"], "model.layers: 1 in the saved run, 2 now"),
-        (["prepare", config, "data.train=[{source: nowhere.en, target: nowhere.de}]"], "nowhere.en, nowhere.de"),
-        (["prepare", config, "--report", tmp_path / "no" / "x.html"], "make it first, or choose another --report"),
-        (["prepare", config, "training.freeze=[enc]"], "training.freeze: enc: the model has no part of this name"),
         (["prepare", config, "--report", "-"], "--report -: standard output is not possible here: name a file"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "MODEL comes first: nmt translate MODEL INPUT"),
-        (["translate", short, model_file.locate(trained), "--output", tmp_path / "x"], "; MODEL comes first: nmt"),
-        (["translate", config], "not a model file, or one that is cut short"),
-        (["translate", tmp_path], "no checkpoint here: train first, or give a model file"),
-        (["translate", trained, tmp_path / "none.txt"], "none.txt: no such file"),
         (["translate", trained, short, "--output", tmp_path / "no" / "where"], "where: no folder"),
         (["translate", trained, "--n-best", 9], "decoding.beam_size"),
-        (["translate", trained, "decoding.beam_siz=2"], "did you mean decoding.beam_size"),
         (["translate", trained, "-", "training.max_steps=2"], "only decoding settings"),
-        (["translate", trained, "decoding.top_k=2"], "set decoding.method=sample, or decoding.top_k=null"),
-        (["translate", trained, "decoding.temperature=0.5"], "set decoding.method=sample, or decoding.temperature=1"),
-        (["report", tmp_path / "none"], "none: no such folder"),
-        (["translate", trained, "--glossary", short], "short.de"),
         (
             ["score", trained, "--source", short, "--target", corpus / "validation.de"],
             f"{short} has 1 lines and {corpus}/validation.de has 20: each line needs its translation",
         ),
-        (["average-checkpoints", trained, "--last", 99, "--output", tmp_path / "x"], "has 6 checkpoints, not 99"),
-        (
-            ["average-checkpoints", trained, "--output", tmp_path / "x"],
-            "for a run folder, give exactly one of --last N, --best N and --select",
-        ),
-        (["average-checkpoints", trained, trained, "--last", 1, "--output", tmp_path / "x"], "one run only"),
-        (["average-checkpoints", trained, "--select", "--device", "gpu", "--output", tmp_path / "x"], "--device gpu"),
         (["inspect", trained, os.fsdecode(b"one \xff")], "TEXT: not UTF-8"),
-        (["export", trained, "--format", "marian", "--output", trained], "exists already"),
-        (["evaluate", trained, "--source", short, "--reference", corpus / "validation.de"], "has 1 lines"),
-        (["evaluate", "--hypothesis", short, "--test-set", "wmt", "--language-pair", "en-de"], "no such test set"),
-        (["evaluate", "--hypothesis", short, "--source", short, "--reference", short, "--comet", "x"], "pip install"),
     ]:
         done = run(*arguments)
         *_, message = done.stderr.decode().removesuffix("\n").split("\n")
@@ -240,16 +206,11 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
     texts = ("--source", source, "--reference", target)
     newest = model_file.checkpoints(trained)[-1]
     for arguments, output in [
-        (["translate", model, source], model),
         (["translate", model, source], link),
         (["translate", model, source, "--line-by-line"], source),
-        (["score", model, "--source", source, "--target", target], target),
-        (["evaluate", trained, *texts], model_file.locate(trained)),
         (["evaluate", model, *texts], target),
         (["evaluate", model, *texts, "--training-text", counted, "--details"], counted),
-        (["report", trained], trained / "config.yaml"),
         (["average-checkpoints", trained, "--last", 2], newest),
-        (["average-checkpoints", newest, model], model),
     ]:
         before = output.read_bytes()
         done = run(*arguments, "--output", output)
@@ -275,12 +236,9 @@ def test_usage_is_status_2() -> None:
         assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["torch.storage", *(pytest.param(f"nmt.{of}.translate", marks=pytest.mark.thorough) for of in ("cli", "commands"))],
-)
-def test_ctrl_c_while_a_module_is_imported_ends_the_command_after_that(trained: Path, module: str) -> None:
+def test_ctrl_c_while_a_module_is_imported_ends_the_command_after_that(trained: Path) -> None:
     """PyTorch takes an interrupted import of numpy for a numpy that is not installed."""
+    module = "torch.storage"
     code = f"""if True:
         import os, signal, sys
         from nmt.__main__ import main
@@ -319,72 +277,30 @@ def test_training_loads_no_compiler_unless_it_compiles(corpus: Path, tmp_path: P
     assert "torch._dynamo" not in modules
 
 
-def test_a_reader_that_leaves_is_no_error(trained: Path, corpus: Path) -> None:
-    process = subprocess.Popen(
-        [*NMT, "translate", str(model_file.locate(trained)), "--line-by-line"], stdin=-1, stdout=-1, stderr=-1
-    )
-    assert process.stdin and process.stdout and process.stderr
-    process.stdin.write(b"one\n")
-    process.stdin.flush()
-    assert process.stdout.readline().endswith(b"\n")
-    process.stdout.close()
-    process.stdin.write(b"two\n" * 10)
-    process.stdin.close()
-    assert messages(process.stderr.read()) == ""
-    assert process.wait() == 0
-
-
-def test_closed_and_full_streams_are_told(trained: Path, corpus: Path) -> None:
+def test_closed_streams_are_told(trained: Path) -> None:
     """Before any work, where standard output is closed: the files of the evaluation need not be there."""
-    command = shlex.join([*NMT, "translate", str(model_file.locate(trained))])
-    assert_one_line_and_status_1(f"{command} <&-")
-    assert_one_line_and_status_1(f"cat {shlex.quote(str(corpus / 'validation.en'))} | {command} >/dev/full")
     scored = ["evaluate", "--hypothesis", "nowhere.de", "--reference", "nowhere.de", "--language", "de"]
-    for arguments in (scored, ["prepare", str(trained / "config.yaml")]):
-        done = subprocess.run(["sh", "-c", f"{shlex.join([*NMT, *arguments])} >&-"], capture_output=True, text=True)
-        assert done.returncode == 1
-        assert done.stderr.endswith("error: standard output is closed: redirect it to a file with > FILE\n")
-
-
-def test_training_survives_the_loss_of_its_pipe(corpus: Path, tmp_path: Path) -> None:
-    """`nmt train … 2>&1 | head -2`: what is said from then on is in train.log, and the run is finished."""
-    config = tmp_path / "config.yaml"
-    config.write_text(config_text(corpus, tmp_path / "run"))
-    command = shlex.join([*NMT, "train", str(config), "training.log_every=1"])
-    both = f"{{ {command} 2>&1; echo $? > {shlex.quote(str(tmp_path / 'status'))}; }} | head -2"
-    done = subprocess.run(["sh", "-c", both], capture_output=True)
-    assert done.stdout.count(b"\n") == 2
-    assert (tmp_path / "status").read_text() == "0\n"
-    assert model_file.checkpoint_path(tmp_path / "run", 20).exists()
-    assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == "finished"
-    logged = (tmp_path / "run" / "train.log").read_text()
-    assert "step 20 of 20  epoch" in logged and "done: " in logged
+    for arguments, closed, said in (
+        (["translate", str(model_file.locate(trained))], "<&-", "standard input"),
+        (scored, ">&-", "standard output is closed: redirect it to a file with > FILE"),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", f"{shlex.join([*NMT, *arguments])} {closed}"], capture_output=True, text=True
+        )
+        told = messages(done.stderr)
+        assert (done.returncode, told.count("\n")) == (1, 1) and told.startswith(f"error: {said}"), told
 
 
 def test_only_training_heeds_what_schedulers_tell_every_process(trained: Path, corpus: Path, tmp_path: Path) -> None:
     told = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
     source, config = corpus / "validation.en", trained / "config.yaml"
-    plain = run("translate", trained, text=source.read_bytes()).stdout
     done = run("translate", trained, source, "--output", tmp_path / "out.de", **told)
-    assert (done.returncode, messages(done.stderr), (tmp_path / "out.de").read_bytes()) == (0, told_of(trained), plain)
-    done = run("translate", trained, tmp_path / "nowhere", **told)
-    assert (done.returncode, done.stderr.decode().startswith("error: /")) == (1, True)
-    for wrong, said in (
-        (told | {"RANK": "abc"}, "RANK=abc"),
-        ({"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0"}, "SLURM_STEP_NUM_TASKS=2: srun has started 2 processes"),
-        ({"NMT_STARTED": "abc"}, "NMT_STARTED=abc: not a time in seconds"),
-    ):
+    assert (done.returncode, messages(done.stderr)) == (0, told_of(trained))
+    assert (tmp_path / "out.de").read_text().count("\n") == 20
+    for wrong, said in ((told | {"RANK": "abc"}, "RANK=abc"),):
         done = run("train", config, **wrong)
         assert done.returncode == 1 and done.stderr.count(b"\n") == 1
         assert done.stderr.startswith(b"error: ") and said in done.stderr.decode()
-
-
-def assert_one_line_and_status_1(command: str) -> str:
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
-    assert done.returncode == 1
-    told = messages(done.stderr)
-    assert told.startswith("error: ") and told.count("\n") == 1, told
-    return told
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
@@ -407,34 +323,26 @@ def test_a_signal_saves_and_ends(corpus: Path, tmp_path: Path, number: signal.Si
 STAGES = """data.stages=[
     {weights: {train: 3, validation: 1}, steps: 13}, {weights: {validation: 1}, passes: {validation: 2.5}},
     {weights: {train: 1, validation: 1}, steps: 19}, {weights: {train: 1}}]"""
-START = "training.start_from={start}"
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         (STAGES, "data.pool_pairs=150", "training.consistency=simcut"),
-        pytest.param((), marks=pytest.mark.thorough),
         pytest.param((RECURRENT, "training.token_cutoff=0.1"), marks=pytest.mark.thorough),
-        pytest.param(
-            ("training.consistency=rdrop", "training.token_cutoff=0.1", START, "training.freeze=[encoder.0]"),
-            marks=pytest.mark.thorough,
-        ),
     ],
-    ids=["stages, simcut", "", "recurrent, token cutoff", "rdrop, from a model"],
+    ids=["stages, simcut", "recurrent, token cutoff"],
 )
 def test_killed_at_any_moment_the_run_ends_the_same(corpus: Path, tmp_path: Path, changes: tuple[str, ...]) -> None:
-    start = tmp_path / "start"
-    settings = [change.format(start=start) if change == START else change for change in changes]
-    settings += ["training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"]
+    settings = [
+        *changes, "training.max_steps=60", "training.validation_bleu=false", "training.validate_every=20"
+    ]  # fmt: skip
     if STAGES in changes:
         corpora = [f"{{source: {corpus}/{name}.en, target: {corpus}/{name}.de, name: {name}}}"
                    for name in ("train", "validation")]  # fmt: skip
         settings += [f"data.train=[{', '.join(corpora)}]", "data.validation_in_training=warn"]
     config = tmp_path / "config.yaml"
     config.write_text(config_text(corpus, tmp_path / "run"))
-    if START in changes:
-        assert run("train", config, "training.max_steps=3", f"run_dir={start}").returncode == 0
     assert run("train", config, *settings, f"run_dir={tmp_path / 'whole'}").returncode == 0
     for rows in (1, 6):  # lines of metrics after which it is killed: long before its end, as this process may sleep
         process = Started("train", config, *settings)

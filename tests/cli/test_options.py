@@ -53,12 +53,6 @@ def test_settings_are_told_from_files(argument: str, expected: bool, tmp_path: P
     assert options.is_setting(argument) is expected
 
 
-def test_a_file_with_the_name_of_a_setting_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("decoding.seed=1").touch()
-    assert not options.is_setting("decoding.seed=1")
-
-
 def test_arguments_win_over_options() -> None:
     found = options.decoding_overrides(["decoding.beam_size=2"], 3, 0.5)
     assert found == ["decoding.beam_size=3", "decoding.length_penalty=0.5", "decoding.beam_size=2"]
@@ -73,8 +67,3 @@ def test_help_has_an_example_and_a_line_for_each_option(command: CommandInfo) ->
     for option, annotation in get_type_hints(command.callback, include_extras=True).items():
         metadata = get_args(annotation)[1:]
         assert option == "return" or metadata[-1].help, option
-
-
-def test_the_usage_of_evaluate_names_models_and_settings_apart() -> None:
-    usage = CliRunner().invoke(app.app, ["evaluate", "--help"]).stdout.partition("\n\n")[0]
-    assert usage.endswith("evaluate [OPTIONS] [MODEL]... [DECODING.KEY=VALUE]...")

@@ -83,11 +83,6 @@ def test_a_schedule_that_fits_the_corpus_is_written(pairs: int) -> None:
     assert f"training: {training.max_steps:,} steps, chosen for the size of this corpus" in log
 
 
-def test_languages_name_the_files_that_are_not_given() -> None:
-    init("my.yaml", "--target-language", "fr")
-    assert schema.load(Path("my.yaml")).data.train == (schema.Corpus(source="train.en", target="train.fr"),)
-
-
 def test_an_existing_file_stays() -> None:
     Path("my.yaml").write_text("mine\n")
     assert init("my.yaml") == (1, "", "error: my.yaml: exists already and is not overwritten: choose another name\n")
@@ -100,8 +95,6 @@ def test_an_existing_file_stays() -> None:
     ("arguments", "words"),
     [
         (["my.yaml", "--source-language", ""], "data.source_language: expected text"),
-        (["my.yaml", "--train", "a\tb", "c"], "data.train[0].source"),
-        (["new\nline.yaml"], "choose a name of printable characters"),
         ([os.fsdecode(b"\xff.yaml")], "choose a name of printable characters"),
     ],
 )
@@ -109,11 +102,6 @@ def test_what_no_config_can_hold_is_refused(here: Path, arguments: list[str], wo
     status, out, log = init(*arguments)
     assert (status, out, list(here.iterdir())) == (1, "", [])
     assert log.startswith("error: ") and words in log
-
-
-def test_the_next_command_is_written_as_a_shell_reads_it() -> None:
-    _, _, log = init("my config.yaml")
-    assert log.endswith("run: nmt train 'my config.yaml'\n")
 
 
 def test_training_names_the_files_that_are_missing(here: Path) -> None:

@@ -1,11 +1,8 @@
 """One model of several pairs of languages, trained for seconds: every command that takes text uses the right ones."""
 
-import contextlib
 import dataclasses
 import json
 import logging
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +10,8 @@ import pytest
 import torch
 from helpers.languages import SPELLED, counting_config, write_counting
 from helpers.model_files import make_checkpoint
-from helpers.runs import rows_of, rows_without_clock
+from helpers.runs import rows_of
 from helpers.services import service
-from helpers.train_steps import before_step
 from typer.testing import CliRunner, Result
 
 import nmt
@@ -26,15 +22,13 @@ from nmt.commands.export.export import Format, export
 from nmt.commands.inspect.inspect import Inspector
 from nmt.commands.report.page import to_data
 from nmt.commands.report.run import gather
-from nmt.commands.train import train, training_data
+from nmt.commands.train import train
 from nmt.config import reader
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
-from nmt.files import tensors as tensor_file
 from nmt.files.text import read_lines
-from nmt.training.trainer import Trainer
 
 SECONDS = 300  # the first test trains
 pytestmark = pytest.mark.usefixtures("time_limit")
@@ -317,24 +311,3 @@ def test_each_set_is_scored_and_the_best_is_that_of_the_mean(run: Path) -> None:
     labels = [row["label"] for row in best["rows"]]
     assert labels[1:4] == ["validation loss", "BLEU", "chrF"]
     assert {"BLEU, en-fr", "validation loss, de-en"} <= set(labels)
-
-
-@pytest.mark.thorough
-def test_a_resumed_run_is_an_uninterrupted_one(texts: Path, tmp_path: Path) -> None:
-    def trainer(name: str) -> Trainer:
-        config = config_of(texts, tmp_path / name, "data.temperature=5")
-        return Trainer(config, training_data(config), torch.device("cpu"))
-
-    trainer("whole").run()
-    for step in (7, 13):
-        interrupted = trainer("parts")
-        before_step(interrupted, step, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        with contextlib.suppress(KeyboardInterrupt):
-            assert interrupted.run().agreed
-    trainer("parts").run()
-    whole, parts = (
-        tensor_file.read(max((tmp_path / name / "state").glob("*.safetensors")))[0] for name in ("whole", "parts")
-    )
-    assert all(torch.equal(tensor, parts[name]) for name, tensor in whole.items())
-    assert rows_without_clock(tmp_path / "whole") == rows_without_clock(tmp_path / "parts")
-    assert (tmp_path / "whole" / "samples.jsonl").read_bytes() == (tmp_path / "parts" / "samples.jsonl").read_bytes()

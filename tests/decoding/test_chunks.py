@@ -55,9 +55,8 @@ def test_else_nothing_is_read_before_the_result_is_used() -> None:
 
 @pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("what", ["read", "begin", "end", "use"])
-@pytest.mark.parametrize("item", range(3))
-def test_an_error_is_raised_after_all_results_before_it(ahead: bool, what: str, item: int) -> None:
-    work = Work(failing := f"{what} {item}")
+def test_an_error_is_raised_after_all_results_before_it(ahead: bool, what: str) -> None:
+    work = Work(failing := f"{what} 1")
     with pytest.raises(OSError, match=failing):
         work.use(ahead)
-    assert [one for one in work.done if one.startswith("use")] == [f"use {i}" for i in range(item)]
+    assert [one for one in work.done if one.startswith("use")] == ["use 0"]

@@ -129,17 +129,11 @@ class Queue:
 SEVERAL = [SearchInput([10 + number % 7] * (1 + number % 5), 6) for number in range(40)]
 
 
-@pytest.fixture
-def queue() -> tuple[CTranslate2Engine, Queue]:
-    engine, _ = exact(make_model())
-    engine.model.workers, queue = 2, Queue(engine.model.translator)
-    engine.model.translator = queue  # type: ignore[assignment]
-    return engine, queue
-
-
-def test_searches_that_overlap_share_what_is_begun_at_once(queue: tuple[CTranslate2Engine, Queue]) -> None:
+def test_searches_that_overlap_share_what_is_begun_at_once() -> None:
     """A process ends only after all that CTranslate2 has been given: also when Ctrl-C interrupts it."""
-    engine, given = queue
+    engine, _ = exact(make_model())
+    engine.model.workers, given = 2, Queue(engine.model.translator)
+    engine.model.translator = given  # type: ignore[assignment]
     options = replace(OPTIONS, beam_size=1)
     searched = list[int]()
     engine.on_searched = searched.append
@@ -152,21 +146,14 @@ def test_searches_that_overlap_share_what_is_begun_at_once(queue: tuple[CTransla
     assert 4 <= sum(not result.done() for result in given.begun) < batches, "the second goes on"
     assert_same(second(), expected)
     assert len(given.begun) == 2 * batches and given.most_running <= 5
-
-
-def test_a_search_that_nobody_waits_for_does_not_go_on(queue: tuple[CTranslate2Engine, Queue]) -> None:
-    engine, given = queue
-    options = replace(OPTIONS, beam_size=1)
-    expected = engine.search(SEVERAL, options, 60)
-    batches, given.begun = len(given.begun), []
-    left = engine.begin_search(SEVERAL, options, 60)
-    wanted = engine.begin_search(SEVERAL, options, 60)
+    given.begun = []
+    left, wanted = (engine.begin_search(SEVERAL, options, 60) for _ in range(2))
     del left
     assert_same(wanted(), expected)
-    assert len(given.begun) == 4 + batches
+    assert len(given.begun) == 4 + batches, "a search that nobody waits for does not go on"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_everything_that_is_claimed_is_identical(data: st.DataObject) -> None:
     engine, own, made = variant(data.draw(st.sampled_from(OVERRIDES)))
@@ -404,18 +391,6 @@ def test_sources_beyond_the_table_are_left_to_pytorch(model: Path) -> None:
     translator = nmt.load(model, "cpu", overrides=["decoding.max_source_tokens=500000"])
     assert isinstance(translator.engine, CTranslate2Engine)
     assert translator.engine._longest == 10_000 and translator.translate(["one two"])
-
-
-def test_a_search_has_begun_before_its_result_is_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = nmt.load(model, "cpu").engine
-    assert isinstance(engine, CTranslate2Engine)
-    given = Queue(engine.model.translator)
-    monkeypatch.setattr(engine.model, "translator", given)
-    monkeypatch.setattr(engine.model, "workers", 1)  # all are one batch
-    sources = [SearchInput([5 + i % 7] * (1 + i % 3), longest=9) for i in range(30)]
-    finish = engine.begin_search(sources, OPTIONS, 16_000)
-    assert sum(given.sizes) == 30
-    assert_same(finish(), engine.pytorch.search(sources, OPTIONS, 16_000))
 
 
 def test_pytorch_is_not_needed_to_translate_and_no_file_remains(model: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """An exported folder translates as the model file, and refuses what CTranslate2 does not have."""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,21 +73,6 @@ def test_special_subwords_are_never_produced(tmp_path: Path) -> None:
     for beam_size in (1, 4):
         for [best] in engine.search(sources, Options(beam_size=beam_size), 1000):
             assert min(best.tokens, default=EOS) >= EOS
-
-
-def test_threads_share_a_translator(folder: Path) -> None:
-    translator = nmt.load(str(folder), "cpu")
-    expected, found = translator.translate(LINES), {}
-
-    def work(number: int) -> None:
-        found[number] = translator.translate(LINES)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == dict.fromkeys(range(4), expected)
 
 
 def test_what_it_lacks_is_refused(folder: Path, tmp_path: Path) -> None:

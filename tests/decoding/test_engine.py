@@ -6,10 +6,9 @@ import pytest
 import torch
 from helpers.translators import CPU, DECODING, LINES, MODEL, new_model, new_translator
 
-from nmt.config import reader, schema
+from nmt.config import schema
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import batch_tokens
-from nmt.errors import NmtError
 from nmt.models import build
 
 
@@ -39,10 +38,6 @@ def test_a_number_stays_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_on_cuda(monkeypatch, 140)
     assert batch_tokens(engine, DECODING) == 128_000
     assert batch_tokens(engine, dataclasses.replace(DECODING, batch_tokens=16_000)) == 16_000
-    parsed = [reader.parse(schema.DecodingConfig, f"batch_tokens: {value}", "test") for value in ("16000", "auto")]
-    assert [one.batch_tokens for one in parsed] == [16_000, "auto"]
-    with pytest.raises(NmtError, match="batch_tokens"):
-        reader.parse(schema.DecodingConfig, "batch_tokens: some", "test")
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

@@ -79,9 +79,7 @@ def in_forked(*work: Callable[[], object]) -> list[object]:
 
 
 @pytest.mark.usefixtures("threads_of_openmp")
-@pytest.mark.parametrize(
-    ("engine", "after"), [("torch", True), ("ctranslate2", False), ("ctranslate2", True), ("folder", True)]
-)
+@pytest.mark.parametrize(("engine", "after"), [("torch", True), ("ctranslate2", True), ("folder", True)])
 def test_forked_processes_translate(engine: str, after: bool, tmp_path: Path) -> None:
     translator = opened(engine, tmp_path)
     expected = opened(engine, tmp_path).translate(LINES)

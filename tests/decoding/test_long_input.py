@@ -31,7 +31,7 @@ def texts() -> st.SearchStrategy[str]:
     return st.lists(pieces | st.text(max_size=8), max_size=40).map("".join)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=texts(), limit=st.integers(1, 40), together=st.integers(0, 50))
 @example(text="\ufdfa", limit=1, together=0)
 def test_parts_fit_and_joined_are_the_text(text: str, limit: int, together: int) -> None:
@@ -116,9 +116,6 @@ def test_parts_are_filled_with_sentences() -> None:
         ("One two. Three.", 4, 2, False),
         ("Ask Mr. Smith.", 4, 0, True),
         ("one two The three", 4, 0, False),
-        ("one two The three", 8, 0, True),
-        ("One two. Three.", 4, None, True),
-        ("One two. Three four five.", 4, None, False),
         ("One two. Three four five.", None, None, True),
     ],
 )

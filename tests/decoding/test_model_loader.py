@@ -48,11 +48,8 @@ def prepared(precision: str, models: int = 1) -> Translator:
     ("precision", "error", "models", "autocast"),
     [
         ("model", 1e-4, 1, torch.float16),
-        ("float32", 1e-4, 2, torch.bfloat16),
-        ("bfloat16", 0.5, 1, torch.bfloat16),
         ("bfloat16", 0.5, 2, torch.float16),
         ("float16", 0.05, 1, None),
-        ("float16", 0.05, 2, torch.bfloat16),
         ("int8", 0.5, 1, torch.float16),
     ],
 )
@@ -79,45 +76,22 @@ def test_scores_are_close_to_the_models_own(
     assert (again.score(LINES, targets), again.hypotheses(LINES, 2)) == (found, aligned)
 
 
-@pytest.mark.parametrize(
-    ("precision", "error", "beam_size"), [("model", 1e-4, 1), ("bfloat16", 0.5, 3), ("float16", 0.05, 1)]
-)
-def test_a_score_is_the_search_score(precision: str, error: float, beam_size: int) -> None:
-    translator = prepared(precision)
-    translator.decoding = dataclasses.replace(translator.decoding, beam_size=beam_size)
+def test_a_score_is_the_search_score() -> None:
+    translator = prepared("bfloat16")
     for line, [found] in zip(LINES, translator.hypotheses(LINES), strict=True):
-        [again] = translator.engine.score(
-            [
-                (
-                    VOCABULARY.source.encode([line])[0],
-                    [VOCABULARY.target.every_piece().index(p) for p in found.pieces[:-1]],
-                )
-            ],
-            1000,
-        )
-        assert again == pytest.approx(found.token_scores, abs=error)
+        target = [VOCABULARY.target.every_piece().index(piece) for piece in found.pieces[:-1]]
+        [again] = translator.engine.score([(VOCABULARY.source.encode([line])[0], target)], 1000)
+        assert again == pytest.approx(found.token_scores, abs=0.5)
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_logits_of_16_bit_models_are_float32(precision: str) -> None:
+def test_logits_of_16_bit_models_are_float32() -> None:
     """Rounded to 16 bits, many of them would be equal."""
-    model = model_loader.prepare(copy.deepcopy(MODEL), CPU, precision)
-    hidden = torch.randn(50, 16).to(getattr(torch, precision))
+    model = model_loader.prepare(copy.deepcopy(MODEL), CPU, "bfloat16")
+    hidden = torch.randn(50, 16).bfloat16()
     found = model.scores(hidden)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, hidden.float() @ MODEL.output_weight.T)
     assert {weight.dtype for name, weight in model.named_parameters() if name != "output.weight"} == {hidden.dtype}
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_a_model_can_be_searched_inside_autocast(dtype: torch.dtype) -> None:
-    """Its cache has the type of its keys. Not what an engine does, but what a caller may do with a model."""
-    source, tokens = torch.tensor([[7, 8, 9, 3], [5, 3, 0, 0]]), torch.tensor([[2], [2]])
-    expected, _ = MODEL.step(MODEL.start(MODEL.encode(source)), tokens)
-    with torch.autocast("cpu", dtype):
-        found, _ = MODEL.step(MODEL.start(MODEL.encode(source)), tokens)
-    torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +100,7 @@ def test_a_model_can_be_searched_inside_autocast(dtype: torch.dtype) -> None:
         ("model", "bfloat16", "cpu", torch.float32),
         ("model", "tf32", "cuda", torch.float32),
         ("model", "bfloat16", "cuda:1", torch.bfloat16),
-        ("model", "float16", "cuda", torch.float16),
-        ("float32", "bfloat16", "cuda", torch.float32),
         ("float16", "float32", "cuda", torch.float16),
-        ("bfloat16", "float32", "cpu", torch.bfloat16),
         ("int8", "bfloat16", "cpu", torch.float32),
     ],
 )
@@ -178,10 +149,9 @@ def test_the_lengths_of_the_training_text_are_known_to_every_engine(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("validating_in_16_bits")
-@pytest.mark.parametrize("precision", ["bfloat16"])
-def test_validation_and_averaging_search_a_converted_copy(precision: str, tmp_path: Path) -> None:
+def test_validation_and_averaging_search_a_converted_copy(tmp_path: Path) -> None:
     """The model in training stays as it is."""
-    training = dataclasses.replace(SETTINGS.training, precision=precision)
+    training = dataclasses.replace(SETTINGS.training, precision="bfloat16")
     pairs = [(line, line) for line in LINES]
     held_out = ValidationSet("en-de", LanguagePair("en", "de"), (), pairs, encode_pairs(pairs, VOCABULARY))
     validator = Validator(held_out, VOCABULARY, dataclasses.replace(SETTINGS, training=training))
@@ -191,7 +161,7 @@ def test_validation_and_averaging_search_a_converted_copy(precision: str, tmp_pa
     assert model.training
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
     assert all(weight.dtype == torch.float32 for weight in model.parameters())
-    translator = prepared(precision)
+    translator = prepared("bfloat16")
     translator.decoding = SETTINGS.search
     assert [text for _, _, text in scores.samples] == translator.translate(LINES[: len(scores.samples)])
     path = save(tmp_path / "step-00000001.safetensors")

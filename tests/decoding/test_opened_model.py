@@ -1,20 +1,15 @@
 """What is known of a model before its weights are read; and that these are of the same model."""
 
 import pickle
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.export_models import LINES, make_model
 
 from nmt.checkpoints import model_file
-from nmt.commands import translate
 from nmt.commands.export import ctranslate2
 from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
-from nmt.files import tensors as tensor_file
 
 
 @pytest.fixture
@@ -42,10 +37,6 @@ def test_what_is_known_before_the_weights_are_read(run: Path) -> None:
     terms.write_text("two\tzwei\n")
     with pytest.raises(NmtError, match="exported: an exported folder cannot use a glossary"):
         opened.translator("cpu", glossary=terms)
-    with pytest.raises(NmtError, match="engine: torch: this folder is for CTranslate2: give the model file"):
-        opened.translator("cpu", ["decoding.engine=torch"])
-    with pytest.raises(NmtError, match="none: no such file"):
-        open_model(run / "none")
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
@@ -56,23 +47,6 @@ def test_a_file_that_is_replaced_is_read_only_if_the_settings_are_the_same(run: 
     model_file.save(file, make_model("decoding.beam_size=4"))
     with pytest.raises(NmtError, match=r"best\.safetensors: was replaced by another model while it was opened"):
         opened.translator("cpu", [f"decoding.engine={engine}"])
-
-
-def test_a_command_opens_a_model_file_twice(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For what is known of the model, and for its weights."""
-    read, opened = list[Path](), tensor_file.opened
-
-    @contextmanager
-    def counted(path: Path) -> Iterator[Any]:
-        read.append(path)
-        with opened(path) as file:
-            yield file
-
-    monkeypatch.setattr(tensor_file, "opened", counted)
-    (run / "text").write_text("one two\n")
-    request = translate.Request(model=run, source=run / "text", overrides=["decoding.beam_size=2"], device="cpu")
-    assert translate.translate(request) == 0
-    assert read == [run / "best.safetensors"] * 2
 
 
 def test_a_pickle_knows_each_model_of_an_ensemble(run: Path) -> None:

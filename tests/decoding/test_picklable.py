@@ -97,8 +97,3 @@ def test_files_that_are_gone_or_others_are_told(run: Path, tmp_path: Path) -> No
     os.utime(tmp_path / "exported" / "model.bin", (1, 1))
     with pytest.raises(NmtError, match=r"exported: has changed since the translator was opened: open it again"):
         in_another_process(data).translate(LINES)
-
-
-def test_an_unknown_attribute(run: Path) -> None:
-    with pytest.raises(AttributeError, match="'PicklableTranslator' object has no attribute 'zebra'"):
-        _ = pickle.loads(pickle.dumps(nmt.load(run, "cpu"))).zebra

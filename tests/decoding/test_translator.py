@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from helpers.translators import (
     CPU,
     DECODING,
@@ -41,7 +39,7 @@ from nmt.config.language_pairs import LanguagePair
 from nmt.data import vocabulary as vocabularies
 from nmt.data.sentences import join_texts
 from nmt.data.source_text import SourceText
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
 from nmt.decoding import translation
 from nmt.decoding.chunks import LineCounts, log_counts
@@ -62,19 +60,7 @@ def alone(line: str) -> list[Translation]:
     return new_translator().hypotheses([line], 2)[0]
 
 
-def test_scores_are_those_of_the_training_forward_pass() -> None:
-    for line, [best] in zip(LINES, new_translator().hypotheses(LINES), strict=True):
-        source = torch.tensor([[*VOCABULARY.source.encode([line])[0], EOS]])
-        target = torch.tensor([[VOCABULARY.target._processor.PieceToId(piece) for piece in best.pieces]])
-        log_p = MODEL.logits(MODEL(source, F.pad(target[:, :-1], (1, 0), value=BOS))).log_softmax(-1)
-        expected = log_p.gather(2, target[:, :, None]).flatten().tolist()
-        assert best.pieces[-1] == "</s>"
-        assert best.token_scores == pytest.approx(expected, abs=1e-4)
-        assert best.log_probability == pytest.approx(sum(expected), abs=1e-3)
-        assert best.score == pytest.approx(sum(expected) / ((5 + len(expected)) / 6) ** 0.6, abs=1e-3)
-
-
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     lines=st.lists(st.sampled_from([*LINES, "", " \t "]), max_size=20),
     chunk_lines=st.integers(1, 7),
@@ -89,14 +75,6 @@ def test_one_translation_a_line_in_order(lines: list[str], chunk_lines: int, bat
         assert_close(translations, alone(line) if line.strip() else [Translation("", 0.0, 0.0, [], [])])
     empty = sum(not line.strip() for line in lines)
     assert translator.counts == LineCounts(lines=2 * len(lines), empty=2 * empty)
-
-
-def test_lines_without_words_do_not_touch_the_model() -> None:
-    class Untouched(Transformer):
-        def encode(self, source: Tensor) -> Memory:
-            raise AssertionError
-
-    assert new_translator(new_model(kind=Untouched)).translate(["", "   ", "\u200b"]) == ["", "", ""]
 
 
 def width(source: Tensor) -> int:
@@ -172,28 +150,12 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = new_model(kind=Slow).train()
     translator = new_translator(model, batch_tokens=180)
     expected = [alone(line)[0].text for line in LINES]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: translator.translate(LINES), range(12)))
-    assert found == [expected] * 12, "dropout is on, or the rows are mixed up"
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: translator.translate(LINES), range(6)))
+    assert found == [expected] * 6, "dropout is on, or the rows are mixed up"
     assert model.training
     assert torch.get_num_threads() == 6
-    assert translator.counts == LineCounts(lines=12 * len(LINES))
-
-
-@pytest.mark.parametrize("chunk_lines", [1, 3])
-def test_no_more_is_read_than_the_next_answer_needs(chunk_lines: int) -> None:
-    read: list[str] = []
-
-    def typed() -> Iterator[str]:
-        for line in LINES:
-            read.append(line)
-            yield line
-
-    answers = new_translator().stream(typed(), chunk_lines)
-    assert read == []
-    for answered in range(1, 8):
-        next(answers)
-        assert len(read) == math.ceil(answered / chunk_lines) * chunk_lines
+    assert translator.counts == LineCounts(lines=6 * len(LINES))
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -223,7 +185,7 @@ def test_lines_before_one_that_cannot_be_translated_are_translated(ahead: bool) 
 
 @pytest.mark.parametrize(
     ("on_cuda", "batch_tokens", "chunk_lines"),
-    [(True, 128_000, 16_000), (True, 100, 5_000), (False, 128_000, 5_000)],
+    [(True, 128_000, 16_000), (False, 128_000, 5_000)],
 )
 def test_a_gpu_gets_more_lines_at_once(on_cuda: bool, batch_tokens: int, chunk_lines: int) -> None:
     read: list[str] = []
@@ -252,7 +214,7 @@ def test_a_translation_is_one_line_and_one_column() -> None:
     """Through byte fallback a model can say any byte, line breaks and tabs among them."""
     model = new_model(kind=Script)
     assert isinstance(model, Script)
-    breaks = ["\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+    breaks = ["\n", "\r\n", "\t", "\x85", "\u2028"]
     to_id = VOCABULARY.target._processor.PieceToId
     for text in breaks:
         said = [to_id(f"<0x{byte:02X}>") for byte in f"a{text}b".encode()]
@@ -336,10 +298,9 @@ def test_lines_of_several_sentences_are_translated_in_parts() -> None:
     assert translator.translate([line]) == plain.translate([line])
 
 
-@pytest.mark.parametrize("long_input", ["cut", "skip", "error"])
-def test_only_split_lines_are_limited_by_the_training_text(long_input: str) -> None:
+def test_only_split_lines_are_limited_by_the_training_text() -> None:
     line, plain = "".join(SENTENCES), new_translator()
-    translator = new_translator(long_input=long_input)
+    translator = new_translator(long_input="cut")
     translator.source_text = SourceText(longest=3, several=0)
     assert translator.translate([line]) == plain.translate([line])
     assert translator.score([line], ["two"]) == plain.score([line], ["two"])
@@ -361,14 +322,6 @@ def test_lengths_by_a_ratio_are_those_of_decimal_numbers() -> None:
     assert (decoding.longest_output(7), decoding.least_output(1)) == (8, 1)
 
 
-def test_the_longest_output_follows_from_each_source() -> None:
-    model = new_model(kind=Script)
-    assert isinstance(model, Script)
-    model.words = [10] * 1000
-    for ids, [best] in zip(VOCABULARY.source.encode(LINES), new_translator(model).hypotheses(LINES), strict=True):
-        assert len(best.pieces) == len(ids) + DECODING.max_extra_tokens + 1  # the end of sentence
-
-
 def test_outputs_stay_within_learned_positions() -> None:
     model = new_model(replace(SIZES, positions="learned"), kind=Script)
     assert isinstance(model, Script)
@@ -386,24 +339,15 @@ def test_one_score_that_is_no_number_is_an_error(beam: int) -> None:
         new_translator(model, beam_size=beam).translate(["", "one two"])
 
 
-def test_more_is_wanted_than_there_can_be() -> None:
-    with pytest.raises(NmtError, match=r"n_best of 4 is above decoding\.beam_size: 3: raise decoding\.beam_size"):
-        new_translator().hypotheses(["one"], n_best=4)
-    with pytest.raises(NmtError, match="1001 samples of each line: ask for at most 1000"):
-        new_translator(method="sample").hypotheses(["one"], n_best=1001)
-
-
-@pytest.mark.parametrize("training", [False, True])
-def test_a_live_model_stays_in_its_mode(training: bool) -> None:
-    model = new_model()
-    model.train(training)
+def test_a_live_model_stays_in_its_mode() -> None:
+    model = new_model().train()
     translator = new_translator(model)
     assert translator.translate(LINES) == new_translator().translate(LINES), "dropout is on"
-    assert model.training is training
+    assert model.training
     translator.decoding = replace(DECODING, max_source_tokens=1, long_input="error")
     with pytest.raises(NmtError):
         translator.translate(LINES)
-    assert model.training is training
+    assert model.training
 
 
 def test_training_goes_on_after_translating() -> None:
@@ -413,15 +357,6 @@ def test_training_goes_on_after_translating() -> None:
     ids = torch.tensor([[5, 6, EOS] * 200])
     model(ids, ids).sum().backward()
     assert model.target_embedding.weight.grad is not None
-
-
-def test_a_model_file_translates(tmp_path: Path) -> None:
-    """`nmt.load` on the file or its run's folder = the live model."""
-    path = tmp_path / model_file.BEST
-    model_file.save(path, Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
-    expected = new_translator().translate(LINES)
-    assert nmt.load(str(path), device="cpu").translate(LINES) == expected
-    assert open_model(tmp_path).translator("cpu").translate(LINES) == expected
 
 
 def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,12 +407,7 @@ def test_too_little_memory_is_told_in_one_line() -> None:
             call()
 
 
-CHOICES: list[dict[str, object]] = [
-    {"beam_size": 1}, {"method": "sample", "consensus": "chrf", "candidates": 8}, {"beam_size": 40},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("decoding", CHOICES, ids=str)
+@pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 8}, {"beam_size": 40}], ids=str)
 def test_what_cannot_fit_is_refused_before_it_is_tried(
     decoding: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -534,24 +464,10 @@ def test_no_repeats_and_banned_words() -> None:
     assert translator.counts.unconstrained == 0
 
 
-@pytest.mark.parametrize(("said", "banned"), [("a naïve b", "Naïve"), ("Łódź", "łódź"), ("我住在北京市", "北京")])
-def test_banned_words_that_are_written_with_bytes(said: str, banned: str) -> None:
-    model = new_model(kind=Script)
-    assert isinstance(model, Script)
-    model.words = [VOCABULARY.target._processor.PieceToId(f"<0x{byte:02X}>") for byte in said.encode()]
-    settings = {"max_extra_tokens": 40, "beam_size": 2}
-    assert new_translator(model, **settings).translate(["one"]) == [said]
-    translator = new_translator(model, **settings, banned=(banned,))
-    [found] = translator.translate(["one"])
-    assert found != said
-    assert found.startswith(said[0]) and banned.casefold() not in re.split(r"\W", found.casefold())
-    assert translator.counts.unconstrained == 0
-
-
 def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
     translator = new_translator(no_repeat_ngram=1, min_length=len(VOCABULARY.target) + 5, max_length_ratio=500.0)
-    assert translator.translate(["one", "two"]) == new_translator(max_length_ratio=500.0).translate(["one", "two"])
-    assert translator.counts.unconstrained == 2
+    assert translator.translate(["one"]) == new_translator(max_length_ratio=500.0).translate(["one"])
+    assert translator.counts.unconstrained == 1
 
 
 def test_samples_follow_the_seed_and_the_line() -> None:
@@ -590,27 +506,6 @@ def test_coverage_ranks_what_the_beam_ended() -> None:
             ),
         )
         assert one.text == best.text
-
-
-def test_alignments() -> None:
-    translator = new_translator()
-    for line, translations in zip(LINES, translator.hypotheses(LINES, 2, alignment=True), strict=True):
-        for one in translations:
-            if not line.strip():
-                assert one.alignment is None
-                continue
-            assert one.alignment is not None and one.source_pieces is not None
-            assert one.source_pieces == VOCABULARY.source.pieces([*VOCABULARY.source.encode([line])[0], EOS])
-            assert len(one.alignment) == len(one.pieces)
-            assert [sum(row) for row in one.alignment] == pytest.approx([1.0] * len(one.pieces), abs=1e-5)
-            assert {len(row) for row in one.alignment} == {len(one.source_pieces)}
-
-
-def test_a_model_with_itself_translates_as_alone() -> None:
-    translator = new_translator()
-    translator.engine = PyTorchEngine([MODEL, MODEL, MODEL], CPU)
-    for line, found in zip(LINES, translator.hypotheses(LINES, 2), strict=True):
-        assert_close(found, alone(line))
 
 
 def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
@@ -657,14 +552,18 @@ def test_a_term_is_found_whatever_subwords_it_is_written_with(target: str, said:
 @pytest.mark.parametrize(
     ("term", "text", "met"),
     [
-        ("old", "old", True), ("old", "older", False),
-        ("old", "oldĝ", False), ("old", "oldő red", False), ("old", "ĝold", False),  # letters that are written as bytes
-        ("old", "old — red", True), ("old", "old— red", True), ("old", "—old", True), ("old", "old😀", True),
-        ("дом", "дом", True), ("дом", "в дом идти", True), ("дом", "дом.", True),
-        ("дом", "дома", False), ("дом", "домик red", False), ("дом", "надом", False),
-        ("漢字", "old漢字red", True), ("old", "漢old字", True),
+        ("old", "old", True),
+        ("old", "older", False),
+        ("old", "oldĝ", False),
+        ("old", "ĝold", False),
+        ("old", "old— red", True),
+        ("old", "old😀", True),
+        ("дом", "дом.", True),
+        ("дом", "домик red", False),
+        ("漢字", "old漢字red", True),
+        ("old", "漢old字", True),
     ],
-)  # fmt: skip
+)
 def test_terms_are_complete_words_also_beside_letters_in_bytes(term: str, text: str, met: bool) -> None:
     translator, vocabulary = new_translator(), VOCABULARY.target
     translator.use_glossary(Glossary([("old", term)]), "glossary")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from helpers.inspection_models import SENTENCES, inspector_of, labels, new_checkpoint
-from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
 from nmt.commands.inspect.inspect import Inspection, Inspector
@@ -21,11 +20,8 @@ from nmt.models.transformer.positions import sinusoids
 
 SOURCE, TARGET = SENTENCES["en"], SENTENCES["de"]
 VARIANTS: list[dict[str, Any]] = [
-    {},
-    {"norm": "pre", "positions": "concatenated"},
     {"positions": "learned", "tie": "none", "bias": False},
     {"encoder_layers": 3, "decoder_layers": 1, "key_size": 3, "value_size": 5},
-    {"positions": "rotary"},
 ]
 
 
@@ -74,11 +70,14 @@ def test_the_alignment_is_the_translators_by_words(pair: tuple[Inspector, Inspec
         assert word in [one.text for one in seen.target.words]
 
 
-@pytest.mark.parametrize("decoding", [schema.DecodingConfig(beam_size=3, max_extra_tokens=4),
-                                      schema.DecodingConfig(beam_size=1, max_extra_tokens=2),
-                                      schema.DecodingConfig(beam_size=4, coverage_penalty=0.4, no_repeat_ngram=2),
-                                      schema.DecodingConfig(beam_size=4, consensus="chrf", max_extra_tokens=2)],
-                         ids=["beam", "greedy", "coverage", "consensus"])  # fmt: skip
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        schema.DecodingConfig(beam_size=1, max_extra_tokens=2),
+        schema.DecodingConfig(beam_size=4, coverage_penalty=0.4, no_repeat_ngram=2),
+    ],
+    ids=["greedy", "coverage"],
+)
 def test_the_translation_is_the_translators(decoding: schema.DecodingConfig, tmp_path: Path) -> None:
     found = new_checkpoint(decoding=decoding)
     model_file.save(tmp_path / "m.safetensors", found)
@@ -161,8 +160,6 @@ def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
             inspector.inspect(text)
     with pytest.raises(NmtError, match=r"has \d+ subwords, more than the 79 that this model translates at once"):
         inspector.inspect("the street " * 60)
-    with pytest.raises(NmtError, match="more than the longest output"):
-        inspector.inspect(SOURCE, "the street " * 60)
     file = tmp_path / "m.safetensors"
     model_file.save(file, new_checkpoint())
     with pytest.raises(NmtError, match=r"add decoding\.method=beam"):
@@ -175,13 +172,3 @@ def test_what_cannot_be_looked_into(tmp_path: Path) -> None:
         Inspector.load(file, "cpu", ["decoding.precision=int8"]).inspect("street").inside.attention["cross"].dtype
         == torch.float32
     )
-
-
-def test_a_damaged_model_is_told_as_translators_tell_it() -> None:
-    found = new_checkpoint()
-    broken = make_checkpoint(found.config, of=found.vocabulary)
-    model = broken.build()
-    with torch.no_grad():
-        model.output.weight.fill_(math.nan)
-    with pytest.raises(NmtError, match="scores are not numbers"):
-        Inspector("m", found.config, found.vocabulary, model).inspect("street")

@@ -16,10 +16,7 @@ from nmt.models.recurrent.model import RecurrentModel
 SOURCE, TARGET = SENTENCES["en"], SENTENCES["de"]
 KINDS: list[dict[str, Any]] = [
     {"attention": "additive", "cell": "gru", "input_feeding": False},
-    {"attention": "latent"},
-    {"attention": "dot", "attention_span": "local-m", "attention_window": 2},
     {"attention": "general", "attention_span": "local-p", "attention_window": 3},
-    {"attention": "location", "attention_choice": "hard"},
     {"attention": "concat", "attention_span": "local-p", "attention_window": 3, "attention_choice": "hard"},
 ]
 

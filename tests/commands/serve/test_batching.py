@@ -115,19 +115,6 @@ def test_a_batch_is_what_one_search_holds() -> None:
     assert max(sizes) <= 20
 
 
-def test_a_full_queue_takes_no_more(translator: Gated, queue: BatchingQueue) -> None:
-    hold(translator, queue)
-    answers = [queue.submit(LINES[:10]), queue.submit(LINES[:9])]
-    with pytest.raises(QueueFull) as full:
-        queue.submit(LINES[:2])
-    assert full.value.retry_after >= 1
-    answers.append(queue.submit(["one"]))
-    translator.gate.set()
-    assert [len(answer.result(30)) for answer in answers] == [10, 9, 1]
-    until(lambda: not queue.waiting)
-    assert len(queue.submit(LINES[:2]).result(30)) == 2
-
-
 def test_when_to_come_again_follows_from_the_pace(queue: BatchingQueue) -> None:
     queue.totals.lines, queue.totals.subwords, queue.totals.seconds = 30, 600, 10.0
     assert [queue._seconds(lines) for lines in (1, 3, 4, 100)] == [1, 1, 2, 34]
@@ -151,32 +138,23 @@ def test_few_lines_with_many_subwords_fill_it_too() -> None:
     answers.append(queue.submit(["one"]))
     translator.gate.set()
     assert [len(answer.result(30)) for answer in answers] == [1, 1]
-    until(lambda: not queue.waiting)
-    hold(translator, queue)
-    more = queue.submit([long, long])  # more than may wait, but alone: it is never going to be less
-    assert queue.full and queue.waiting == 2
-    with pytest.raises(QueueFull):
-        queue.submit(["one"])
-    translator.gate.set()
-    assert len(more.result(30)) == 2
     queue.close()
 
 
-@pytest.mark.parametrize("alignment", [False, True])
-def test_what_an_answer_could_hold_is_bounded(alignment: bool) -> None:
+def test_what_an_answer_could_hold_is_bounded() -> None:
     translator = Gated(max_source_tokens=20)
     size = AnswerSize(translator)
     long = "one two, three. " * 10
     queue = BatchingQueue(translator, 20)
     parts = queue._parts([long], 1)
     assert len(parts) >= 5 and max(parts) <= 20
-    most = size.upper_bound(parts, 2, alignment)
+    most = size.upper_bound(parts, 2, True)
     queue.close()
     queue = BatchingQueue(translator, 20, max_answer=most)
-    assert len(queue.submit([long], 2, alignment).result(30)[0]) == 2
+    assert len(queue.submit([long], 2, True).result(30)[0]) == 2
     for more in (([long, "one"], 2), ([long], 3)):
         with pytest.raises(AnswerTooLarge, match=r"^the answer could have [0-9.]+ MiB, more than [0-9.]+$"):
-            queue.submit(*more, alignment)
+            queue.submit(*more, True)
     queue.close()
 
 
@@ -204,8 +182,7 @@ def test_no_answer_is_larger_than_it_was_said_to_become(alignment: bool) -> None
     queue.close()
 
 
-@pytest.mark.parametrize("alignment", [False, True])
-def test_the_longest_subwords_and_numbers_are_reckoned_with(alignment: bool) -> None:
+def test_the_longest_subwords_and_numbers_are_reckoned_with() -> None:
     translator = Gated(max_extra_tokens=0, max_length_ratio=1.0)
     longest = max(translator.vocabulary.target.every_piece(), key=lambda piece: len(piece.encode()))
     number, count = -0.00012345678871497512, 200
@@ -213,18 +190,9 @@ def test_the_longest_subwords_and_numbers_are_reckoned_with(alignment: bool) -> 
         longest * count, number, number, [longest] * (count + 1), [number] * (count + 1), [longest] * (count + 1),
         [[1 / 3] * (count + 1)] * (count + 1),
     )  # fmt: skip
-    content = NmtRequest(["x"], 3, alignment).answer([[one] * 3])
-    most = AnswerSize(translator).upper_bound([count], 3, alignment)
+    content = NmtRequest(["x"], 3, True).answer([[one] * 3])
+    most = AnswerSize(translator).upper_bound([count], 3, True)
     assert 0.8 * most < len(content) <= most
-
-
-def test_nobody_waits_any_more(translator: Gated, queue: BatchingQueue) -> None:
-    hold(translator, queue)
-    gone, waiting = queue.submit(["two"]), queue.submit(["six"])
-    assert gone.cancel()
-    translator.gate.set()
-    assert len(waiting.result(30)) == 1
-    assert translator.calls == [(["six"], 1)]
 
 
 def test_only_whose_line_fails_hears_of_it(translator: Gated, queue: BatchingQueue) -> None:

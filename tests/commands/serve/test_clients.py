@@ -24,10 +24,6 @@ def translated(answer: Any, best: list[str]) -> bool:
     return answer == {"translatedText": best[0]}
 
 
-def translated_list(answer: Any, best: list[str]) -> bool:
-    return answer == {"translatedText": [best[0]] * 2}
-
-
 def with_source(answer: Any, best: list[str]) -> bool:
     language, confidence = (found := answer["detectedLanguage"])["language"], found["confidence"]
     return (answer["translatedText"], language, len(answer)) == (best[0], "en", 2) and 0 < confidence <= 100
@@ -44,10 +40,6 @@ def with_alternatives(answer: Any, best: list[str]) -> bool:
 
 def as_html(answer: Any, best: list[str]) -> bool:
     return answer == {"translatedText": f"<p class=x>{best[0]}</p>&copy;"}
-
-
-def unchanged_html(answer: Any, _: list[str]) -> bool:
-    return answer == {"translatedText": "<hr>", "alternatives": []}
 
 
 def detections(answer: Any, _: list[str]) -> bool:
@@ -73,10 +65,6 @@ def deflated(body: bytes) -> bytes:
 
 # Method, path, content type, body, content encoding, what is expected.
 REQUESTS: dict[str, tuple[str, str, str, bytes, str, Any]] = {
-    "deep-translator": (
-        *("POST", "/translate?q=one+two&source=en&target=de&format=text&api_key=any", "", b"", ""),
-        translated,
-    ),
     "deep-translator, auto": (
         *("POST", "/translate?q=one+two&source=auto&target=de&format=text&api_key=any", "", b"", ""),
         with_source,
@@ -84,27 +72,17 @@ REQUESTS: dict[str, tuple[str, str, str, bytes, str, Any]] = {
     "libretranslatepy": ("POST", "/translate", FORM, b"q=one+two&source=en&target=de&api_key=any", "", translated),
     "libretranslatepy detect": ("POST", "/detect", FORM, b"q=one+two&api_key=any", "", detections),
     "libretranslatepy languages": ("GET", "/languages", FORM, b"api_key=any", "", languages),
-    "argos-translate-files": ("POST", "/translate", FORM, b"q=one+two&source=en&target=de", "", translated),
-    "argostranslate languages": ("POST", "/languages", FORM, b"", "", languages),
     "curl -d": ("POST", "/translate", FORM, as_json(), "", translated),
-    "curl -d, spaces": ("POST", "/translate", FORM, b"\n  " + as_json(), "", translated),
     "curl -d, detect": ("POST", "/detect", FORM, b'{"q": "one two"}', "", detections),
     "curl -G": ("GET", "/translate?q=one%20two&source=en&target=de", "", b"", "", translated),
     "half in the query": ("POST", "/translate?source=en&target=de", JSON, b'{"q": "one two"}', "", translated),
     "null": (*("POST", "/translate", JSON, as_json(alternatives=None, format=None, api_key=None), ""), translated),
-    "no number": ("POST", "/translate", FORM, b"q=one+two&source=en&target=de&alternatives=&format=", "", translated),
     "alternatives": ("POST", "/translate", JSON, as_json(alternatives=2), "", with_alternatives),
-    "a list": ("POST", "/translate", JSON, as_json(q=["one two"] * 2), "", translated_list),
     "a list, auto": ("POST", "/translate", JSON, as_json(q=["one two"] * 2, source="auto"), "", with_sources),
     "codes": ("POST", "/translate", JSON, as_json(source="en_US", target="de-DE"), "", translated),
     "gzip": ("POST", "/translate", JSON, gzip.compress(as_json()), "gzip", translated),
-    "deflate": ("POST", "/translate", JSON, zlib.compress(as_json()), "deflate", translated),
     "deflate without a header": ("POST", "/translate", JSON, deflated(as_json()), "deflate", translated),
     "html": ("POST", "/translate", JSON, as_json(q="<p class=x>one two</p>&copy;", format="html"), "", as_html),
-    "html without text": (
-        *("POST", "/translate", JSON, as_json(q="<hr>", format="html", alternatives=1), ""),
-        unchanged_html,
-    ),
     "settings": ("GET", "/frontend/settings", "", b"", "", settings),
 }
 
@@ -130,28 +108,16 @@ def test_clients_work_as_they_are() -> None:
 
 def test_what_this_service_does_not_do_is_refused_as_json() -> None:
     body = gzip.compress(as_json())
-    bomb, limit = gzip.compress(b" " * 10**7), Limits().body
-    assert len(bomb) < limit
     cases = {
         ("POST", "/translate_file", PARTS, PART, ""): (403, "translates no files"),
         ("POST", "/translate", PARTS, PART, ""): (415, "multipart/form-data is not supported: send JSON, or a form"),
         ("POST", "/suggest", FORM, b"q=a&s=b&source=en&target=de", ""): (403, "takes no suggestions"),
-        ("GET", "/spec", "", b"", ""): (404, "Not Found"),
         ("GET", "/translate", "", b"", ""): (400, "text is missing"),
-        ("GET", "/translate?source=en&target=de", "", b"", ""): (400, "missing q parameter"),
-        ("GET", "/translate?q=%ff&source=en&target=de", "", b"", ""): (400, "the query is not valid UTF-8"),
-        ("POST", "/translate?q=one", JSON, as_json(), ""): (400, "q is given twice"),
-        ("POST", "/translate", FORM, b'[{"q": "a"}]', ""): (400, "the body is not a JSON object"),
         ("GET", "/detect", "", b"", ""): (400, "missing q parameter"),
-        ("POST", "/detect", JSON, b'{"q": 1}', ""): (400, "q: expected a text or a list of texts, not 1"),
+        ("GET", "/translate?q=%ff&source=en&target=de", "", b"", ""): (400, "the query is not valid UTF-8"),
         ("POST", "/detect", JSON, as_json(q="a" * 20_001), ""): (413, "20001 characters, more than 20000"),
         ("POST", "/translate", JSON, as_json(q="<" * 20_001, format="html"), ""): (413, "20001 characters"),
-        ("POST", "/translate", JSON, as_json(q="<br>" * 4000 + "a<br>" * 300, format="html"), ""): (413, "300 lines"),
-        ("POST", "/translate", JSON, bomb, "gzip"): (413, f"the body has more than {limit} bytes"),
-        ("POST", "/translate", JSON, zlib.compress(b" " * 10**7), "deflate"): (413, f"more than {limit} bytes"),
         ("POST", "/translate", JSON, body[:-1], "gzip"): (400, "not complete and valid gzip"),
-        ("POST", "/translate", JSON, body + body, "gzip"): (400, "not complete and valid gzip"),
-        ("POST", "/translate", JSON, as_json(), "gzip"): (400, "not complete and valid gzip"),
         ("POST", "/translate", JSON, as_json(), "deflate"): (400, "not complete and valid deflate"),
         ("POST", "/translate", JSON, body, "br"): (415, "Content-Encoding br: send the body as gzip"),
     }

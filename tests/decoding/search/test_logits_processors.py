@@ -1,4 +1,4 @@
-"""Logits processors against a plain beam search that looks at complete outputs, on models that are lookup tables."""
+"""Beam search, alone and with logits processors, against a plain one that looks at complete outputs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ from helpers.tables import (
     EOS,
     OPTIONS,
     Table,
+    alphas,
     assert_equal,
     assert_same,
     log_probabilities,
@@ -34,45 +35,64 @@ Allowed = Callable[[int, list[int], int], bool]  # sentence, tokens so far, the 
 
 
 def plain_beam(table: Table, sentence: int, longest: int, options: Options, allowed: Allowed) -> list[Hypothesis]:
-    """Beam search for one sentence, a candidate at a time: all that ended, best first. An example in which rounding
-    decides what lives on is none."""
-    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    """Beam search for one sentence as one would explain it; it never stops because nothing better can come.
+
+    All that ended, best first. An example in which rounding decides what lives on is none."""
+    live: list[tuple[float, list[int], list[float]]] = [(0.0, [], [])]
     ended: list[Hypothesis] = []
     for length in range(longest + 1):
         candidates = [
-            (total + value, [*tokens, token])
-            for total, tokens in live
+            (total + value, [*tokens, token], [*scores, value])
+            for total, tokens, scores in live
             for token, value in enumerate(log_probabilities(table, sentence, tokens))
             if token not in options.never and (length < longest or token == EOS) and allowed(sentence, tokens, token)
         ]
         candidates.sort(key=lambda candidate: -candidate[0])
-        assume(told_apart([total for total, _ in candidates]))
-        for total, tokens in candidates[: options.beam_size]:
+        assume(told_apart([total for total, *_ in candidates]))
+        for total, tokens, scores in candidates[: options.beam_size]:
             if tokens[-1] == EOS:
                 lp = penalty(len(tokens), options.length_penalty)
-                ended.append(Hypothesis(tokens[:-1], total / lp, total, []))
+                ended.append(Hypothesis(tokens[:-1], total / lp, total, scores))
         live = [candidate for candidate in candidates if candidate[1][-1] != EOS][: options.beam_size]
         if len(ended) >= options.beam_size or not live:
             break
     return sorted(ended, key=lambda hypothesis: -hypothesis.score)
 
 
-def check(made: Sequence[LogitsProcessor], allowed: Allowed, seed: int, size: int, longest: list[int]) -> None:
-    table = Table(seed, V)
-    options = replace(OPTIONS, beam_size=size, n_best=size)
+def check(
+    made: Sequence[LogitsProcessor],
+    allowed: Allowed,
+    seed: int,
+    size: int,
+    longest: list[int],
+    vocabulary: int = V,
+    **options: Any,
+) -> None:
+    """Batched, in parts, stopping early, dropping what is finished = one by one, running to the end, copying lists."""
+    table = Table(seed, vocabulary)
+    options_ = replace(OPTIONS, beam_size=size, **{"n_best": size, **options})
     source = torch.tensor([[sentence, EOS] for sentence in range(len(longest))])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beam, "SCORED_AT_ONCE", 1 + seed % 9)  # so that processors get slices of the sentences
-        found = search(table, source, torch.tensor(longest), options, made)
+        found = search(table, source, torch.tensor(longest), options_, made)
+    assert len(found) == len(longest)
     for sentence, hypotheses in enumerate(found):
-        assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options, allowed), size)
+        assert_same(hypotheses, plain_beam(table, sentence, longest[sentence], options_, allowed), options_.n_best)
 
 
 seeds, sizes = st.integers(0, 10**6), st.integers(1, 4)
 limits = st.lists(st.integers(3, 9), min_size=1, max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
+@given(seed=seeds, alpha=alphas, size=st.integers(1, 6), vocabulary=st.integers(5, 12), data=st.data())
+def test_without_processors(seed: int, alpha: float, size: int, vocabulary: int, data: st.DataObject) -> None:
+    longest = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=12))
+    options = {"length_penalty": alpha, "n_best": data.draw(st.integers(1, size))}
+    check([], lambda *_: True, seed, size, longest, vocabulary, **options)
+
+
+@settings(max_examples=15, deadline=None)
 @given(seed=seeds, size=sizes, longest=limits, data=st.data())
 def test_no_end_before_the_shortest_length(seed: int, size: int, longest: list[int], data: st.DataObject) -> None:
     shortest = [data.draw(st.integers(0, limit)) for limit in longest]
@@ -83,7 +103,7 @@ def test_no_end_before_the_shortest_length(seed: int, size: int, longest: list[i
     check([logits_processors.MinLength(torch.tensor(shortest), EOS)], allowed, seed, size, longest)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=seeds, size=sizes, longest=limits, n=st.integers(1, 3))
 def test_no_ngram_comes_twice(seed: int, size: int, longest: list[int], n: int) -> None:
     def allowed(sentence: int, tokens: list[int], token: int) -> bool:
@@ -94,7 +114,7 @@ def test_no_ngram_comes_twice(seed: int, size: int, longest: list[int], n: int) 
     check([logits_processors.NoRepeatNgram(n, len(longest), CPU)], allowed, seed, size, longest)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=seeds, size=sizes, longest=limits, data=st.data())
 def test_outputs_begin_with_their_prefix_whatever_is_banned(
     seed: int, size: int, longest: list[int], data: st.DataObject
@@ -159,7 +179,7 @@ def test_a_processor_changes_neither_the_algorithm_nor_the_result(
     assert (max(nothing.slices[1:]) < 32) if sliced else (nothing.slices[0] == count)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=seeds, longest=limits, data=st.data())
 def test_greedy_search_with_processors_is_a_beam_of_one(seed: int, longest: list[int], data: st.DataObject) -> None:
     """With and without scores, also where nothing is allowed any more."""

@@ -8,7 +8,7 @@ from nmt.decoding.search.phrase_automaton import Automaton
 symbols = st.lists(st.integers(0, 2), max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(patterns=st.lists(symbols.filter(bool), max_size=5), sequence=st.lists(st.integers(0, 3), max_size=20))
 def test_a_node_is_the_longest_end_that_begins_a_pattern(patterns: list[list[int]], sequence: list[int]) -> None:
     automaton = Automaton(patterns)

@@ -10,7 +10,6 @@ from helpers.tables import OPTIONS, Table
 from helpers.translators import LINES, new_model, new_translator
 
 from nmt.decoding.search import beam, finished, logits_processors
-from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.search import search
 from nmt.models.transformer import cache
 
@@ -68,21 +67,6 @@ def test_translations_are_the_same(beam_size: int, positions: str, monkeypatch: 
     assert sum(grown) < 16 * 2 * 64
 
 
-def test_flags_are_those_of_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_late(monkeypatch)
-    sentences = FinishedSentences(torch.full((4,), 9), torch.device("cpu"))
-
-    def split(*flags: bool, length: int = 0) -> list[list[int]] | None:
-        found = sentences.split(torch.tensor(flags), length)
-        return found and [indices.tolist() for indices in found]
-
-    assert split(True, False, False, False) is None  # nothing is known yet
-    assert split(True, False, True, False) == [[0], [1, 2, 3]]
-    assert split(True, True, False) == [[1], [0, 2]]  # of the three that stayed, the second was finished before
-    assert split(True, False, length=8) == [[0], [1]]
-    assert split(False, length=9) == [[0], []]  # the longest length: known without reading
-
-
 def test_fused_attention_is_the_plain_one() -> None:
     generator = torch.Generator().manual_seed(1)
     keys, values, queries = (torch.randn(6, n, d, generator=generator) for n, d in ((16, 3), (16, 5), (4, 6)))
@@ -99,7 +83,8 @@ MOST_KERNELS = 199  # of a step: they take longer to start than to compute
 
 
 @NEEDS_COMPILER
-@pytest.mark.parametrize("beam_size", [4, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("beam_size", [1, 4])
 def test_no_step_waits_and_none_has_many_kernels(beam_size: int) -> None:
     """Counted on a pretended GPU, where attention is one kernel for each of twelve, without copies of its input."""
     before, *steps = counted("gpu_search_steps", str(beam_size), "64", "32")

@@ -21,7 +21,7 @@ def sampled(
     return sample(table, source, torch.full((len(sentences),), longest), replace(options, n_best=n), seeds)
 
 
-def first_tokens(table: Table, options: Options, n: int = 20_000) -> dict[int, float]:
+def first_tokens(table: Table, options: Options, n: int = 5_000) -> dict[int, float]:
     """The share of each first token among samples (EOS: of the empty output)."""
     [samples] = sampled(table, [0], n, options, [7], longest=1)
     counts = Counter([*one.tokens, EOS][0] for one in samples)
@@ -37,7 +37,7 @@ def distribution(table: Table, temperature: float = 1.0) -> dict[int, float]:
 
 def assert_close(found: dict[int, float], expected: dict[int, float]) -> None:
     for token in found.keys() | expected.keys():
-        assert found.get(token, 0) == pytest.approx(expected.get(token, 0), abs=0.015)  # some 4 standard deviations
+        assert found.get(token, 0) == pytest.approx(expected.get(token, 0), abs=0.03)  # some 4 standard deviations
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
@@ -46,7 +46,7 @@ def test_samples_follow_the_distribution(temperature: float) -> None:
     assert_close(first_tokens(table, replace(SAMPLES, temperature=temperature)), distribution(table, temperature))
 
 
-def test_top_k_and_top_p_take_the_likeliest() -> None:
+def test_top_k_takes_the_likeliest() -> None:
     table = Table(3, 9, spread=1.0)
     expected = sorted(distribution(table).items(), key=lambda item: -item[1])
 
@@ -55,10 +55,6 @@ def test_top_k_and_top_p_take_the_likeliest() -> None:
         return {token: p / sum(kept.values()) for token, p in kept.items()}
 
     assert_close(first_tokens(table, replace(SAMPLES, top_k=2)), among(2))
-    two = expected[0][1] + expected[1][1]
-    assert_close(first_tokens(table, replace(SAMPLES, top_p=two - 0.01)), among(2))
-    assert_close(first_tokens(table, replace(SAMPLES, top_p=two + 0.01)), among(3))
-    assert_close(first_tokens(table, replace(SAMPLES, top_p=1e-9)), among(1))
     assert_close(first_tokens(table, replace(SAMPLES, top_k=1, temperature=9.0)), among(1))
 
 
@@ -132,8 +128,3 @@ def test_probabilities_are_the_models_own() -> None:
             ]
             assert one.token_scores == pytest.approx(own, abs=1e-6)
             assert one.log_probability == pytest.approx(sum(own), abs=1e-6)
-
-
-def test_no_sentences() -> None:
-    empty = torch.empty(0, 1, dtype=torch.long)
-    assert sample(Table(1, 5), empty, torch.empty(0), SAMPLES, []) == []
