@@ -226,6 +226,15 @@ def test_only_the_first_rank_says_that_all_is_saved(tmp_path: Path, monkeypatch:
         assert (tmp_path / SAVED).exists() == marked
 
 
+def test_what_is_ignored_is_not_passed_on_to_the_ranks(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        handled = launch._one_machine(2, str(tmp_path)).signals_to_handle.split(",")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert sorted(handled) == ["SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1"]
+
+
 @pytest.mark.thorough
 def test_restarts_end(ranks_that: Callable[[str], None], caplog: pytest.LogCaptureFixture) -> None:
     ranks_that("os.kill(os.getpid(), signal.SIGKILL) if rank == 1 else wait_to_be_ended()\n")

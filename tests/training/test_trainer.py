@@ -388,11 +388,13 @@ def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: P
     assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
 
 
-def test_what_a_gpu_still_computes_is_training_time(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_gpu_still_computes_is_training_time_and_validation_is_not(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each step takes a GPU a second, after the program has gone on. Nothing is read that was not waited for."""
-    rare = ("training.log_every=15", "training.validate_every=30", "training.checkpoint_every=30")
+    rare = ("training.log_every=15", "training.validate_every=15", "training.validation_bleu=false")
     of, clock, queued = trainer(make_config("training.max_steps=30", *rare)), 0.0, 0
-    run, wait, interval = of.train_step.run, of.train_step.wait, of._interval
+    run, wait, interval, validate = of.train_step.run, of.train_step.wait, of._interval, of._validate
 
     def queue(*arguments: Any, **named: Any) -> bool:
         nonlocal queued
@@ -408,13 +410,19 @@ def test_what_a_gpu_still_computes_is_training_time(make_config: MakeConfig, mon
         assert queued == 0
         return interval()
 
+    def validate_for_long(*arguments: Any) -> Any:
+        nonlocal clock
+        clock += 1000
+        return validate(*arguments)
+
+    monkeypatch.setattr(of, "_validate", validate_for_long)
     monkeypatch.setattr(of.train_step, "run", queue)
     monkeypatch.setattr(of.train_step, "wait", wait_for_all)
     monkeypatch.setattr(of, "_interval", read)
     monkeypatch.setattr(run_log.ProgressBar, "shown", property(lambda bar: True))
     monkeypatch.setattr(time, "perf_counter", lambda: clock)
     of.run()
-    assert of.progress.seconds == 30
+    assert clock > 2000 and of.progress.seconds == 30
 
 
 def test_pairs_longer_than_a_batch_are_counted_and_said(
