@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 import typer
-from helpers.commands import OF_A_LAUNCHER, SECONDS, Started
+from helpers.commands import OF_A_LAUNCHER, SECONDS, Started, is_running
 from helpers.runs import config_text, logged_rows, rows_of, rows_without_clock
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.launcher.api import LaunchConfig
@@ -302,6 +302,23 @@ def test_a_save_of_the_first_rank_that_fails_ends_the_job(corpus: Path, tmp_path
     (run / "checkpoints").unlink()
     done = train(tmp_path / "config.yaml", *TWO, "training.max_steps=10", *QUICK)
     assert done.status == 0, done.stderr
+
+
+@pytest.mark.thorough
+def test_a_rank_ends_with_its_launcher(corpus: Path, tmp_path: Path) -> None:
+    """One that is alone too; it saves."""
+    run = tmp_path / "run"
+    endless = ("training.max_steps=100000", "training.checkpoint_every=100000", *QUICK)
+    process = start(write_config(corpus, tmp_path), "--nproc-per-node", 1, *endless)
+    wait_until(process, lambda: logged_rows(run) > 0)
+    (rank,) = ranks_of(process).values()
+    os.kill(process.pid, signal.SIGKILL)
+    end = time.monotonic() + SECONDS
+    while is_running(rank):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.ended()
+    assert "SIGTERM: saved at step" in (run / "train.log").read_text()
 
 
 @pytest.mark.thorough

@@ -71,6 +71,12 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "whole.jsonl") == [{"a": "ä"}, {"a": 2}]
 
 
+def test_a_file_shorter_than_the_state_says_is_gone_on_with(tmp_path: Path) -> None:
+    with opened(tmp_path, 10_000) as log:
+        log.metrics({"step": 5})
+    assert rows(tmp_path) == [{"step": 5}]
+
+
 def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
     """`NaN` is not JSON, and other programs read this file."""
     with opened(tmp_path) as log, pytest.raises(ValueError, match="JSON"):

@@ -262,6 +262,17 @@ def test_weights_that_the_last_update_broke_are_not_saved(
     assert list((tmp_path / "run").glob("**/step-*")) == []
 
 
+def test_a_loss_that_is_no_number_is_found_where_the_weights_still_are_numbers(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    broken = trainer(make_config("training.max_steps=5"))
+    before_step(broken, 4, lambda: broken.train_step.losses.fill_(torch.nan))
+    with pytest.raises(NmtError, match="no longer a number at step 4"):
+        broken.run()
+    assert all(weight.isfinite().all() for weight in broken.model.parameters())
+    assert list((tmp_path / "run").glob("**/step-*")) == []
+
+
 def test_a_save_that_fails_ends_training_at_the_next_step(
     make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +388,13 @@ def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, whole
     assert [row["step"] for row in validated] == [10, 20]
     assert {"bleu", "chrf"} <= validated[0].keys()
     assert reader.load(Config, whole_run / "config.yaml") == config
+
+
+def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig, tmp_path: Path) -> None:
+    """A model that learns nothing has much the same loss in every interval."""
+    trainer(make_config("training.learning_rate=1e-30", "model.dropout=0", "training.validation_bleu=false")).run()
+    losses = [row["loss"] for row in rows_without_clock(tmp_path / "run") if "loss" in row]
+    assert len(losses) == 5 and losses == pytest.approx([losses[0]] * 5, rel=0.2)
 
 
 @pytest.mark.parametrize(("steps", "reason"), [(1, ""), (2, "training.max_seconds reached")])
