@@ -13,11 +13,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from nmt import device
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
+from nmt.data.packing import PackedBatch
+from nmt.data.padding import Batch
 from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
@@ -118,6 +121,23 @@ def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
     free = 10_000 * bytes_per_token(of, 2048, 32)  # and so holds about 10,000 padded tokens
     monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
     assert 7_000 < largest_micro_batch(of, 1_000_000, longest, Ranks()) < 11_000
+
+
+@pytest.mark.parametrize(("tokens", "longest", "packed"), [(101, 100, True), (199, 100, False)])
+def test_what_is_tried_is_no_smaller_than_what_is_asked_for(tokens: int, longest: int, packed: bool) -> None:
+    """Pairs shorter than the longest fill a micro-batch whose size no whole number of longest pairs makes."""
+    of, tried = objective(), []
+    of.packed = packed
+
+    def note(_: nn.Module, given: tuple[Batch | PackedBatch]) -> None:
+        batch = given[0]
+        sides = [batch.source, batch.target] if isinstance(batch, Batch) else batch.numbers[[0, 5]]
+        tried.append([side.numel() for side in sides])
+
+    of.register_forward_pre_hook(note)
+    peak_bytes(of, tokens, longest)
+    assert tried
+    assert all(tokens <= size < tokens + longest for sizes in tried for size in sizes)
 
 
 @pytest.mark.parametrize(("recompute", "layers"), [(False, 1), (True, 4)])

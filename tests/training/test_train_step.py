@@ -366,6 +366,15 @@ def test_an_overflow_in_a_step_that_is_logged_does_not_end_training(make_config:
     assert all({"loss", "nll", "padding"}.isdisjoint(row) for row in logged), "no step was learned"
 
 
+def test_weights_with_which_validation_overflows_are_not_saved(make_config: MakeConfig, tmp_path: Path) -> None:
+    settings = ("training.precision=float16", "training.max_steps=9", *QUICK, "training.validate_every=2")
+    run, _ = overflowing(make_config(*settings), 2.0**10)
+    overflowing_weights(run.train_step)
+    with pytest.raises(NmtError, match="no longer a number at step 2; no checkpoint"):
+        run.run()
+    assert not list((tmp_path / "run").glob("**/step-*"))
+
+
 def test_a_scale_that_falls_without_end_stops_training(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config("training.precision=float16", "training.max_steps=100", *QUICK)
     run, learned = overflowing(config, 2.0**-12)
