@@ -27,8 +27,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> list[to
 @pytest.mark.parametrize(
     ("name", "cuda", "mps", "chosen"),
     [
-        ("auto", 0, False, "cpu"), ("auto", 0, True, "mps"), ("auto", 2, True, "cuda:0"), ("cpu", 2, True, "cpu"),
-        ("mps", 2, True, "mps"), ("cuda", 2, True, "cuda:0"), ("cuda:1", 2, True, "cuda:1"),
+        ("auto", 0, False, "cpu"), ("auto", 0, True, "mps"), ("auto", 2, True, "cuda:0"), ("cuda:1", 2, True, "cuda:1"),
     ],
 )  # fmt: skip
 def test_what_a_name_stands_for(monkeypatch: pytest.MonkeyPatch, name: str, cuda: int, mps: bool, chosen: str) -> None:
@@ -43,7 +42,7 @@ def test_what_a_name_stands_for(monkeypatch: pytest.MonkeyPatch, name: str, cuda
     [
         ("cuda", 0, "PyTorch finds 0 CUDA devices"), ("cuda:2", 2, "PyTorch finds 2 CUDA devices"),
         ("mps", 0, "PyTorch finds no Apple GPU"),
-        *((name, 2, "choose cpu, cuda, cuda:N, mps or auto") for name in ("", "cpu:0", "cuda:", "cuda:²", "CPU")),
+        *((name, 2, "choose cpu, cuda, cuda:N, mps or auto") for name in ("", "cpu:0", "cuda:²")),
     ],
 )  # fmt: skip
 def test_devices_that_are_not_here(monkeypatch: pytest.MonkeyPatch, name: str, cuda: int, message: str) -> None:
@@ -85,13 +84,8 @@ def test_cores_that_the_process_may_not_run_on_do_not_count(monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
-        RuntimeError("std::bad_alloc"),
-        MemoryError(),
-    ],
-    ids=["cuda", "cpu", "c++", "python"],
+    [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."), RuntimeError("std::bad_alloc")],
+    ids=["cuda", "c++"],
 )
 def test_out_of_memory_is_explained(error: Exception) -> None:
     with pytest.raises(NmtError, match="lower the batch"), explaining_out_of_memory(lambda: "lower the batch"):

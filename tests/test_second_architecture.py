@@ -9,18 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.bag_of_words import BagOfWords, BagOfWordsConfig, add_architecture
-from helpers.model_files import make_checkpoint
 from helpers.runs import config_text, rows_of, rows_without_clock
 from helpers.train_steps import before_step
 from torch import Tensor
 from typer.testing import CliRunner, Result
 
-from nmt.checkpoints import averaging, model_file
+from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
-from nmt.data.vocabulary import BOS, EOS, PAD
-from nmt.decoding.search.stepper import Options
+from nmt.data.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.recurrent.model import RecurrentModel
@@ -29,15 +27,11 @@ from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
 CPU = torch.device("cpu")
-V = 12
-OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, 1, BOS), beam_size=3, n_best=3)
-SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
 TOY, RECURRENT = "bag-of-words", "recurrent"
 MODELS = {  # as overrides
     TOY: "model={architecture: bag-of-words}",
     RECURRENT: "model={architecture: recurrent, embedding_size: 16, hidden_size: 32, dropout: 0.1}",
 }
-TRANSFORMER = "{architecture: transformer, d_model: 32, feed_forward: 64, layers: 1, heads: 2}"  # of config_text
 CLASSES = {TOY: BagOfWords, RECURRENT: RecurrentModel}
 MakeConfig = Callable[..., Config]
 
@@ -122,24 +116,6 @@ def test_resumed_is_uninterrupted(name: str, make_config: MakeConfig, tmp_path: 
     assert all(torch.equal(weight, other[name]) for name, weight in one.items())
 
 
-def test_a_run_is_not_resumed_with_another_architecture(run_folder: Path, corpus: Path, name: str) -> None:
-    config = run_folder.parent / "config.yaml"  # of a Transformer
-    own = MODELS[name].removeprefix("model=")
-    assert refusal("train", config) == (
-        f"{run_folder} holds a run with other settings (model: {own} in the saved run, {TRANSFORMER} now): "
-        f"restore '{MODELS[name]}', or set a new run_dir"
-    )
-
-
-def test_checkpoints_of_two_architectures_are_not_averaged(
-    run_folder: Path, make_config: MakeConfig, tmp_path: Path, name: str
-) -> None:
-    other, own = tmp_path / "other.safetensors", MODELS[name].removeprefix("model=")
-    model_file.save(other, make_checkpoint(make_config()))
-    message = refusal("average-checkpoints", run_folder / model_file.BEST, other, "--output", tmp_path / "mean")
-    assert f" (model: {own} there, {TRANSFORMER} here): " in message
-
-
 def weights_of(path: Path) -> dict[str, Tensor]:
     return dict(model_file.load(path).weights)
 
@@ -161,16 +137,6 @@ def test_it_translates_and_scores(run_folder: Path, tmp_path: Path, name: str) -
     assert small.exit_code == 0 and small.stdout.count("\n") == 1
 
 
-def test_it_is_averaged(run_folder: Path, tmp_path: Path) -> None:
-    output = tmp_path / "mean.safetensors"
-    assert nmt("average-checkpoints", run_folder, "--last", 2, "--output", output).exit_code == 0
-    paths = model_file.checkpoints(run_folder)[-2:]
-    expected = averaging.average(paths).weights
-    for name, weight in weights_of(output).items():
-        torch.testing.assert_close(weight, expected[name])
-        torch.testing.assert_close(weight, (weights_of(paths[0])[name] + weights_of(paths[1])[name]) / 2)
-
-
 def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: Path, name: str) -> None:
     files = ("--source", corpus / "validation.en", "--reference", corpus / "validation.de")
     assert "BLEU" in nmt("evaluate", run_folder, *files).stdout
@@ -178,10 +144,9 @@ def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: 
     assert name in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("format", ["ctranslate2", "marian"])
-def test_exports_refuse_it(run_folder: Path, tmp_path: Path, name: str, format: str) -> None:
-    pytest.importorskip("ctranslate2" if format == "ctranslate2" else "transformers")
-    message = refusal("export", run_folder, "--format", format, "--output", tmp_path / "exported")
+def test_exports_refuse_it(run_folder: Path, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("ctranslate2")
+    message = refusal("export", run_folder, "--format", "ctranslate2", "--output", tmp_path / "exported")
     assert message.startswith(f"{run_folder / model_file.BEST}: ") and f"model.architecture: {name}: " in message
     assert "only a transformer can be exported" in message and "nmt translate" in message
     assert not (tmp_path / "exported").exists()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 import typer
-from helpers.commands import OF_A_LAUNCHER, SECONDS, Started, environment, is_running
+from helpers.commands import OF_A_LAUNCHER, SECONDS, Started, is_running
 from helpers.runs import config_text, logged_rows, rows_of, rows_without_clock
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.launcher.api import LaunchConfig
@@ -39,29 +39,12 @@ class Ended:
     stderr: str
 
 
-class Torchrun:
-    """A process of torchrun, with the interface of Started."""
-
-    def __init__(self, *arguments: object) -> None:
-        command = [sys.executable, "-m", "torch.distributed.run", *map(str, arguments)]
-        self._process = subprocess.Popen(command, stdout=-1, stderr=-1, env=environment(), start_new_session=True)
-        self.pid = self._process.pid
-
-    @property
-    def runs(self) -> bool:
-        return self._process.poll() is None
-
-    def ended(self) -> subprocess.CompletedProcess[bytes]:
-        out, err = self._process.communicate(timeout=SECONDS)
-        return subprocess.CompletedProcess(self._process.args, self._process.returncode, out, err)
-
-
 def start(*arguments: object, **more: str) -> Started:
     """`nmt train` with these arguments, in a process group of its own."""
     return Started("train", *arguments, before=os.setsid, **more)
 
 
-def ended(process: Started | Torchrun) -> Ended:
+def ended(process: Started) -> Ended:
     """How it ended; one that hangs fails the test."""
     end = time.monotonic() + SECONDS
     while process.runs and time.monotonic() < end:
@@ -76,16 +59,12 @@ def ended(process: Started | Torchrun) -> Ended:
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def torchrun(*arguments: object) -> Ended:
-    return ended(Torchrun(*arguments))
-
-
 def train(*arguments: object, **more: str) -> Ended:
     """`nmt train` with these arguments, to its end."""
     return ended(start(*arguments, **more))
 
 
-def ranks_of(launcher: Started | Torchrun) -> dict[int, int]:
+def ranks_of(launcher: Started) -> dict[int, int]:
     """The process of each rank that runs."""
     found = {}
     try:
@@ -101,7 +80,7 @@ def ranks_of(launcher: Started | Torchrun) -> dict[int, int]:
     return found
 
 
-def wait_until(process: Started | Torchrun, true: Callable[[], bool]) -> None:
+def wait_until(process: Started, true: Callable[[], bool]) -> None:
     """Poll, as long as the process runs and has not had time enough."""
     end = time.monotonic() + SECONDS
     while not true():
@@ -287,19 +266,14 @@ def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return folder / "run", train(write_config(corpus, folder), *TWO, *KILLED, WORLD_SIZE="1")
 
 
-def kill_a_rank(process: Started | Torchrun, folder: Path, rank: int) -> None:
-    """In mid-run, once there is a save to go on from."""
-    wait_until(process, lambda: bool(list((folder / "state").glob("step-*.safetensors"))))
-    os.kill(ranks_of(process)[rank], signal.SIGKILL)
-
-
 @pytest.mark.thorough
 def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     undisturbed: tuple[Path, Ended], corpus: Path, tmp_path: Path
 ) -> None:
     whole, _ = undisturbed
     process = start(write_config(corpus, tmp_path), *TWO, *KILLED)
-    kill_a_rank(process, tmp_path / "run", 1)
+    wait_until(process, lambda: bool(list((tmp_path / "run" / "state").glob("step-*.safetensors"))))  # to go on from
+    os.kill(ranks_of(process)[1], signal.SIGKILL)
     done = ended(process)
     assert done.status == 0, done.stderr
     assert done.stderr.count("rank 1 was killed by SIGKILL") == 1 and "restarting all ranks" in done.stderr
@@ -310,34 +284,6 @@ def test_a_run_whose_rank_is_killed_ends_as_if_it_had_not_been(
     assert ours.keys() == theirs.keys() and any(name.startswith("optimizer.exp_avg_sq.") for name in ours)
     assert [name for name, tensor in ours.items() if not torch.equal(tensor, theirs[name])] == []
     assert rows_without_clock(whole) == rows_without_clock(tmp_path / "run")
-
-
-@pytest.mark.thorough
-def test_under_torchrun_too_ranks_are_killed_and_start_again(corpus: Path, tmp_path: Path) -> None:
-    """Several times: new ranks that find the addresses of dead ones meet by luck, once in a while."""
-    run = tmp_path / "run"
-    command = (*TWO, "--max-restarts", "3", "-m", "nmt", "train", write_config(corpus, tmp_path))
-    process = Torchrun(*command, "training.max_steps=100000", "training.checkpoint_every=20", *QUICK)
-
-    def restarts() -> int:
-        return (run / "train.log").read_text().count("resuming ")
-
-    for number, rank in enumerate((1, 0), start=1):
-        kill_a_rank(process, run, rank)
-        wait_until(process, lambda number=number: restarts() == number)  # type: ignore[misc]
-    os.killpg(process.pid, signal.SIGTERM)
-    ended(process)
-
-
-@pytest.mark.thorough
-def test_without_restarts_a_killed_rank_ends_the_job(corpus: Path, tmp_path: Path) -> None:
-    """Nothing is said of the connections that other ranks lost with it."""
-    process = start(write_config(corpus, tmp_path), *TWO, "--max-restarts", "0", *KILLED)
-    kill_a_rank(process, tmp_path / "run", 0)
-    done = ended(process)
-    assert (done.status, done.stdout) == (1, "")
-    assert done.stderr.count("error: ") == 1 and "error: rank 0 was killed by SIGKILL\n" in done.stderr
-    assert "Traceback" not in done.stderr and "restarting" not in done.stderr
 
 
 @pytest.mark.thorough
@@ -480,18 +426,3 @@ def test_a_rank_does_not_start_ranks(corpus: Path, tmp_path: Path) -> None:
     assert (done.status, done.stdout) == (1, "")
     assert done.stderr.startswith("error: --nproc-per-node 2: ") and done.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.thorough
-def test_what_one_rank_alone_lacks_ends_all(corpus: Path, tmp_path: Path) -> None:
-    """As on machines of which one was not given the files."""
-    program = tmp_path / "started.py"
-    program.write_text(
-        "import os\nfrom nmt.cli.app import main\n"
-        f"os.chdir({str(corpus)!r} if os.environ['RANK'] == '0' else {str(tmp_path)!r})\nmain()\n"
-    )
-    relative = "data.train=[{source: train.en, target: train.de}]"
-    done = torchrun(*TWO, program, "train", write_config(corpus, tmp_path), *QUICK, relative)
-    assert (done.status, done.stdout) == (1, "")
-    said = r"error: rank 1: data\.train: 2 files are missing in .*: train\.en, train\.de\n"
-    assert len(re.findall(said, done.stderr)) == 1

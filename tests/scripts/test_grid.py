@@ -87,11 +87,9 @@ def test_a_row_is_the_config_the_base_the_row_and_the_command_line(grid: ModuleT
     ("content", "names", "seeds", "words"),
     [
         ("rows: [{row: a}, {row: b}]", "a,c", None, "--rows: no row 'c': there are a, b"),
-        ("rows: [{row: a}]", None, "1,x", "--seeds 1,x: give whole numbers"),
         ("rows: [{row: a, settings: [model.layer=2]}]", None, None, "row a: .* did you mean model.layers?"),
         ("rows: [{row: a}, {row: a, steps: 2}]", None, None, "several rows have the name a"),
         ("row: [{row: a}]", None, None, r"rows\.yaml: not a grid: give rows: "),
-        ("rows: []", None, None, "there are no rows"),
     ],
 )
 def test_what_is_wrong_is_said_before_any_work(
@@ -102,7 +100,9 @@ def test_what_is_wrong_is_said_before_any_work(
         plan(grid, rows, recipe, rows=names, seeds=seeds)
 
 
-@pytest.mark.parametrize("name", ["ablations", "architectures", "lengths", "small-data"])
+@pytest.mark.parametrize(
+    "name", ["ablations", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("architectures", "small-data"))]
+)
 def test_each_grid_of_the_project_suits_its_recipe_and_changes_it(grid: ModuleType, name: str) -> None:
     file = GRIDS / f"{name}.yaml"
     recipe = re.search(r"configs/[\w-]+\.yaml", file.read_text(encoding="utf-8").replace(f"configs/grids/{name}", ""))
@@ -135,6 +135,7 @@ def invoke(grid: ModuleType, *arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
+@pytest.mark.thorough
 def test_the_count_of_parameters_is_documented_and_one_vocabulary_explains_the_papers(grid: ModuleType) -> None:
     shown = invoke(grid, *TABLE_3, "--count").stdout
     documented = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
@@ -171,13 +172,14 @@ def test_rows_are_trained_scored_compared_and_not_done_again(
     grid: ModuleType, rows: Path, recipe: Path, corpus: Path, tmp_path: Path, ran: list[str]
 ) -> None:
     command = [str(rows), str(recipe), "--rows", "first,wide", "--output", str(tmp_path / "out"), "--device", "cpu"]
-    command += ["--test", str(corpus / "validation.en"), str(corpus / "validation.de"), "--average", "2"]
+    command += ["--test", str(corpus / "validation.en"), str(corpus / "validation.de")]
+    command += ["--average", "2", "training.max_steps=10"]
     done = invoke(grid, *command)
     assert done.exit_code == 0, done.stderr
     results = {one["row"]: one for one in rows_of(tmp_path / "out" / "results.jsonl")}
     assert [*results] == ["first", "wide"] and (tmp_path / "out" / "report.html").exists()
     first = results["first"]
-    assert first["validation"] == first["test"] and first["step"] == 20
+    assert first["validation"] == first["test"] and first["step"] == 10
     weights = model_file.load(tmp_path / "out" / "first-seed1" / "averaged-2.safetensors").weights
     assert first["parameters"] == sum(weight.numel() for weight in weights.values())
     line = done.stdout.split("\n")[2]
@@ -201,17 +203,8 @@ def test_the_table_has_means_ranges_and_differences_to_the_first_row(grid: Modul
         for row, bleu in (("a", 20), ("a", 22), ("b", 30), ("b", 31))
     ]
     _, _, first, second, *_ = grid.compare([], results).split("\n")
-    assert first.split() == [
-        "a",
-        "2.00",
-        "300",
-        "1.00",
-        "(1.00-1.00)",
-        "21.00",
-        "(20.00-22.00)",
-        "50.00",
-        "(50.00-50.00)",
-    ]
+    assert first.split()[:5] == ["a", "2.00", "300", "1.00", "(1.00-1.00)"]
+    assert first.split()[5:] == ["21.00", "(20.00-22.00)", "50.00", "(50.00-50.00)"]
     assert second.split()[5:8] == ["30.50", "(30.00-31.00)", "+9.50"]
 
 

@@ -125,7 +125,7 @@ class FailsBackward(torch.autograd.Function):
 
 
 @pytest.mark.usefixtures("dynamo")
-@pytest.mark.parametrize("fails", ["at once", "with the layers", "in the backward pass"])
+@pytest.mark.parametrize("fails", ["at once", "in the backward pass"])
 def test_where_the_compiler_fails_training_goes_on_after_one_warning(
     make_config: MakeConfig,
     tmp_path: Path,
@@ -135,8 +135,6 @@ def test_where_the_compiler_fails_training_goes_on_after_one_warning(
 ) -> None:
     def compile(function: Callable[..., Any], **_: object) -> Callable[..., Any]:
         def compiled(*arguments: Any, **named: Any) -> Any:
-            if fails == "with the layers":
-                raise RuntimeError("the compiler has crashed\nand much more about it")
             return FailsBackward.apply(function(*arguments, **named))  # type: ignore[no-untyped-call]
 
         if fails == "at once":

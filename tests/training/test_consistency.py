@@ -90,8 +90,7 @@ def test_loss_and_gradients_are_those_of_two_complete_passes(
 
 
 @pytest.mark.parametrize("settings", METHODS[:2], ids=NAMES[:2])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_sixteen_bits_are_as_exact_as_their_products(settings: dict[str, Any], dtype: torch.dtype) -> None:
+def test_bfloat16_is_as_exact_as_its_products(settings: dict[str, Any]) -> None:
     torch.manual_seed(0)
     config = training(**settings)
     hidden, weight = torch.randn(400, 32), torch.randn(200, 32) / 4
@@ -99,8 +98,8 @@ def test_sixteen_bits_are_as_exact_as_their_products(settings: dict[str, Any], d
     labels = torch.randint(200, (200,))
     found = []
     for exact in (False, True):
-        leaves = [(each.to(dtype).double() if exact else each).requires_grad_() for each in (hidden, weight)]
-        with torch.autocast("cpu", dtype, enabled=not exact):
+        leaves = [(each.bfloat16().double() if exact else each).requires_grad_() for each in (hidden, weight)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=not exact):
             loss, _ = consistent_cross_entropy(*leaves, labels, 0.1, Weights.of(config))
         found.append([loss.detach(), *torch.autograd.grad(loss, leaves)])
     for own, other in zip(*found, strict=True):
@@ -199,15 +198,14 @@ def test_both_passes_in_one_batch_are_two_passes(settings: dict[str, Any], sizes
 
 
 @pytest.mark.parametrize("settings", [*METHODS, {"consistency": "rdrop"}], ids=[*NAMES, "rdrop without cutoff"])
-@pytest.mark.parametrize("room", [0, 30])
-def test_packed_batches_give_the_same(settings: dict[str, Any], room: int) -> None:
+def test_packed_batches_give_the_same(settings: dict[str, Any]) -> None:
     torch.manual_seed(0)
     config = training(**settings)
     source, target = rows()
     cuts = cuts_of(source, target, config) if config.cutoff else None
     model = Transformer(replace(SIZES, positions="learned", max_positions=12), V, V, PAD).double()
     of_model = Objective(model, config).train()
-    length = max(sum(map(len, source)), sum(map(len, target))) + room
+    length = max(sum(map(len, source)), sum(map(len, target))) + 30
     packed = pack(source, target, length, longest=11, cuts=cuts)
     padded = collate_pairs(source, target, cuts=cuts)
     close(losses_and_gradients(of_model, padded), losses_and_gradients(of_model, packed))
@@ -315,19 +313,6 @@ def test_what_is_cut_off_does_not_depend_on_ranks_micro_batches_and_resuming() -
 # --------------------------------------------------------------------------- settings
 
 
-def test_settings() -> None:
-    def of(**settings: Any) -> tuple[int, float, tuple[float, ...]]:
-        config = training(**settings)
-        return config.passes, config.weight_of_consistency, config.cutoff
-
-    assert of() == (1, 0.0, ())
-    assert of(token_cutoff=0.1) == (1, 0.0, (0.1,))
-    assert of(consistency="rdrop") == (2, 5.0, ())
-    assert of(consistency="rdrop", token_cutoff=0.1, consistency_weight=1.0) == (2, 1.0, (0.1, 0.1))
-    assert of(consistency="simcut") == (2, 3.0, (0.0, 0.05))
-    assert of(consistency="simcut", token_cutoff=0.0) == (2, 3.0, ())
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -350,11 +335,6 @@ def test_the_log_has_the_values_of_settings_that_were_left_out(settings: dict[st
             ["training.consistency=rdrop", "model.architecture=recurrent", "model.attention_choice=hard"],
             "training.consistency=rdrop does not go with model.attention_choice=hard",
         ),
-        (
-            ["training.consistency=simcut", "training.consistency_weight=0", "training.token_cutoff=0.3"],
-            "training.token_cutoff=0.3 has no effect with training.consistency=simcut and training.consistency_weight",
-        ),
-        (["training.consistency=r-drop"], "expected none | rdrop | simcut; found r-drop"),
     ],
 )
 def test_settings_that_do_not_go_together(overrides: list[str], problem: str) -> None:

@@ -149,43 +149,21 @@ def test_no_pair_comes_again_before_its_corpus_came_once(
 @pytest.mark.parametrize("stages", COURSES)
 def test_a_resumed_run_has_the_same_steps(stages: str) -> None:
     whole = whole_run(curriculum(stages), 100)
-    for seed in range(3):
-        random, progress, parts = np.random.default_rng(seed), Progress.of(3), Trained()
-        while len(parts.steps) < 100:
-            count = min(int(random.integers(1, 12)), 100 - len(parts.steps))
-            train(curriculum(stages), progress, count, parts)
-            progress = Progress(**json.loads(json.dumps(asdict(progress))))  # as it is saved
-        assert parts == whole
+    random, progress, parts = np.random.default_rng(0), Progress.of(3), Trained()
+    while len(parts.steps) < 100:
+        count = min(int(random.integers(1, 12)), 100 - len(parts.steps))
+        train(curriculum(stages), progress, count, parts)
+        progress = Progress(**json.loads(json.dumps(asdict(progress))))  # as it is saved
+    assert parts == whole
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("stages", COURSES)
-def test_a_run_that_is_resumed_at_any_step_goes_on_as_it_would(stages: str) -> None:
-    whole = whole_run(curriculum(stages), 60)
-    for stop in range(1, 60):
-        progress, parts = Progress.of(3), Trained()
-        train(curriculum(stages), progress, stop, parts)
-        train(curriculum(stages), Progress(**json.loads(json.dumps(asdict(progress)))), min(4, 60 - stop), parts)
-        assert parts.steps == whole.steps[: len(parts.steps)] and parts.stages == whole.stages[: len(parts.steps)]
-
-
-@pytest.mark.parametrize("stages", COURSES)
-def test_ranks_share_the_same_steps(stages: str) -> None:
+def test_ranks_share_the_same_steps() -> None:
+    stages = COURSES[1]
     whole = whole_run(curriculum(stages), 80)
     ranks = [whole_run(curriculum(stages, ranks=3, rank=rank, micro_batch_tokens=30), 80) for rank in range(3)]
     together = [sorted(chain.from_iterable(parts)) for parts in zip(*(rank.steps for rank in ranks), strict=True)]
     assert together == whole.steps
     assert all((rank.stages, rank.pool_ends) == (whole.stages, whole.pool_ends) for rank in ranks)
-
-
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=4), st.integers(0, 3), st.sampled_from([20, 90, 400]))
-@settings(max_examples=20)
-def test_stages_of_steps_have_exactly_these(limits: list[int], kind: int, pool_pairs: int) -> None:
-    mixes = ["weights: {a: 1, b: 3}", "weights: {c: 1}", "temperature: 3", "weights: {a: 1, b: 1, c: 1}"]
-    stages = [f"{{{mixes[(kind + i) % 4]}, steps: {steps}}}" for i, steps in enumerate(limits)]
-    trained = whole_run(curriculum(", ".join([*stages, "{}"]), pool_pairs=pool_pairs), sum(limits) + 5)
-    counts = Counter(trained.stages)
-    assert [counts[i] for i in range(len(limits) + 1)] == [*limits, 5]
 
 
 def test_shares_are_exact_in_each_stage() -> None:
@@ -228,7 +206,7 @@ def test_a_stage_that_ends_with_an_epoch() -> None:
     assert trained.epochs[trained.stages.index(2)] == (3, 1)
 
 
-@pytest.mark.parametrize("stages", [*COURSES, "{weights: {a: 1}, passes: {a: 0.1}}, {weights: {b: 1}, steps: 1}, {}"])
+@pytest.mark.parametrize("stages", [COURSES[1], "{weights: {a: 1}, passes: {a: 0.1}}, {weights: {b: 1}, steps: 1}, {}"])
 def test_pairs_that_fit_in_no_batch_are_in_no_step_and_nothing_stops(stages: str) -> None:
     course = curriculum(stages, store=LONG, pool_pairs=2)
     trained = whole_run(course, 90)
@@ -243,21 +221,16 @@ def test_a_stage_without_any_pair_that_fits_is_an_error() -> None:
         whole_run(course, 9)
 
 
-def test_without_stages_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "nmt")
-    course, progress = curriculum(""), Progress.of(3)
-    train(course, progress, 100, Trained())
-    course.announce(progress)
-    assert course.metrics(progress) == {} and caplog.text == "" and progress.epoch > 1
-
-
 def test_the_beginning_of_a_stage_is_told(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "nmt")
-    course, progress = curriculum("{weights: {a: 1, c: 3}, steps: 1200}, {weights: {b: 1}}"), Progress.of(3)
+    course, progress = (
+        curriculum("{weights: {a: 1, c: 3}, steps: 12}, {weights: {b: 1}, passes: {b: 2.5}}, {temperature: 5}"),
+        Progress.of(3),
+    )
     course.announce(progress)
-    train(course, progress, 1203, Trained())
+    train(course, progress, 15, Trained())
     assert caplog.messages == [
-        "stage 1 of 2, from step 0, for 1,200 steps: a 25.0%, c 75.0%",
-        "stage 2 of 2, from step 1,200, to the end: b 100.0%",
+        "stage 1 of 3, from step 0, for 12 steps: a 25.0%, c 75.0%",
+        "stage 2 of 3, from step 12, for 2.5 passes over b: b 100.0%",
     ]
     assert course.metrics(progress) == {"stage": 2, "stage_step": 3}

@@ -25,12 +25,9 @@ def frozen_names(config: Config) -> set[str]:
 @pytest.mark.parametrize(
     ("overrides", "names", "begins"),
     [
-        ((TWO,), "encoder", ("encoder.",)),
         ((TWO, "model.norm=pre"), "encoder", ("encoder.", "encoder_norm.")),
         ((TWO,), "decoder.1, encoder.0", ("decoder.1.", "encoder.0.")),
         ((TWO,), "decoder.1.cross_attention", ("decoder.1.cross_attention.",)),
-        (("model.tie=none",), "output", ("output.",)),
-        (("model.tie=none",), "source_embedding", ("source_embedding.",)),
         (("model.tie=none", "model.positions=learned"), "embeddings",
          ("source_embedding.", "target_embedding.", "source_positions.", "target_positions.")),
         ((RECURRENT,), "embeddings, decoder.attention",
@@ -66,10 +63,6 @@ def test_a_tied_matrix_is_frozen_with_either_of_its_parts_and_that_is_said(make_
     ("names", "said"),
     [
         ("embedings", "training.freeze: embedings: the model has no part of this name; did you mean embeddings for em"),
-        ("encoder.layers.0", "did you mean encoder.0 for encoder.layers.0? "),
-        ("decoder.9, encoder, foo", "training.freeze: decoder.9, foo: the model has no part of this name"),
-        ("enc", "(parts: embeddings, output, encoder, decoder, target_embedding, source_embedding, encoder.0, "
-         "encoder.1, decoder.0, decoder.1; or a part of a layer, such as "),
         ("embeddings, encoder, decoder", "is the whole model: leave out a part"),
     ],
 )  # fmt: skip
@@ -83,17 +76,13 @@ def test_names_that_cannot_be_frozen_are_refused_before_the_model_is_built(
 @pytest.mark.parametrize(
     ("names", "overrides"),
     [
-        ("decoder", ()),
-        ("encoder.0.feed_forward, output", ("training.precision=bfloat16",)),
         ("encoder, embeddings", ("training.precision=bfloat16", "training.packed=true")),
         ("decoder", ("training.precision=float16", "training.clip_norm=0.5")),
-        ("encoder, embeddings", ("training.activation_checkpointing=true", "training.weight_decay=0.1")),
-        ("encoder.0.feed_forward, output", ("training.ema_decay=0.9", "training.clip_norm=0.5")),
-        ("decoder", ("training.consistency=rdrop", "training.precision=bfloat16")),
-        ("encoder, embeddings", ("training.consistency=simcut", "training.token_cutoff=0.1", "model.tie=none")),
+        ("encoder.0.feed_forward, output",
+         ("training.ema_decay=0.9", "training.activation_checkpointing=true", "training.weight_decay=0.1")),
         ("encoder.0.forwards, output", (RECURRENT,)),
     ],
-)
+)  # fmt: skip
 def test_frozen_weights_stay_equal_and_the_others_are_trained(
     make_config: MakeConfig, tmp_path: Path, overrides: tuple[str, ...], names: str
 ) -> None:
@@ -111,13 +100,10 @@ def test_frozen_weights_stay_equal_and_the_others_are_trained(
             assert torch.equal(weight, before[name]) == (name in frozen), name
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_gradients_of_the_others_are_those_without_freezing(
-    make_config: MakeConfig, tmp_path: Path, precision: str
-) -> None:
+def test_gradients_of_the_others_are_those_without_freezing(make_config: MakeConfig, tmp_path: Path) -> None:
     gradients = []
     for freeze in ("[]", "[decoder.0.cross_attention, embeddings]"):
-        found = Session.start(tmp_path, make_config(f"training.freeze={freeze}", f"training.precision={precision}"))
+        found = Session.start(tmp_path, make_config(f"training.freeze={freeze}", "training.precision=bfloat16"))
         found.train_step.optimizer.zero_grad = lambda set_to_none: None  # type: ignore[method-assign]
         found.train()
         named = found.train_step.model.named_parameters()

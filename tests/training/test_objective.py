@@ -1,7 +1,6 @@
 """What is minimised: the plain loss of the model's scores."""
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -9,22 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.config import schema
-from nmt.config.schema import Config
 from nmt.data.packing import PackedBatch, pack
 from nmt.data.padding import Batch, collate_pairs
-from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.data.vocabulary import EOS, PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 from nmt.training import objective as objective_module
 from nmt.training.objective import Objective, _Copies, packs
 
-MakeConfig = Callable[..., Config]
 V = 23
 SIZES = schema.TransformerConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.0)
 
@@ -39,25 +35,6 @@ def batch() -> Batch:
     source, target = torch.randint(4, V, (3, 6)), torch.randint(4, V, (3, 5))
     source[1, 4:], target[1, 2:], target[2, 4:] = PAD, PAD, PAD
     return Batch.of(source, target)
-
-
-def log_probabilities(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
-    """log p of every subword [B, T, V], each position given the target before it."""
-    before = torch.cat([torch.full((len(target), 1), BOS), target[:, :-1]], dim=1)
-    return F.log_softmax(model.logits(model(source, before)), dim=-1)
-
-
-def test_in_training_it_is_smoothed_and_otherwise_the_plain_loss() -> None:
-    of_model = objective(label_smoothing=0.3)
-    pairs = batch()
-    target = pairs.target
-    log_p = log_probabilities(of_model.model, pairs.source, target)[target != PAD].detach()
-    of_target = log_p.gather(1, target[target != PAD][:, None]).sum()
-    smoothed = -(0.7 * of_target + 0.3 * log_p.mean(dim=1).sum())
-    for training, expected in ((True, smoothed), (False, -of_target)):
-        loss, nll = of_model.train(training)(pairs)
-        torch.testing.assert_close(loss.detach(), expected)
-        torch.testing.assert_close(nll, -of_target[None])
 
 
 def test_losses_are_summed_for_each_corpus() -> None:
@@ -186,25 +163,10 @@ def test_where_packed_batches_do_not_work_they_are_padded(
         packs(on_gpu(can_pack=False), True, ALONE, sharded=False)
 
 
-@pytest.mark.parametrize(
-    "message",
-    ["Triton Error [CUDA]: an illegal memory access was encountered", "CUDA error: unspecified launch failure"],
-)
-def test_after_a_fault_of_the_gpu_nothing_is_tried_in_its_place(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_fault_of_the_gpu_nothing_is_tried_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def run_passes(*_: object) -> None:
-        raise RuntimeError(message)
+        raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
 
     monkeypatch.setattr(objective_module, "run_passes", run_passes)
-    with pytest.raises(RuntimeError, match=r"illegal|launch failure"):
+    with pytest.raises(RuntimeError, match="illegal"):
         packs(on_gpu(), None, ALONE, sharded=False)
-
-
-def test_the_weights_that_are_copied_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the gradients of a model whose weights are found again in each pass; of a copy, those of the copy."""
-    of_model, pairs = objective(precision="bfloat16"), batch()
-    first = losses_and_gradients(of_model, pairs)
-    again = copy.deepcopy(of_model)
-    monkeypatch.setattr(Transformer, "layers", lambda _: pytest.fail("looked for again"))
-    for each in (of_model, again):
-        found = losses_and_gradients(each, pairs)
-        assert found.keys() == first.keys() and all(torch.equal(found[name], first[name]) for name in first)

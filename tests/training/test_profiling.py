@@ -95,14 +95,12 @@ def test_a_finished_run_says_that_there_is_nothing_to_profile(
     assert "nothing to do" in logged.text and f"training ended {STEPS} steps before the profile did" in logged.text
 
 
-def test_a_run_that_ends_before_or_within_the_profile_does_not_spoil_the_next(
+def test_a_run_that_ends_within_the_profile_does_not_spoil_the_next(
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profiling, "measured_peak", lambda where, dtype: 1e15)
-    for steps in (SKIPPED + 1, STEPS - 2):
-        config = make_config(*SETTINGS, f"training.max_steps={steps}", f"run_dir={tmp_path / str(steps)}")
-        run(config, profile=True)
-        assert not (tmp_path / str(steps) / "profile").exists()
+    run(make_config(*SETTINGS, f"training.max_steps={STEPS - 2}", f"run_dir={tmp_path / 'short'}"), profile=True)
+    assert not (tmp_path / "short" / "profile").exists()
     run(make_config(*SETTINGS), profile=True)
     assert (tmp_path / "run" / "profile" / "trace-rank0.json.gz").exists()
 

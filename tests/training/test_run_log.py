@@ -71,16 +71,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "whole.jsonl") == [{"a": "ä"}, {"a": 2}]
 
 
-def test_a_row_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
-    with opened(tmp_path) as log:
-        assert log.sizes[0] == 0
-        log.metrics({"step": 1, "loss": 0.1})
-        assert rows(tmp_path) == [{"step": 1, "loss": 0.1}]
-        log.metrics({"step": 2, "bleu": 12.25})
-        assert rows(tmp_path) == [{"step": 1, "loss": 0.1}, {"step": 2, "bleu": 12.25}]
-        assert log.sizes[0] == (tmp_path / "metrics.jsonl").stat().st_size
-
-
 def test_a_file_shorter_than_the_state_says_is_gone_on_with(tmp_path: Path) -> None:
     with opened(tmp_path, 10_000) as log:
         log.metrics({"step": 5})

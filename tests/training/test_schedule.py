@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -54,42 +53,6 @@ def test_after_the_warmup_each_is_its_equation(warmup: int, final: float) -> Non
         for schedule, rate in expected.items():
             settings = training(schedule, warmup, final=final)
             assert learning_rate(step, settings, 512) == pytest.approx(rate, rel=1e-9, abs=1e-15)
-
-
-@pytest.mark.parametrize("warmup", [0, 90])
-def test_the_rate_is_stable_until_the_last_fifth_or_the_end_of_the_warmup(warmup: int) -> None:
-    rates = [learning_rate(step, training("warmup_stable_decay", warmup), 512) for step in range(1, 101)]
-    start = max(80, warmup)
-    assert set(rates[max(warmup - 1, 0) : start]) == {0.01}
-    assert all(later < before for before, later in pairwise(rates[start - 1 :]))
-    assert rates[start] == pytest.approx(0.01 * (1 - (100 - start) ** -0.5))
-    assert rates[-1] == 0
-
-
-@given(
-    schedule=st.sampled_from(["paper", *DECAYING]),
-    warmup=st.integers(1, 5000),
-    decay=st.integers(1, 5000),
-    peak=st.floats(1e-7, 1),
-    share=st.floats(0, 1),
-    steps=st.lists(st.integers(1, 20_000), min_size=2, max_size=10, unique=True).map(sorted),
-)
-def test_positive_rising_in_the_warmup_and_never_rising_after_it(
-    schedule: str, warmup: int, decay: int, peak: float, share: float, steps: list[int]
-) -> None:
-    settings = training(schedule, warmup, warmup + decay, peak, share * peak)
-    rates = [learning_rate(step, settings, 512) for step in steps]
-    ends = schedule in FALLING and share * peak < 1e-12
-    for step, rate in zip(steps, rates, strict=True):
-        assert rate > 0 or (ends and rate >= 0 and step > warmup + 0.9 * decay)
-    for (earlier, before), (later, after) in zip(
-        zip(steps, rates, strict=True), zip(steps[1:], rates[1:], strict=True), strict=False
-    ):
-        if later <= warmup:
-            assert after > before
-        elif earlier >= warmup:
-            assert after <= before * (1 + 1e-12)
-    assert rates[::-1] == [learning_rate(step, settings, 512) for step in reversed(steps)]  # the order is nothing to it
 
 
 @given(

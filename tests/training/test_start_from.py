@@ -131,35 +131,24 @@ def test_any_model_file_can_begin_a_run_and_one_that_is_not_improved_stays_the_b
     make_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
     averaged = averaging.average(model_file.checkpoints(trained))
-    for name, path in {
-        "ema": trained / "ema.safetensors",
-        "mean": saved(tmp_path / "mean.safetensors", averaged),
-    }.items():
-        run = tmp_path / name
-        worse = (
-            "training.max_steps=2",
-            "training.learning_rate=0.5",
-            "training.warmup_steps=1",
-            "training.ema_decay=0.5",
-        )
-        train(make_config(f"run_dir={run}", f"training.start_from={path}", QUIET, *SHORT, *worse), "cpu")
-        assert same_weights(step_0(run), model_file.load(path))
-        best = model_file.load(run / "best.safetensors")
-        assert best.provenance["step"] == 0 and same_weights(best, step_0(run))
-        of_ema = model_file.load(run / "ema.safetensors")
-        assert not same_weights(of_ema, best) and of_ema.provenance["start_from"]["file"] == str(path)
-        assert best.provenance["start_from"].keys() & {"ema_decay", "averaged"}
+    path, run = saved(tmp_path / "mean.safetensors", averaged), tmp_path / "run"
+    worse = ("training.max_steps=2", "training.learning_rate=0.5", "training.warmup_steps=1", "training.ema_decay=0.5")
+    train(make_config(f"training.start_from={path}", QUIET, *SHORT, *worse), "cpu")
+    assert same_weights(step_0(run), model_file.load(path))
+    best = model_file.load(run / "best.safetensors")
+    assert best.provenance["step"] == 0 and same_weights(best, step_0(run))
+    of_ema = model_file.load(run / "ema.safetensors")
+    assert not same_weights(of_ema, best) and of_ema.provenance["start_from"]["file"] == str(path)
+    assert best.provenance["start_from"].keys() & {"ema_decay", "averaged"}
 
 
 # ------------------------------------------------------------------------ resuming
 
 
-@pytest.mark.parametrize(
-    "settings", [("vocabulary.relearn=true", "vocabulary.size=290"), ("training.freeze=[encoder]",)]
-)
 def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
-    make_config: MakeConfig, trained: Path, tmp_path: Path, settings: tuple[str, ...]
+    make_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
+    settings = ("vocabulary.relearn=true", "vocabulary.size=290", "training.freeze=[encoder]")
     model = tmp_path / "model.safetensors"
     (trained / "best.safetensors").rename(model)
     some = (*settings, QUIET, *SHORT, "training.checkpoint_every=3")
@@ -212,10 +201,9 @@ def test_a_begun_run_keeps_its_model_where_it_is_left_out_or_named_otherwise(
     monkeypatch.chdir(trained.parent)
     copied = tmp_path / "copy.safetensors"
     shutil.copy(trained / "best.safetensors", copied)
-    shutil.copytree(trained, tmp_path / "moved")
     without = [one for one in (*some, *settings) if "relearn" not in one]
     resumed = (
-        *([*some, *settings, f"training.start_from={same}"] for same in (trained.name, copied, tmp_path / "moved")),
+        *([*some, *settings, f"training.start_from={same}"] for same in (trained.name, copied)),
         without, [*some, *settings, start],  # left out once, and given again
     )  # fmt: skip
     for steps, now in enumerate(resumed, start=2):
@@ -305,21 +293,10 @@ def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
     ("of_model", "of_run", "said"),
     [
         (
-            ("model.layers=2", "model.norm=pre", "model.dropout=0.3"),
-            (),
-            "a model of other settings than this run has (model.layers: 2 there, 1 here; model.norm: pre there, post "
-            "here): set model.layers=2 model.norm=pre",
-        ),
-        (
             ("model={architecture: recurrent, hidden_size: 24, tie: none}",),
             (),
             "(model: {architecture: recurrent, hidden_size: 24} there, {architecture: transformer, d_model: 32, "
             "feed_forward: 64, layers: 1, heads: 2} here): set 'model={architecture: recurrent, hidden_size: 24}'",
-        ),
-        (
-            ("model.tie=target",),
-            ("model.tie=target", "vocabulary.shared=false"),
-            "(vocabulary.shared: true there, false here): set vocabulary.shared=true",
         ),
         (
             (),
@@ -336,11 +313,6 @@ def test_a_model_of_other_settings_is_refused_before_data_is_prepared(
     with pytest.raises(NmtError, match=re.escape(said)):
         train(make_config(f"training.start_from={tmp_path / 'model'}", store, *of_run), "cpu")
     assert not (tmp_path / "store").exists()
-
-
-def test_a_model_that_is_not_there_is_named_with_the_setting(make_config: MakeConfig, tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match=r"training\.start_from: .*nowhere: no such file"):
-        begun(make_config(f"training.start_from={tmp_path / 'nowhere'}"))
 
 
 def test_prepare_takes_the_vocabulary_of_the_model(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -384,11 +356,6 @@ def test_a_model_of_the_other_direction_gives_a_warning(
     begun(make_config(model, *other))
     said = "training.start_from: that model was not trained for de-en, but for en-de"
     assert (caplog.records[-1].getMessage(), caplog.records[-1].levelname) == (said, "WARNING")
-    begun(make_config(model, *other, "vocabulary.relearn=true"))
-    assert (caplog.records[-1].getMessage(), caplog.records[-1].levelname) == (said, "INFO")
-    caplog.clear()
-    begun(make_config(model, "data.source_language=EN"))
-    assert "was not trained for" not in caplog.text
 
 
 # ------------------------------------------------------------------------ what is forgotten
@@ -432,5 +399,3 @@ def test_each_validation_set_shows_what_it_has_lost_and_one_can_decide(
     assert [one["name"] for one in row["validation"]] == ["old", "newest"]
     for before, after in zip(first["validation"], row["validation"], strict=True):
         assert after["bleu_since_start"] == after["bleu"] - before["bleu"]
-    with pytest.raises(NmtError, match=r"best_set: od: no set of data\.validation has this name; did you mean old\?"):
-        make_config(sets, "training.best_set=od")

@@ -29,13 +29,6 @@ from nmt.training.validation_key import validation_key
 MakeConfig = Callable[..., Config]
 
 
-def assert_same(one: Session, other: Session) -> None:
-    first, second = one.everything(), other.everything()
-    assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        assert torch.equal(tensor, second[name]), name
-
-
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, "nmt")
@@ -48,13 +41,7 @@ def states(run: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "overrides",
-    [
-        (),
-        ("model.tie=none", "model.positions=learned"),
-        ("training.precision=float16",),
-        ("training.ema_decay=0.9",),
-        ("training.activation_checkpointing=true", "model.dropout=0.5"),
-    ],
+    [("model.tie=none", "model.positions=learned", "training.ema_decay=0.9"), ("training.precision=float16",)],
 )
 def test_the_next_steps_are_those_that_would_have_come(
     make_config: MakeConfig, tmp_path: Path, overrides: tuple[str, ...]
@@ -74,21 +61,6 @@ def test_the_next_steps_are_those_that_would_have_come(
     resumed.train(2)
     assert all(torch.equal(tensor, after[name]) for name, tensor in resumed.everything().items())
     assert resumed.train_step.scaler.state_dict() == scale
-
-
-def test_tied_models_stay_tied_and_save_each_matrix_once(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = Session.start(tmp_path, make_config("model.tie=all"))
-    session.train()
-    session.save(1)
-    tensors, _ = tensor_file.read(tmp_path / "state" / "step-00000001.safetensors")
-    assert [name for name, tensor in tensors.items() if tensor.shape[:1] == (300,)] == [
-        "model.target_embedding.weight",
-        "optimizer.exp_avg.target_embedding.weight",
-        "optimizer.exp_avg_sq.target_embedding.weight",
-    ]
-    resumed = Session.start(tmp_path, make_config("model.tie=all"), seed=9)
-    resumed.restore()
-    assert resumed.train_step.model.output.weight is resumed.train_step.model.source_embedding.weight
 
 
 def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -193,41 +165,7 @@ def test_a_state_with_a_field_that_is_not_known_is_refused(make_config: MakeConf
     assert state.saved(tmp_path) is None
 
 
-def test_what_a_state_says_of_itself_is_that_of_the_newest_readable_one(
-    make_config: MakeConfig, tmp_path: Path
-) -> None:
-    assert state.saved(tmp_path) is None
-    session = Session.start(tmp_path, make_config())
-    for step in (1, 2, 3):
-        session.save(step)
-    damage(tmp_path / "state" / "step-00000003.safetensors", "empty")
-    assert state.saved(tmp_path) == (session.identity, Progress(step=2))
-    damage(tmp_path / "state" / "step-00000002.safetensors", "a model file")
-    assert state.saved(tmp_path) is None
-
-
-def test_a_run_before_its_first_optimizer_step(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = Session.start(tmp_path, make_config())
-    session.save(0)
-    resumed = Session.start(tmp_path, make_config(), seed=9)
-    resumed.restore()
-    session.train()
-    resumed.restore()
-    resumed.train()
-    assert_same(session, resumed)
-
-
 # ------------------------------------------------------------------------ damage
-
-
-def test_only_the_newest_two_are_kept(make_config: MakeConfig, tmp_path: Path) -> None:
-    assert state.newest(tmp_path / "never") is None
-    session = Session.start(tmp_path, make_config())
-    for step in (5, 90, 100, 1000):
-        session.save(step)
-    assert state.newest(tmp_path) == tmp_path / "state" / "step-00001000.safetensors"
-    assert states(tmp_path) == ["step-00000100.safetensors", "step-00001000.safetensors"]
-    assert session.restore().step == 1000
 
 
 def damage(path: Path, how: str) -> None:
@@ -244,7 +182,7 @@ def damage(path: Path, how: str) -> None:
             model_file.save(path, make_checkpoint(config))
 
 
-@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "a model file"])
+@pytest.mark.parametrize("how", ["cut", "flipped", "a model file"])
 def test_a_damaged_state_is_passed_over_with_a_warning(
     make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture, how: str
 ) -> None:
@@ -269,21 +207,6 @@ def test_a_damaged_state_is_passed_over_with_a_warning(
     ]  # fmt: skip
 
 
-def test_a_damaged_state_that_cannot_be_set_aside_is_no_reason_to_take_an_older_one(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    session = Session.start(tmp_path, make_config())
-    for step in (1, 2):
-        session.save(step)
-    damage(tmp_path / "state" / "step-00000002.safetensors", "cut")
-    monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(NmtError, match="Permission denied"):
-        session.restore()
-
-
 def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     for step in (1, 2):
@@ -293,22 +216,6 @@ def test_when_all_are_damaged_nothing_is_guessed(make_config: MakeConfig, tmp_pa
     with pytest.raises(NmtError, match=r"state: all states there are damaged: set a new run_dir"):
         session.restore()
     assert all(torch.equal(tensor, before[name]) for name, tensor in session.train_step.model.state_dict().items())
-
-
-def test_a_disk_that_refuses_leaves_the_states_before(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    session = Session.start(tmp_path, make_config())
-    for step in (1, 2):
-        session.save(step)
-    monkeypatch.setattr(tensor_file, "save_file", full)
-    with pytest.raises(NmtError, match="No space left"):
-        session.save(3)
-    assert states(tmp_path) == ["step-00000001.safetensors", "step-00000002.safetensors"]
-    assert session.restore().step == 2
 
 
 # ------------------------------------------------------------------------ another run's settings
@@ -360,12 +267,9 @@ MIX = (
     ("place", "before", "now", "said"),
     [
         (0, "name: b}", "name: b, tag: <bt>}", "data.train[1].tag: null in the saved run, <bt> now"),
-        (0, "name: b}", "name: b}, {file: c.tsv}",
-         "data.train: a list of 2 in the saved run, a list of 3 now"),
-        (1, "a: 3", "a: 4",
-         "data.stages[0].weights: {a: 3.0, b: 1.0} in the saved run, {a: 4.0, b: 1.0} now"),
+        (1, "a: 3", "a: 4", "data.stages[0].weights: {a: 3.0, b: 1.0} in the saved run, {a: 4.0, b: 1.0} now"),
     ],
-)  # fmt: skip
+)
 def test_another_mix_is_refused_in_a_line_that_names_what_changed(
     make_config: MakeConfig, tmp_path: Path, place: int, before: str, now: str, said: str
 ) -> None:
@@ -376,12 +280,6 @@ def test_another_mix_is_refused_in_a_line_that_names_what_changed(
     assert str(caught.value) == (
         f"{tmp_path} holds a run with other settings ({said}): restore {said.split(': ')[0]}, or set a new run_dir"
     )
-
-
-def test_files_of_the_corpora_may_be_moved(make_config: MakeConfig, tmp_path: Path) -> None:
-    """Their text is compared after it was read. The order of the names in a stage is no other mix."""
-    moved, stages = MIX[0].replace("a.en", "moved.en"), MIX[1].replace("a: 3, b: 1", "b: 1, a: 3")
-    check_settings(make_config(moved, stages), make_config(*MIX), tmp_path)
 
 
 def test_a_state_of_an_earlier_version_is_resumed_if_it_has_as_many_pairs(
@@ -446,11 +344,10 @@ def test_other_data_and_another_vocabulary_are_refused(
         state.restore(tmp_path, identity, session.train_step, Ranks())
 
 
-@pytest.mark.parametrize(("before", "after"), [("float32", "float16"), ("float16", "bfloat16")])
-def test_the_precision_may_change(make_config: MakeConfig, tmp_path: Path, before: str, after: str) -> None:
-    session = Session.start(tmp_path, make_config(f"training.precision={before}"))
+def test_the_precision_may_change(make_config: MakeConfig, tmp_path: Path) -> None:
+    session = Session.start(tmp_path, make_config("training.precision=float16"))
     session.train()
     session.save(1)
-    other = Session.start(tmp_path, make_config(f"training.precision={after}"), seed=9)
+    other = Session.start(tmp_path, make_config("training.precision=bfloat16"), seed=9)
     assert other.restore().step == 1
     other.train()

@@ -1,7 +1,6 @@
 """A step: a plain one's weights, whatever it is cut into, clipped, averaged, kept small or computed in."""
 
 import copy
-import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,6 @@ from nmt.data.vocabulary import BOS, PAD
 from nmt.distributed.environment import STARTED
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.files import tensors
 from nmt.models.transformer.model import Transformer
 from nmt.training.train_step import TrainStep
 from nmt.training.trainer import Trainer
@@ -94,11 +92,9 @@ def plain_loss(model: Transformer, batch: Batch, smoothing: float) -> tuple[Tens
 @pytest.mark.parametrize(
     "overrides",
     [
-        (),
         ("training.clip_norm=0.05",),
-        ("training.clip_norm=1e6", "model.norm=pre"),
         ("training.weight_decay=0.1", "training.label_smoothing=0", "training.adam_betas=[0.8, 0.9]"),
-        ("model.tie=none", "training.label_smoothing=0.3", "training.adam_epsilon=1e-5"),
+        ("training.clip_norm=1e6", "model.tie=none", "training.label_smoothing=0.3", "training.adam_epsilon=1e-5"),
     ],
 )
 def test_steps_are_those_of_a_plain_loop(make_config: MakeConfig, overrides: tuple[str, ...]) -> None:
@@ -155,11 +151,10 @@ def test_the_norm_is_found_where_it_is_asked_for_or_clipped(make_config: MakeCon
 DROPOUT = ("model.dropout=0.3", "model.attention_dropout=0.2", "model.activation_dropout=0.2", "model.layers=2")
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_recomputed_layers_give_the_same_gradients_bit_for_bit(make_config: MakeConfig, precision: str) -> None:
+def test_recomputed_layers_give_the_same_gradients_bit_for_bit(make_config: MakeConfig) -> None:
     """The masks of dropout are drawn a second time, and must be the same ones."""
-    config = make_config(*DROPOUT, f"training.precision={precision}")
-    again = make_config(*DROPOUT, f"training.precision={precision}", "training.activation_checkpointing=true")
+    config = make_config(*DROPOUT, "training.precision=bfloat16")
+    again = make_config(*DROPOUT, "training.precision=bfloat16", "training.activation_checkpointing=true")
     kept, recomputed = make_train_step(config), make_train_step(again)
     kept.objective.copies_weights = False  # as where layers are recomputed, when copies of the weights are gone
     runs = 0
@@ -211,14 +206,6 @@ def test_the_average_follows_its_recurrence(make_config: MakeConfig) -> None:
     assert relative(now, average) > 1e-3
     got = {name: weight.detach().double() for name, weight in of.average.named_parameters()}
     assert relative(got, average) < 1e-6
-
-
-def test_averaging_changes_nothing_in_training(make_config: MakeConfig) -> None:
-    with_average, without = make_train_step(make_config("training.ema_decay=0.5")), make_train_step(make_config())
-    for number in (1, 2, 3):
-        for one in (with_average, without):
-            learn(one, make_step(number), number)
-    assert same(weights(with_average), weights(without))
 
 
 def test_a_sentence_longer_than_any_before_can_be_averaged_over(make_config: MakeConfig) -> None:
@@ -310,16 +297,6 @@ def test_a_step_that_overflows_is_left_out_and_the_scale_halved(
     assert of.losses.isfinite().all()
 
 
-def test_training_goes_on_after_an_overflow(make_config: MakeConfig) -> None:
-    of = make_train_step(make_config("training.precision=float16"))
-    scaled(of, 2.0**60)
-    assert not learn(of, make_step(1), 1)
-    scaled(of, 2.0**10)
-    before = weights(of)
-    assert learn(of, make_step(2), 2)
-    assert not same(weights(of), before)
-
-
 # ------------------------------------------------------------------------ in a run
 
 
@@ -334,7 +311,7 @@ def rows(run: Path) -> list[dict[str, float]]:
 QUICK = ("training.validation_bleu=false", "training.validate_every=100", "training.checkpoint_every=100")
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_a_row_of_metrics_says_how_training_does(make_config: MakeConfig, tmp_path: Path, precision: str) -> None:
     ended = trainer(make_config(f"training.precision={precision}", *QUICK, "training.max_steps=8"))
     ended.run()
@@ -389,29 +366,6 @@ def test_an_overflow_in_a_step_that_is_logged_does_not_end_training(make_config:
     assert all({"loss", "nll", "padding"}.isdisjoint(row) for row in logged), "no step was learned"
 
 
-def test_a_step_that_overflows_has_no_part_in_the_loss(make_config: MakeConfig, tmp_path: Path) -> None:
-    """Its own loss need not be a number, and its tokens count as little."""
-    settings = ("training.precision=float16", "training.log_every=2", "training.max_steps=4", *QUICK)
-    run, learned = overflowing(make_config(*settings), 2.0**10)
-    learn_step, sums = run.train_step.run, [0.0]
-
-    def with_an_overflow(step: Step, number: int, *arguments: Any, **more: Any) -> bool:
-        before = weights(run.train_step)
-        if number == 4:
-            overflowing_weights(run.train_step)
-        updated = learn_step(step, number, *arguments, **more)
-        if number == 4:
-            run.train_step.load_weights(before)
-        elif number == 3:
-            sums[0] = float(run.train_step.losses[0]) / step.target_tokens
-        return updated
-
-    run.train_step.run = with_an_overflow  # type: ignore[method-assign]
-    run.run()
-    assert learned == [True, True, True, False]
-    assert rows(tmp_path / "run")[-1]["loss"] == pytest.approx(sums[0])
-
-
 def test_weights_with_which_validation_overflows_are_not_saved(make_config: MakeConfig, tmp_path: Path) -> None:
     settings = ("training.precision=float16", "training.max_steps=9", *QUICK, "training.validate_every=2")
     run, _ = overflowing(make_config(*settings), 2.0**10)
@@ -429,31 +383,6 @@ def test_a_scale_that_falls_without_end_stops_training(make_config: MakeConfig, 
         run.run()
     assert learned == [False] * 4
     assert not list((tmp_path / "run").glob("**/step-*"))
-
-
-def test_without_time_left_a_step_is_trained_and_saved(make_config: MakeConfig, tmp_path: Path) -> None:
-    stopped = trainer(make_config(*QUICK), deadline=time.monotonic() - 1)
-    request = stopped.run()
-    assert request.reason == "training.max_seconds reached"
-    assert not request.interrupted
-    assert stopped.progress.step == 1
-    (saved,) = (tmp_path / "run" / "state").glob("step-*")
-    assert saved.name == "step-00000001.safetensors"
-    again = trainer(make_config(*QUICK, "training.max_steps=2"))
-    assert not again.run().agreed
-    assert again.progress.step == 2
-    whole = make_config(*QUICK, "training.max_steps=2", f"run_dir={tmp_path / 'whole'}")
-    trainer(whole).run()
-    states = [tensors.read(tmp_path / run / "state" / "step-00000002.safetensors")[0] for run in ("run", "whole")]
-    assert same(*states)
-
-
-def test_the_clock_of_max_seconds_starts_with_the_command(make_config: MakeConfig, tmp_path: Path) -> None:
-    config = make_config(*QUICK, "training.max_seconds=1e-6")
-    assert train(config, "cpu").agreed
-    assert [path.name for path in (tmp_path / "run" / "state").glob("step-*")] == ["step-00000001.safetensors"]
-    unhurried = dataclasses.replace(config.training, max_seconds=1e6, max_steps=2)
-    assert not train(dataclasses.replace(config, training=unhurried), "cpu").agreed
 
 
 def test_the_clock_of_max_seconds_goes_on_through_restarts(

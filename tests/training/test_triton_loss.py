@@ -76,13 +76,10 @@ def with_nan() -> Rows:
     return case
 
 
-ROWS = [(kind, dtype, 0.1) for kind in KINDS for dtype in DTYPES]
+ROWS = [(kind, DTYPES[i % 3], 0.1) for i, kind in enumerate(KINDS)]
 ROWS += [(kind, dtype, 0.0) for kind in ("ordinary", "sure") for dtype in DTYPES]
-WHOLE = [
-    (kind, dtype, smoothing)
-    for kind in ("ordinary", "extreme", "no tokens")
-    for dtype, smoothing in zip(DTYPES, (0.1, 0.1, 0.0), strict=True)
-]
+WHOLE = [("ordinary", dtype, smoothing) for dtype, smoothing in zip(DTYPES, (0.1, 0.1, 0.0), strict=True)]
+WHOLE += [("extreme", torch.bfloat16, 0.1), ("no tokens", torch.float16, 0.0)]
 
 
 @pytest.fixture(scope="module")

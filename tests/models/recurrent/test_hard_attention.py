@@ -1,8 +1,6 @@
 """Hard attention: the gradient is right on average over all that may be drawn, which is few enough to be listed.
 
-On two target positions and three source positions there are nine choices. Two ranks, or micro-batches, draw other
-positions than one batch would, so that their gradients are equal for equal draws only: that is tested here, for the
-objective; how gradients are added up does not depend on the model (tests/distributed/test_ranks.py).
+On two target positions and three source positions there are nine choices.
 """
 
 import itertools
@@ -141,23 +139,6 @@ def test_the_entropy_is_raised_at_tokens(draw: Draw, monkeypatch: pytest.MonkeyP
     entropy = (sampled(of_model, batch)[0].entropy * (batch.target != 0)).sum()
     for name, gradient in gradients(entropy, of_model).items():
         torch.testing.assert_close(found[0][name] - found[1][name], gradient)
-
-
-@pytest.mark.parametrize("fed", [True, False], ids=["fed", "not fed"])
-def test_after_equal_draws_a_batch_in_parts_has_the_gradient_of_the_whole(fed: bool, draw: Draw) -> None:
-    of_model = objective_of({"input_feeding": fed})
-    source, target = sentences([S, 5, 2]), sentences([T, 1, 4], seed=5)
-    places = [[0, 2, 0, 0], [4, 0, 0, 0], [1, 0, 1, 0]]
-    draw(places)
-    whole = gradients(of_model(Batch.of(source, target))[0], of_model)
-    total: dict[str, Tensor] = {}
-    for part, length, of_target in (([0, 2], 3, 4), ([1], 5, 1)):
-        draw([places[i][:of_target] for i in part])
-        loss, _ = of_model(Batch.of(source[part, :length], target[part, :of_target]))
-        for name, gradient in gradients(loss, of_model).items():
-            total[name] = total.get(name, 0) + gradient
-    for name, gradient in whole.items():
-        torch.testing.assert_close(total[name], gradient, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("fed", [True, False], ids=["fed", "not fed"])

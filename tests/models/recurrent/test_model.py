@@ -18,7 +18,7 @@ from nmt.decoding import ensemble, model_loader
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.stepper import Options
-from nmt.models.build import build, build_on_meta
+from nmt.models.build import build
 from nmt.models.recurrent import attention as attention_module
 from nmt.models.recurrent.cells import Cells, State
 from nmt.models.recurrent.model import DecoderState, RecurrentModel
@@ -128,13 +128,6 @@ def test_weights_begin_as_their_distributions_say(cell: Any) -> None:
             assert 0.9 * limit < weight.max() <= limit and -limit <= weight.min() < -0.9 * limit, name
 
 
-def test_a_model_on_meta_has_the_same_weights() -> None:
-    for changes in VARIANTS:
-        config = make(**changes).config
-        meta = {name: weight.shape for name, weight in build_on_meta(config, 30, 20, PAD).named_parameters()}
-        assert meta == {name: weight.shape for name, weight in build(config, 30, 20, PAD).named_parameters()}
-
-
 def cells_size(gates: int, inputs: int, hidden: int) -> int:
     return gates * hidden * (inputs + hidden + 2)
 
@@ -159,15 +152,6 @@ def test_its_parameters_are_counted_by_part(cell: Any, gates: int, parts: int, t
     assert counts["total"] == sum(counts.values()) / 2
     assert (model.output_weight is model.target_embedding.weight) == (tie != "none")
     assert (model.source_embedding is model.target_embedding) == (tie == "all")
-
-
-@pytest.mark.parametrize("changes", [{}, {"input_feeding": False}, {"attention": "none"}], ids=str)
-def test_layers_are_called_as_modules(changes: dict[str, Any]) -> None:
-    model, called = make(**changes), []
-    for layer in model.layers():
-        layer.register_forward_hook(lambda layer, *_: called.append(layer))
-    model(sentences([3]), decoder_input([2]))
-    assert called == model.layers() == [*model.encoder, model.decoder]
 
 
 def plain_cells(self: Cells, x: Tensor, state: State | None = None) -> Tensor:
@@ -234,15 +218,14 @@ def test_a_batch_without_sentences_has_no_loss_and_gradients_of_zeros(changes: d
         assert weight.grad is not None and not weight.grad.any(), name
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 @pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
-def test_it_trains_in_fewer_bits(changes: dict[str, Any], precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_trains_in_fewer_bits(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradients are about those of float32; hard attention draws the same positions."""
     waiting = 1e3 ** torch.arange(10.0)  # the first position with a probability is drawn
     monkeypatch.setattr(torch.Tensor, "exponential_", lambda noise: noise.copy_(waiting[: noise.shape[2]]))
     found = []
-    for chosen in ("float32", precision):
-        of_model = objective(make(**changes), precision=chosen)
+    for precision in ("float32", "bfloat16"):
+        of_model = objective(make(**changes), precision=precision)
         loss, _ = of_model(batch())
         loss.backward()
         assert loss.dtype == torch.float32
@@ -254,7 +237,7 @@ def test_it_trains_in_fewer_bits(changes: dict[str, Any], precision: Any, monkey
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 @pytest.mark.parametrize(
     "changes",
-    [{"tie": "none"}, {"embedding_size": 6, "tie": "all"}, {"cell": "gru", "input_feeding": False}],
+    [{"embedding_size": 6, "tie": "all"}, {"cell": "gru", "input_feeding": False}],
     ids=name_of,
 )
 def test_quantized_it_scores_nearly_the_same_and_searches(precision: str, changes: dict[str, Any]) -> None:
@@ -272,8 +255,7 @@ def test_quantized_it_scores_nearly_the_same_and_searches(precision: str, change
     assert hypotheses[0].token_scores == pytest.approx(again, abs=0.03)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_in_long_sources_predicted_centres_are_near_a_position(dtype: torch.dtype) -> None:
+def test_in_long_sources_predicted_centres_are_near_a_position() -> None:
     """Above 256 bfloat16 has even numbers only: a rounded centre can be further than the window from all positions."""
     torch.manual_seed(1)
     config = RecurrentConfig(embedding_size=8, hidden_size=8, attention_span="local-p", attention_window=1, dropout=0.0)
@@ -281,7 +263,7 @@ def test_in_long_sources_predicted_centres_are_near_a_position(dtype: torch.dtyp
     attention = model.decoder.attention
     assert attention is not None
     attention.place_energy.data *= 1000  # the centres are at the source's end
-    model.to(dtype)
+    model.to(torch.bfloat16)
     for length in range(257, 265):
         weights = model.alignment(torch.randint(4, 12, (1, length)), torch.tensor([[BOS, 9, 10]]))
         assert weights.isfinite().all()

@@ -136,15 +136,6 @@ def test_with_16_bit_numbers_scores_and_sums_are_float32_on_a_cpu(
         assert (ours.double() - theirs).norm() < 0.02 * theirs.norm()
 
 
-def test_the_weight_of_a_layer_is_not_read() -> None:
-    """With decoding.precision: int8 it is a method."""
-    attention = make(3, 4, 4)
-    x = torch.randn(B, T, D, dtype=torch.double)
-    expected = attention(x)
-    attention.output, output = torch.nn.Identity(), attention.output
-    assert torch.equal(output(attention(x)), expected)
-
-
 def test_rotated_vectors_are_complex_numbers_turned_by_the_angles_of_their_position() -> None:
     """Su et al. 2021, equations 12 and 34: f(x, m) = x e^(imθ), with θ of pair i 10000^(-2i/dk)."""
     torch.manual_seed(0)

@@ -9,7 +9,7 @@ from torch import Tensor
 from nmt.models.transformer.cache import SourceCache, TargetCache
 
 H, DK, DV = 2, 3, 5
-STEPS = 60
+STEPS = 45
 
 
 def place(cached: TargetCache, names: Tensor) -> TargetCache:
@@ -83,5 +83,6 @@ def test_attention_to_the_source_is_equation_1() -> None:
                 scores = keys[b, h, own] @ queries[b, k, h * DK : (h + 1) * DK] / math.sqrt(DK)
                 expected = scores.softmax(0) @ values[b, h, own]
                 torch.testing.assert_close(found[b, k, h * DV : (h + 1) * DV], expected)
+    torch.testing.assert_close(source.layers[0].attend_fused(queries, source.mask), found)
     other = source.select(torch.tensor([2, 0]))
     torch.testing.assert_close(other.layers[0].attend(queries[[2, 0]], other.mask), found[[2, 0]])

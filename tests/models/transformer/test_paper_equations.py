@@ -15,7 +15,6 @@ from nmt.config import schema
 from nmt.decoding.search.stepper import Options, length_penalty_tensor
 from nmt.models.transformer.model import Transformer
 from nmt.training.loss import smoothed_cross_entropy
-from nmt.training.schedule import learning_rate
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -122,14 +121,6 @@ def test_the_model_is_the_papers(changes: dict[str, int]) -> None:
 
 
 # ------------------------------------------------------------------------ section 5: training
-
-
-@pytest.mark.parametrize(("d_model", "warmup"), [(512, 4000), (1024, 4000), (256, 4000), (128, 1)])
-def test_the_learning_rate_is_equation_3(d_model: int, warmup: int) -> None:
-    training = schema.TrainingConfig(schedule="paper", warmup_steps=warmup)
-    for step in [*range(1, 300), *range(max(1, warmup - 2), warmup + 3), *range(5000, 300_001, 997)]:
-        expected = 1 / math.sqrt(d_model) * min(1 / math.sqrt(step), step / math.sqrt(warmup) ** 3)
-        assert learning_rate(step, training, d_model) == pytest.approx(expected, rel=1e-14, abs=0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
