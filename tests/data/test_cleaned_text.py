@@ -168,7 +168,9 @@ def test_the_cleaned_text_can_be_opened_and_trained_on(run: Config, tmp_path: Pa
     assert texts(again) == texts(prepared)
 
 
-@pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text + b"a line more\n", None])
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[: len(text) // 2], lambda text: text.replace(b"e", b"x", 1), None]
+)
 def test_damaged_cleaned_text_is_one_line(run: Config, damage: Callable[[bytes], bytes] | None) -> None:
     prepare(run)
     [path] = (Path(run.run_dir) / "data").glob("text-*/0-00000.target")
@@ -280,6 +282,16 @@ def test_what_was_done_before_a_kill_is_not_done_again(
     continued, calls["all"] = calls["all"], 0
     prepare(dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
     assert continued == calls["all"] - 4  # two shards were finished
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_shard_that_was_edited_after_a_kill_is_cleaned_again(run: Config, tmp_path: Path) -> None:
+    assert killed_at_call(6, cleaning, "verdict", lambda: prepare(run))
+    [path] = (Path(run.run_dir) / "data").glob("text-*.unfinished/0-00000.target")
+    path.write_bytes(path.read_bytes().replace(b"e", b"x", 1))
+    prepare(run)
+    prepare(undisturbed := dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
+    assert files(run) == files(undisturbed)
 
 
 # --------------------------------------------------------------------------- found again
