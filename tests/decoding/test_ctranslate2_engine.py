@@ -404,6 +404,8 @@ def test_pytorch_is_not_needed_to_translate_and_no_file_remains(model: Path, tmp
         f"app(['translate', {str(model)!r}, '--device', 'cpu'], standalone_mode=False)\n"
         "loaded = [name for name in 'torch pydantic sacrebleu safetensors'.split() if name in sys.modules]\n"
         "assert 'ctranslate2' in sys.modules and not loaded, loaded\n"
+        "from ctranslate2.specs import model_spec\n"
+        "assert model_spec.torch_is_available\n"  # for others in this process
     )
     done = subprocess.run(
         [sys.executable, "-B", "-c", script], input="one two\n", capture_output=True, text=True, env=environment()
