@@ -64,12 +64,11 @@ def test_what_is_replaced_is_said(
             super().__init__(trg_lang=trg_lang, tokenize=tokenize, **others)
 
     monkeypatch.setattr(metrics, "BLEU", OnlyCharacters)
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no such compiler",))
     metrics._warn_of_characters.cache_clear()
-    from torch._inductor import cpp_builder
+    from torch._inductor import config, cpp_builder
 
     cpp_builder.cpp_compiler_search.cache_clear()
-    with caplog.at_level(logging.WARNING, "nmt"):
+    with config.patch({"cpp.cxx": ("no such compiler",)}), caplog.at_level(logging.WARNING, "nmt"):
         requirements.check_training(make_config("training.compile=true"), CPU)
     cpp_builder.cpp_compiler_search.cache_clear()
     compiled, scored = caplog.messages
