@@ -69,7 +69,7 @@ def write(
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = _NORM_EPSILON
     spec.validate()
-    spec.optimize()  # equal matrices are written once
+    _write_once(spec)
     _quantize(spec, quantization)
     spec.save(str(folder))
 
@@ -239,6 +239,16 @@ def _divide(spec: Any) -> None:
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
     """The subwords of a side; the special ones have the same names in both."""
     return vocabulary.target.pieces([PAD, UNK, BOS, EOS]) + side.every_piece()[EOS + 1 :]
+
+
+def _write_once(spec: Any) -> None:
+    """Write a matrix that stands in several places once. `spec.optimize` would compare the numbers of all matrices."""
+    names: dict[int, str] = {}
+    for name, variable in spec.variables(ordered=True):
+        first = name if variable.is_scalar() else names.setdefault(id(variable.numpy()), name)
+        if first != name:
+            scope, _, attribute = name.rpartition("/")
+            setattr(load_specs().model_spec.index_spec(spec, scope), attribute, first)
 
 
 def _quantize(spec: Any, quantization: str) -> None:
