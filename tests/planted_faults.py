@@ -89,7 +89,7 @@ def status(tree: Path, tests: list[Path]) -> int | None:
 
 
 def result(fault: dict[str, str]) -> str:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         tree = shutil.copytree(ROOT, Path(folder, "nmt"), ignore=shutil.ignore_patterns(".*"))
         path = tree / fault["file"]
         lines = path.read_text().splitlines()
