@@ -19,9 +19,10 @@ class Curriculum:
     """The steps of a run. It has no state: `Progress` holds the position, and is changed here."""
 
     def __init__(
-        self, data: DataConfig, training: TrainingConfig, stages: tuple[StagedMix, ...], batches: Batches
+        self, run_dir: str, data: DataConfig, training: TrainingConfig, stages: tuple[StagedMix, ...], batches: Batches
     ) -> None:
-        self._data, self._training, self._stages, self._batches = data, training, stages, batches
+        self._run_dir, self._data, self._training = run_dir, data, training
+        self._stages, self._batches = stages, batches
 
     def mix(self, progress: Progress) -> Mix:
         """That of the present stage."""
@@ -113,9 +114,9 @@ class Curriculum:
         start, end = mix.part_of(progress.epoch)
         if progress.step_in_epoch:
             raise NmtError(
-                f"the run was saved after step {progress.step_in_epoch:,} of epoch "
+                f"{self._run_dir}: was saved after step {progress.step_in_epoch:,} of epoch "
                 f"{progress.epoch + 1:,}, which has no more steps now: another version of nmt or NumPy makes "
-                "other batches: use the versions in its sessions.jsonl, or set a new run_dir"
+                "other batches: use the versions in sessions.jsonl there, or set a new run_dir"
             )
         if end - start == mix.epoch:
             raise NmtError(

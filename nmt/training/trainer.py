@@ -71,7 +71,7 @@ class Trainer:
         order = Order(config.seed, config.data.pool_pairs, config.versions, stages[0].mix)
         packed, cutoff = self.train_step.objective.packed, Cutoff.of(config.training.cutoff, config.data)
         self.batches = Batches(prepared.train, budget, order, ranks, packed=packed, cutoff=cutoff)
-        self.curriculum = Curriculum(config.data, config.training, stages, self.batches)
+        self.curriculum = Curriculum(config.run_dir, config.data, config.training, stages, self.batches)
         self.validation = [(held_out.name, self._validation_batches(held_out)) for held_out in prepared.validation]
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)

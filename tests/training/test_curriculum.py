@@ -69,7 +69,9 @@ def curriculum(
     config = schema.parse(CONFIG + f"  stages: [{stages}]\n", "test")
     staged = stages_of(config.data, sizes)
     of_batches = {"batch_tokens": 60, "pool_pairs": 50, "mix": staged[0].mix} | changes
-    return Curriculum(config.data, config.training, staged, make(store, rank=rank, world_size=ranks, **of_batches))
+    return Curriculum(
+        config.run_dir, config.data, config.training, staged, make(store, rank=rank, world_size=ranks, **of_batches)
+    )
 
 
 def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) -> None:
