@@ -9,7 +9,6 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,12 +216,7 @@ def _config(path: Path, metadata: Mapping[str, str]) -> Config:
     text = metadata.get("config")
     if text is None:
         raise NmtError(f"{path}: holds no settings: not a complete nmt model file")
-    return _parsed(text, f"{path}: settings inside")
-
-
-@lru_cache(4)  # it takes 30 ms, and the same settings are read to choose an engine, and with the weights
-def _parsed(text: str, where: str) -> Config:
-    return schema.parse(text, where)
+    return schema.parse(text, f"{path}: settings inside")
 
 
 def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Other modules know this one alone, so it offers the sections too.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 
 from nmt.config import conflicts, reader, writer
@@ -83,6 +84,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     return config
 
 
+@lru_cache(4)  # it takes 30 ms, and the settings of a model are read to choose an engine, and with the weights
 def parse(text: str, what: str) -> Config:
     """The config in a text, such as the one inside a model file; `what` names it in messages.
 

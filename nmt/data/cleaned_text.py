@@ -44,7 +44,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        return f"{self.corpus}-{self.number:05}"
+        return shard_name(self.corpus, self.number)
 
     def chunks(self, folder: Path) -> Iterator[list[Pair]]:
         """The pairs of each chunk. Raises NmtError if the files of text have changed or are missing."""
@@ -96,6 +96,11 @@ def shard_of(chunk: RawChunk) -> tuple[int, int]:
     return chunk.corpus, chunk.number // SHARD_CHUNKS
 
 
+def shard_name(corpus: int, number: int) -> str:
+    """Its files have this name, with different endings."""
+    return f"{corpus}-{number:05}"
+
+
 def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
     """The chunks of one shard, which are written on the way. Raises NmtError if they cannot be written."""
     kept, raw, counts, examples = list[int](), hashlib.blake2b(digest_size=16), CorpusCounts(), DropExamples()
@@ -106,7 +111,7 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
             with atomic.reporting(folder, "data.store_dir"):
                 if not opened:
                     corpus, number = shard_of(chunk.raw)
-                    opened = [(folder / f"{corpus}-{number:05}.{side}").open("wb") for side in SIDES]
+                    opened = [(folder / f"{shard_name(corpus, number)}.{side}").open("wb") for side in SIDES]
                 for side, file in enumerate(opened):
                     lines = [pair[side] for pair in chunk.pairs]
                     data = "\n".join([*lines, ""]).encode("utf-8", "surrogatepass")
@@ -129,19 +134,18 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
         Shard(corpus, number, raw.hexdigest(), digests, tuple(kept), counts, examples, used).write(folder)
 
 
-def find_shard(folder: Path, chunks: Sequence[RawChunk]) -> Shard | None:
-    """The shard of these chunks that an interrupted preparation left; None if it has none, that of other text, or one
-    that was changed after that."""
-    corpus, number = shard_of(chunks[0])
-    try:
-        shard = Shard.read(folder, f"{corpus}-{number:05}")
-        shard.chunks(folder)
-    except (OSError, ValueError, KeyError, TypeError, NmtError):
-        return None
+def find_kept(folder: Path, chunks: Sequence[RawChunk]) -> list[list[Pair]] | None:
+    """The pairs of each of the chunks of a shard that an interrupted preparation kept; None if it left no such shard,
+    that of other text, or one that was changed after that."""
     raw = hashlib.blake2b(digest_size=16)
     for chunk in chunks:
         raw.update(_text_of(chunk))
-    return shard if shard.raw == raw.hexdigest() and len(shard.kept) == len(chunks) else None
+    try:
+        shard = Shard.read(folder, shard_name(*shard_of(chunks[0])))
+        same = shard.raw == raw.hexdigest() and len(shard.kept) == len(chunks)
+        return list(shard.chunks(folder)) if same else None
+    except (OSError, ValueError, KeyError, TypeError, NmtError):
+        return None
 
 
 def _text_of(chunk: RawChunk) -> bytes:

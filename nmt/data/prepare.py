@@ -88,7 +88,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         overlaps = _find_overlaps(text, store)
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
-    changes = statistics.changes(store / data_key)
+    changes, notes = statistics.changes_and_notes(store / data_key)
     problems = _problems(data, counts, held_out, overlaps)
     warnings = tuple(
         chain(problems, corpus_checks.not_written(changes), stages.problems(data, config.training.max_steps))
@@ -106,7 +106,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
             tuple(corpus.label for corpus in data.train),
             counts,
             changes,
-            statistics.notes(store / data_key),
+            notes,
         ),
         folder=store / data_key,
         overlaps=overlaps,

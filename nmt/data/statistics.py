@@ -217,18 +217,11 @@ def read(folder: Path) -> dict[str, Any] | None:
     return _stored(folder, parts)
 
 
-def changes(folder: Path) -> tuple[SideChanges, ...]:
-    """What the vocabulary changes in the text of each side; none for a store of an earlier version. Raises NmtError as
-    `read`."""
+def changes_and_notes(folder: Path) -> tuple[tuple[SideChanges, ...], tuple[tuple[str, ...], ...]]:
+    """What the vocabulary changes in the text of each side; how the file of each corpus is read, and what was left out.
+    None of either for a store of an earlier version. Raises NmtError as `read`."""
     content = read(folder)
-    return () if content is None else content["changes"]
-
-
-def notes(folder: Path) -> tuple[tuple[str, ...], ...]:
-    """How the file of each corpus is read, and what was left out; none for a store of an earlier version. Raises
-    NmtError as `read`."""
-    content = read(folder)
-    return () if content is None else content["notes"]
+    return ((), ()) if content is None else (content["changes"], content["notes"])
 
 
 def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from nmt.config import schema, writer
 from nmt.data import cleaned_text, pair_scores
-from nmt.data.cleaned_text import CleanedText, find_shard, shard_of, written
+from nmt.data.cleaned_text import CleanedText, find_kept, shard_name, shard_of, written
 from nmt.data.cleaning import CleanChunk, Cleaner, RawChunk
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.rules import judge
@@ -85,14 +85,14 @@ class TrainingText:
         cleaner, reused = Cleaner(self.data), set[str]()
         shards: Iterator[list[RawChunk]] = (list(chunks) for _, chunks in groupby(self._read(notes), shard_of))
         for chunks in shards:
-            shard = find_shard(folder, chunks)
-            if shard is None:
+            kept = find_kept(folder, chunks)
+            if kept is None:
                 shards = chain([chunks], shards)
                 break
             if not reused:
                 log.info("cleaned text: what was cleaned before is reused from %s", folder)
-            reused.add(shard.name)
-            for raw, pairs in zip(chunks, shard.chunks(folder), strict=True):
+            reused.add(shard_name(*shard_of(chunks[0])))
+            for raw, pairs in zip(chunks, kept, strict=True):
                 yield cleaner.skip(raw, pairs)
         with atomic.reporting(folder, "data.store_dir"):
             for path in folder.glob("[0-9]*-*.*"):

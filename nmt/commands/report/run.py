@@ -186,15 +186,15 @@ class _Reader:
             yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
     def _data(self, config: Config, sessions: Sequence[Session]) -> DataSummary | None:
-        """The data report that the run recorded, or else that of the token store of its newest state."""
+        """The summary of the data that the run recorded, or else that of the token store of its newest state."""
         recorded = [session.facts["data"] for session in sessions if "data" in session.facts]
         try:
-            report = DataSummary.of(recorded[-1]) if recorded else self._prepared(config)
-            str(report)  # fails if its numbers or names are damaged
+            summary = DataSummary.of(recorded[-1]) if recorded else self._prepared(config)
+            str(summary)  # fails if its numbers or names are damaged
         except (NmtError, *_DAMAGE) as error:
             self._note(f"{self.folder}: the data report cannot be read ({error}): not shown")
             return None
-        return report
+        return summary
 
     def _prepared(self, config: Config) -> DataSummary | None:
         store = Path(config.data.store_dir or self.folder / "data")
@@ -204,7 +204,7 @@ class _Reader:
             return None
         labels = tuple(corpus.label for corpus in config.data.train)
         sides, counts = config.data.language_pairs.sides, token_store.counts(store / key)
-        return DataSummary(sides, labels, counts, statistics.changes(store / key), statistics.notes(store / key))
+        return DataSummary(sides, labels, counts, *statistics.changes_and_notes(store / key))
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:
