@@ -12,8 +12,7 @@ from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 
 ONLY_HERE = [
     MARIAN,
-    (*MARIAN[:3], "model.positions=concatenated", "model.decoder_start=eos",
-     "model.position_offset=2"),
+    ("model.decoder_start=eos", "model.position_offset=2", "model.positions=concatenated", "model.tie=none"),
     ("model.norm=pre", "model.activation=gelu", "model.bias=false", "model.encoder_layers=2"),
     ("model.positions=concatenated", "model.key_size=24", "model.value_size=24"),
     ("model.positions=rotary", "model.d_model=30", "model.heads=4", "model.key_size=6", "model.value_size=7"),
