@@ -19,6 +19,9 @@ def import_(
     languages: Annotated[
         str | None, typer.Option(metavar="CODES", help="Codes of its languages, the source first, such as en,de.")
     ] = None,
+    normalize_punctuation: Annotated[
+        bool, typer.Option("--normalize-punctuation", help="Read text as Moses writes it, as OPUS-MT was trained.")
+    ] = False,
     device: options.UnusedDevice = "auto",
 ) -> None:
     """Make a model file of a model that another program has trained: OPUS-MT (Marian).
@@ -31,7 +34,7 @@ def import_(
     from nmt.commands.imports import imports
 
     codes = [code.strip() for code in languages.split(",")] if languages else []
-    proof = imports.import_model(source, output, codes)
+    proof = imports.import_model(source, output, codes, normalize_punctuation=normalize_punctuation)
     if proof is not None:
         text.result(proof)
     text.result(output)

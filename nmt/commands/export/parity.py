@@ -120,7 +120,8 @@ def compare(
     for (number, ids), pair in zip(kept.items(), pairs, strict=True):
         kept[number] = vocabulary.source.tags(known.tags(pair)) + ids
     sources = [SearchInput(ids, decoding.longest_output(len(ids), positions)) for ids in kept.values()]
-    others = theirs.subwords([lines[number - 1] for number in kept], pairs if known.several else None)
+    given = vocabulary.source.prepared([lines[number - 1] for number in kept])
+    others = theirs.subwords(given, pairs if known.several else None)
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
         options = Options(
