@@ -29,8 +29,8 @@ def export(
 
     Returns the comparison, and whether the folder was kept: a float32 folder that does not translate as the model does
     is deleted; one with another quantization, which always differs a little, is kept.
-    name: of the format. quantization: one of the format's; None: its default. lines: text to compare on; None for
-    random subwords.
+    name: of the format. quantization: one of the format's; None: its default. lines: text to compare on; None: that of
+    the format.
 
     Raises NmtError if the format cannot represent the model, the output exists and is not empty, a package is missing,
     no line can be compared, or the model cannot be loaded.
@@ -47,7 +47,7 @@ def export(
         )
     format.check(loaded)
     models.log_chosen_files(open_model(model))
-    options = Options(quantization, parity.sample(loaded.vocabulary.source) if lines is None else lines)
+    options = Options(quantization, format.sample(loaded) if lines is None else lines)
     parity.comparable(options.lines, loaded.config, loaded.vocabulary.source)  # raises before the long work
     with suppress(_NotKept), atomic.reporting(output, "--output"), atomic.new_folder(atomic.followed(output)) as folder:
         format.write(folder, loaded, options)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nmt.commands.export.parity import Exported
     from nmt.config.language_pairs import LanguagePairs
 
-Name = Literal["ctranslate2", "marian"]
+Name = Literal["ctranslate2", "marian", "bergamot"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Format:
     load_package: raises NmtError if a package that it needs is missing.
     quantizations: the numbers that it has; the first is the default.
     check: raises NmtError, with the setting, for a Transformer that it cannot represent, before any work.
+    sample: the lines to compare on if a user gives none; raises NmtError if there are none.
     write: writes model, vocabulary and settings into an existing empty folder.
     engine: opens such a folder, to compare it with the model; its `search` and `score` run on the CPU.
     languages: how another program tells a model of several pairs which languages to translate, in one line.
@@ -42,6 +43,7 @@ class Format:
     load_package: Callable[[], object]
     quantizations: Sequence[str]
     check: Callable[["Checkpoint"], None]
+    sample: Callable[["Checkpoint"], Sequence[str]]
     write: Callable[[Path, "Checkpoint", Options], None]
     engine: Callable[[Path, "Checkpoint"], "Exported"]
     languages: Callable[["LanguagePairs"], str]
@@ -61,16 +63,21 @@ class Format:
 def formats() -> Mapping[Name, Format]:
     """All formats by name."""
     from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
-    from nmt.commands.export import ctranslate2, marian
+    from nmt.commands.export import bergamot, bergamot_inputs, ctranslate2, marian, parity
+    from nmt.commands.export.bergamot_engine import BergamotFolder
     from nmt.commands.export.marian_engine import MarianEngine
     from nmt.decoding import ctranslate2_model
     from nmt.decoding.ctranslate2_folder import CTranslate2Folder
+
+    def random_sample(loaded: "Checkpoint") -> Sequence[str]:
+        return parity.sample(loaded.vocabulary.source)
 
     return {
         "ctranslate2": Format(
             load_package=ctranslate2_model.load_package,
             quantizations=QUANTIZATIONS,
             check=lambda loaded: None,  # it has every setting of a Transformer
+            sample=random_sample,
             write=lambda folder, loaded, options: ctranslate2.write(folder, loaded, options.quantization),
             engine=lambda folder, loaded: CTranslate2Folder(folder, "cpu"),
             languages=ctranslate2.explain_languages,
@@ -79,8 +86,18 @@ def formats() -> Mapping[Name, Format]:
             load_package=marian.load_package,
             quantizations=("float32",),
             check=lambda loaded: marian.check(loaded.config),
+            sample=random_sample,
             write=lambda folder, loaded, options: marian.write(folder, loaded),
             engine=lambda folder, loaded: MarianEngine(folder),
             languages=marian.explain_languages,
+        ),
+        "bergamot": Format(
+            load_package=lambda: None,
+            quantizations=("int8",),
+            check=lambda loaded: bergamot.check(loaded.config),
+            sample=bergamot_inputs.sample,
+            write=lambda folder, loaded, options: bergamot.write(folder, loaded, options.lines),
+            engine=BergamotFolder,
+            languages=lambda pairs: "",  # it has one pair
         ),
     }
