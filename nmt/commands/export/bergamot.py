@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import bergamot_inputs, marian_binary, marian_layers
-from nmt.commands.export.marian_binary import Item, quantised
+from nmt.commands.export.marian_binary import LARGEST, Item, multiplier_of, quantised
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, TransformerConfig
@@ -34,6 +34,9 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Maria
 _NORM_EPSILON = 1e-6  # Marian's
 _WIDTHS, _ROWS = 64, 8  # its products need widths and vocabularies that are multiples of these
 _FORBIDDEN = -1e9  # the bias of a subword that is never chosen
+# Two neighbours in a column, of one sign, may have this sum as integers. Processors multiply them with inputs of up to
+# 254 (127 more than they are), and add both products in 16 bits, where larger sums are cut off.
+_LARGEST_PAIR = 32767 // 254
 
 
 def check(config: Config) -> None:
@@ -103,11 +106,10 @@ def file_names(loaded: Checkpoint) -> dict[str, str]:
 
 def _items(model: Transformer, multipliers: Mapping[str, float]) -> Iterator[Item]:
     """The model as Marian stores it. multipliers: of the input of each matrix, by its name."""
-    if model.config.tie == "all":
-        yield _embeddings("Wemb", model.target_embedding.weight)
-    else:
-        yield _embeddings("encoder_Wemb", model.source_embedding.weight)
-        yield _embeddings("decoder_Wemb", model.target_embedding.weight)
+    if model.config.tie != "all":
+        table = _with_spare_rows(model.source_embedding)
+        yield quantised("encoder_Wemb", table, multiplier_of(np.abs(table).max()))
+    yield _output_embeddings(model)
     bias = np.zeros(len(model.output_weight), dtype=np.float32)
     if model.output_bias is not None:
         bias += _numbers(model.output_bias)
@@ -117,7 +119,8 @@ def _items(model: Transformer, multipliers: Mapping[str, float]) -> Iterator[Ite
     for place in marian_layers.linear_layers(model):
         layer = place.module
         assert isinstance(layer, nn.Linear)
-        yield quantised(place.matrix, _numbers(layer.weight).T)
+        matrix = _numbers(layer.weight).T
+        yield quantised(place.matrix, matrix, _multiplier(matrix))
         zeros = np.zeros(layer.out_features, dtype=np.float32)
         yield Item(place.bias, (zeros if layer.bias is None else _numbers(layer.bias))[None])
     for name, norm in marian_layers.norms(model):
@@ -129,9 +132,30 @@ def _items(model: Transformer, multipliers: Mapping[str, float]) -> Iterator[Ite
     yield Item(SETTINGS_ITEM, np.frombuffer(settings, dtype=np.int8))
 
 
-def _embeddings(name: str, weight: Tensor) -> Item:
+def _output_embeddings(model: Transformer) -> Item:
+    """The embeddings whose transpose is the matrix of the output layer, [V, D].
+
+    The engine computes the multiplier of the product itself, of the largest number. So that it is the one here, the row
+    of padding, which is never read, has that number."""
+    table = _with_spare_rows(model.target_embedding)
+    table[PAD] = 0
+    multiplier = _multiplier(table.T)
+    table[PAD, 0] = LARGEST / multiplier
+    return quantised(marian_layers.output_names(model)[0], table, multiplier)
+
+
+def _with_spare_rows(embedding: nn.Embedding) -> NDArray[np.float32]:
     """[V, D], with rows of zeros, which no id means, up to the next multiple that products need."""
-    return quantised(name, np.pad(_numbers(weight), ((0, -len(weight) % _ROWS), (0, 0))))
+    table = _numbers(embedding.weight)
+    return np.pad(table, ((0, -len(table) % _ROWS), (0, 0)))
+
+
+def _multiplier(matrix: NDArray[np.float32]) -> np.float32:
+    """Of a matrix [I, O]: the largest with which sums of products are exact on every processor."""
+    pairs = matrix.reshape(len(matrix) // 2, 2, -1)
+    sums = [np.maximum(sign * pairs, 0).sum(axis=1).max() for sign in (1, -1)]
+    largest_pair = max(sums) * LARGEST / (_LARGEST_PAIR - 1)  # rounding adds up to 1
+    return multiplier_of(max(np.abs(matrix).max(), largest_pair))
 
 
 def _numbers(weight: Tensor) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import marian_layers, parity
-from nmt.commands.export.marian_binary import LARGEST
+from nmt.commands.export.marian_binary import multiplier_of
 from nmt.data.prepare import read_validation
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine import PyTorchEngine
@@ -63,8 +63,7 @@ def multipliers(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) ->
 
 def _multiplier(largest: list[float]) -> float:
     values = torch.tensor(largest, dtype=torch.float64)
-    bound = float(values.mean() + _DEVIATIONS * values.std(correction=0))
-    return LARGEST / bound if bound > 0 else 1.0
+    return float(multiplier_of(float(values.mean() + _DEVIATIONS * values.std(correction=0))))
 
 
 class _Found:

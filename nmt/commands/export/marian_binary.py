@@ -41,11 +41,14 @@ class Item:
         return numbers if self.multiplier is None else numbers / self.multiplier
 
 
-def quantised(name: str, matrix: NDArray[np.float32]) -> Item:
-    """A matrix of 8-bit integers: the largest number becomes ±127, and the others are rounded to the nearest."""
-    largest = np.abs(matrix).max(initial=0)
-    multiplier = np.float32(LARGEST) / (largest if largest > 0 else np.float32(1))
-    return Item(name, np.rint(matrix * multiplier).astype(np.int8), multiplier)
+def quantised(name: str, matrix: NDArray[np.float32], multiplier: np.float32) -> Item:
+    """A matrix of 8-bit integers, each the nearest to a number times the multiplier."""
+    return Item(name, np.rint(matrix * multiplier).clip(-LARGEST, LARGEST).astype(np.int8), multiplier)
+
+
+def multiplier_of(largest: float) -> np.float32:
+    """By which a number with the largest absolute value becomes 127; for zeros alone any number."""
+    return np.float32(LARGEST) / np.float32(largest if largest > 0 else 1)
 
 
 def write(path: Path, items: Sequence[Item]) -> None:
