@@ -14,13 +14,13 @@ from nmt.files import text
 @terminal.reporting()
 def export(
     model: options.ModelOrRun,
-    format: Annotated[Name, typer.Option(help="marian: Hugging Face MarianMTModel.")],
+    format: Annotated[Name, typer.Option(help="marian: Hugging Face MarianMTModel; bergamot: Firefox.")],
     output: Annotated[Path, options.file("The folder to write; it must be new or empty.", metavar="FOLDER")],
     quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
     sample: Annotated[Path | None, options.file("Text to compare the export on, a sentence per line.")] = None,
     device: options.UnusedDevice = "auto",
 ) -> None:
-    """Write a folder that CTranslate2 or Hugging Face transformers loads, and compare it with the model.
+    """Write a folder that CTranslate2, Hugging Face transformers or Firefox loads, and compare it with the model.
 
     The comparison is printed, with each line that differs. A float32 folder whose translations differ is not kept.
     The other commands accept a CTranslate2 folder in place of a model file.

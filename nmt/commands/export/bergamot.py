@@ -1,7 +1,7 @@
 """Exports a model for Bergamot, the translation engine of Firefox and translateLocally, a fork of Marian.
 
-It multiplies matrices of 8-bit integers: weights are rounded here, and inputs there, by the multipliers that are
-written beside the weights (`bergamot_inputs`). All else is float32. Models that it cannot represent are refused.
+It multiplies matrices of 8-bit integers: weights are rounded here, and inputs there, by multipliers that are written
+beside the weights (`bergamot_inputs`). All else is float32. Models that it cannot represent are refused.
 Source: browsermt/marian-dev, src/models/transformer.h and src/layers/generic.h; browsermt/bergamot-translator;
 XapaJIaMnu/translateLocally, README.md and src/inventory/ModelManager.cpp.
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export import bergamot_inputs, marian_binary, marian_layers
+from nmt.commands.export import bergamot_alignment, bergamot_inputs, marian_binary, marian_layers
 from nmt.commands.export.marian_binary import LARGEST, Item, multiplier_of, quantised
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
@@ -33,6 +33,7 @@ SETTINGS_ITEM = "special:model.yml"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Marian's gelu is the quick one
 _NORM_EPSILON = 1e-6  # Marian's
 _WIDTHS, _ROWS = 64, 8  # its products need widths and vocabularies that are multiples of these
+_FIX = "train with the settings of configs/multi30k-browser.yaml, or export with --format ctranslate2"
 _FORBIDDEN = -1e9  # the bias of a subword that is never chosen
 # Two neighbours in a column, of one sign, may have this sum as integers. Processors multiply them with inputs of up to
 # 254 (127 more than they are), and add both products in 16 bits, where larger sums are cut off.
@@ -66,13 +67,10 @@ def check(config: Config) -> None:
     }
     for key, values in needed.items():
         if (value := getattr(model, key)) not in values:
-            raise NmtError(f"model.{key}: {value}: Bergamot needs {' or '.join(map(str, values))}: {_HOW}")
+            raise NmtError(f"model.{key}: {value}: Bergamot needs {' or '.join(map(str, values))}: {_FIX}")
     for key in ("d_model", "feed_forward"):
         if (value := getattr(model, key)) % _WIDTHS:
-            raise NmtError(f"model.{key}: {value}: Bergamot needs a multiple of {_WIDTHS}: {_HOW}")
-
-
-_HOW = "train with configs/multi30k-browser.yaml's model settings, or export with --format ctranslate2"
+            raise NmtError(f"model.{key}: {value}: Bergamot needs a multiple of {_WIDTHS}: {_FIX}")
 
 
 def write(folder: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
@@ -84,13 +82,15 @@ def write(folder: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
     assert isinstance(model, Transformer)
     model.requires_grad_(False)
     marian_layers.split_attention(model)
-    multipliers = bergamot_inputs.multipliers(model, loaded, lines)
+    batches = bergamot_inputs.translated(model, loaded, lines)
+    bergamot_alignment.put_first(model, batches)
+    multipliers = bergamot_inputs.multipliers(model, batches)
     marian_binary.write(folder / names["model"], list(_items(model, multipliers)))
     for side, tokenizer in (("srcvocab", loaded.vocabulary.source), ("trgvocab", loaded.vocabulary.target)):
         (folder / names[side]).write_bytes(tokenizer.proto)
-    (folder / CONFIG).write_text(_decoder_settings(loaded.config, names), encoding="utf-8")
+    (folder / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
     pair = loaded.config.data.language_pairs.pairs[0]
-    (folder / MODEL_INFO).write_text(_model_info(pair, len(multipliers)), encoding="utf-8")
+    (folder / MODEL_INFO).write_text(_model_info(pair), encoding="utf-8")
 
 
 def file_names(loaded: Checkpoint) -> dict[str, str]:
@@ -145,7 +145,7 @@ def _output_embeddings(model: Transformer) -> Item:
 
 
 def _with_spare_rows(embedding: nn.Embedding) -> NDArray[np.float32]:
-    """[V, D], with rows of zeros, which no id means, up to the next multiple that products need."""
+    """A copy, [V, D], with rows of zeros, which no id means, up to the next multiple that products need."""
     table = _numbers(embedding.weight)
     return np.pad(table, ((0, -len(table) % _ROWS), (0, 0)))
 
@@ -187,7 +187,7 @@ def _model_settings(model: Transformer) -> dict[str, Any]:
         "transformer-no-projection": False,
         "transformer-train-position-embeddings": False,
         "transformer-tied-layers": [],
-        "transformer-guided-alignment-layer": "last",
+        "transformer-guided-alignment-layer": str(model.alignment_layer + 1),
         "layer-normalization": False,
         "lemma-dim-emb": 0,
         "output-omit-bias": False,
@@ -197,7 +197,7 @@ def _model_settings(model: Transformer) -> dict[str, Any]:
     }
 
 
-def _decoder_settings(config: Config, names: Mapping[str, str]) -> str:
+def _decoder_settings(names: Mapping[str, str]) -> str:
     """What translateLocally reads, and the command line of the engine; Firefox has its own settings."""
     settings = {
         "relative-paths": True,
@@ -216,7 +216,7 @@ def _decoder_settings(config: Config, names: Mapping[str, str]) -> str:
     return yaml.safe_dump(settings, sort_keys=False)
 
 
-def _model_info(pair: LanguagePair, matrices: int) -> str:
+def _model_info(pair: LanguagePair) -> str:
     source, target = (english_name(code) for code in pair)
     kind = "tiny"  # or base: how translateLocally names the sizes of models
     info = {

@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import marian_layers, parity
+from nmt.commands.export.bergamot_alignment import Batch
 from nmt.commands.export.marian_binary import multiplier_of
 from nmt.data.prepare import read_validation
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
@@ -45,17 +46,30 @@ def sample(loaded: Checkpoint) -> list[str]:
     return sources[:: -(-len(sources) // _LINES)]
 
 
-def multipliers(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) -> dict[str, float]:
-    """By Marian's name of each matrix. model: the loaded one after marian_layers.split_attention.
-
-    The sources are the lines, and the targets what the model translates them to greedily. Raises NmtError if no line
-    has text."""
+def translated(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) -> list[Batch]:
+    """The lines with what the model translates them to greedily. Raises NmtError if no line can be used, or the model
+    gives no probabilities."""
+    decoding = loaded.config.decoding
     sources = sorted(parity.comparable(lines, loaded.config, loaded.vocabulary.source).values(), key=len, reverse=True)
-    targets = _greedy_outputs(model, sources, loaded)
-    with _largest_inputs(model) as found, torch.inference_mode():
-        for start in range(0, len(sources), _BATCH):
-            source = _padded([[*ids, EOS] for ids in sources[start : start + _BATCH]])
-            target = _padded([[BOS, *ids] for ids in targets[start : start + _BATCH]])
+    inputs = [SearchInput(ids, decoding.longest_output(len(ids))) for ids in sources]
+    engine = PyTorchEngine([model], torch.device("cpu"))
+    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    found = engine.search(inputs, options, engine.auto_batch_tokens)
+    if not all(found):
+        raise NmtError("the scores of the model are not finite: its weights are damaged or too large")
+    pairs = [([*ids, EOS], [BOS, *best.tokens]) for ids, (best, *_) in zip(sources, found, strict=True)]
+    batches = []
+    for start in range(0, len(pairs), _BATCH):
+        source, target = zip(*pairs[start : start + _BATCH], strict=True)
+        batches.append((_padded(list(source)), _padded(list(target))))
+    return batches
+
+
+@torch.inference_mode()
+def multipliers(model: Transformer, batches: Sequence[Batch]) -> dict[str, float]:
+    """By Marian's name of each matrix. model: after marian_layers.split_attention; batches: of `translated`."""
+    with _largest_inputs(model) as found:
+        for source, target in batches:
             found.source, found.target = source != PAD, target != PAD
             model.logits(model(source, target))
     return {name: _multiplier(largest) for name, largest in found.largest.items()}
@@ -98,14 +112,6 @@ def _largest_inputs(model: Transformer) -> Iterator[_Found]:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _greedy_outputs(model: Transformer, sources: Sequence[list[int]], loaded: Checkpoint) -> list[list[int]]:
-    decoding = loaded.config.decoding
-    inputs = [SearchInput(ids, decoding.longest_output(len(ids))) for ids in sources]
-    engine = PyTorchEngine([model], torch.device("cpu"))
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
-    return [best.tokens for [best] in engine.search(inputs, options, engine.auto_batch_tokens)]
 
 
 def _padded(rows: list[list[int]]) -> Tensor:

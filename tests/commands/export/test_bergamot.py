@@ -32,7 +32,7 @@ FITTING = (
     "model.norm_epsilon=1e-6",
 )  # fmt: skip
 VARIANTS = [
-    (*FITTING, "model.encoder_layers=2"),
+    (*FITTING, "model.encoder_layers=2", "model.decoder_layers=3"),
     (
         *FITTING, "model.activation=quick_gelu", "model.output_bias=true", "model.tie=target",
         "vocabulary.shared=false", "model.decoder_layers=1",
@@ -99,6 +99,36 @@ def assert_sums_fit(weights: NDArray[Any]) -> None:
     assert np.abs(weights).max() == 127 or max(sums) >= 126
 
 
+def greedy_outputs(made: Checkpoint) -> tuple[list[list[int]], list[list[int]]]:
+    """The subwords of the lines, and of what the model translates them to."""
+    sources = list(parity.comparable(LINES, made.config, made.vocabulary.source).values())
+    inputs = [SearchInput(ids, made.config.decoding.longest_output(len(ids))) for ids in sources]
+    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    return sources, [best.tokens for [best] in engine_of(made).search(inputs, options, 1000)]
+
+
+def aligning_layer(made: Checkpoint) -> int:
+    return made.build().alignment_layer  # type: ignore[operator, no-any-return]
+
+
+def aligning_head(made: Checkpoint) -> int:
+    """The head with the most attention on the positions that all heads together attend to most."""
+    model: Any = made.build()
+    attention = 0
+    for source, output in zip(*greedy_outputs(made), strict=True):
+        ids, read = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *output]])
+        weights = model.attention_weights(ids, read).cross[aligning_layer(made)][0].detach()  # [H, T, S]
+        attention += weights[:, range(len(output) + 1), weights.mean(dim=0).argmax(dim=1)].sum(dim=1)
+    return int(torch.as_tensor(attention).argmax())
+
+
+def exchanged(made: Checkpoint, rows: NDArray[Any], head: int) -> NDArray[Any]:
+    """The rows of all heads, where those of the first head and another one change places."""
+    heads = np.split(rows, made.config.model.heads)  # type: ignore[union-attr]
+    heads[0], heads[head] = heads[head], heads[0]
+    return np.concatenate(heads)
+
+
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda variant: variant[-1])
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkpoint, Path]:
     made, folder = make_model(*request.param), tmp_path_factory.mktemp("bergamot")
@@ -127,6 +157,10 @@ def test_weights_are_within_half_a_step(exported: tuple[Checkpoint, Path]) -> No
                 zeros = np.zeros(3 * 64)
                 biases = np.split(weights.get(f"{ours}.{attention}.projection.bias", zeros), 3)
                 biases.append(weights.get(f"{ours}.{attention}.output.bias", zeros[:64]))
+                if short == "context" and int(layer) == aligning_layer(made):
+                    head = aligning_head(made)
+                    parts = [*(exchanged(made, part, head) for part in parts[:3]), exchanged(made, parts[3].T, head).T]
+                    biases = [*(exchanged(made, bias, head) for bias in biases[:3]), biases[3]]
                 for letter, part, bias in zip("qkvo", parts, biases, strict=True):
                     expected[f"{theirs}_{short}_W{letter}"], vectors[f"{theirs}_{short}_b{letter}"] = part, bias
                 vectors[f"{theirs}_{short}_Wo_ln_scale"] = weights[f"{ours}.{attention}_residual.norm.weight"]
@@ -180,6 +214,7 @@ def test_the_settings_are_the_models(exported: tuple[Checkpoint, Path]) -> None:
     assert settings["dim-vocabs"][1] == items["decoder_ff_logit_out_b"].shape[1]
     sizes = [settings[key] for key in ("dim-emb", "transformer-dim-ffn", "transformer-heads")]
     assert sizes == [64, 128, model.heads]  # type: ignore[union-attr]
+    assert settings["transformer-guided-alignment-layer"] == str(aligning_layer(made) + 1)
     for side, short in (("encoder", "enc"), ("decoder", "dec")):
         layers = {name.split("_")[1] for name in items if name.startswith(f"{side}_l")}
         assert settings[f"{short}-depth"] == len(layers)
@@ -220,11 +255,7 @@ def test_inputs_are_scaled_by_their_largest_values(exported: tuple[Checkpoint, P
     """The input of the first layer is known: embeddings and positions."""
     made, folder = exported
     items = stored(folder / MODEL)
-    kept = parity.comparable(LINES, made.config, made.vocabulary.source)
-    longest = [made.config.decoding.longest_output(len(ids)) for ids in kept.values()]
-    sources = [SearchInput(ids, most) for ids, most in zip(kept.values(), longest, strict=True)]
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
-    outputs = [best.tokens for [best] in engine_of(made).search(sources, options, 1000)]
+    sources, outputs = greedy_outputs(made)
     target = made.weights["target_embedding.weight"]
     source = made.weights.get("source_embedding.weight", target)
 
@@ -233,7 +264,7 @@ def test_inputs_are_scaled_by_their_largest_values(exported: tuple[Checkpoint, P
         vectors = torch.stack([*start, *table[ids]]) * 8 + sinusoids(len(start) + len(ids), 64, "concatenated")
         return vectors.abs().amax(dim=1).tolist()
 
-    in_encoder = max(max(largest([*ids, EOS], source, [])) for ids in kept.values())
+    in_encoder = max(max(largest([*ids, EOS], source, [])) for ids in sources)
     assert numbers(items["encoder_l1_self_Wq_QuantMultA"])[0] == pytest.approx(127 / in_encoder, rel=1e-5)
     by_sentence = [largest(ids, target, [torch.zeros(64)]) for ids in outputs]
     positions = range(max(map(len, by_sentence)))
