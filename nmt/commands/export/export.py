@@ -36,7 +36,8 @@ def export(
     Returns the comparison, and whether the result was kept: float32 that does not translate as the model does is
     deleted; another quantization, which always differs a little, is kept.
     name: of the format. output: a new folder, or a new file with the format's suffix. quantization: one of the
-    format's; None: its default. lines: text to compare on; None: that of the format. references, sentence_splitter: as `Options`.
+    format's; None: its default. lines: text to compare on; None: that of the format. references, sentence_splitter: as
+    `Options`.
 
     Raises NmtError if the format cannot represent the model, the output exists and is not empty, a package is missing,
     no line can be compared, or the model cannot be loaded.
