@@ -18,7 +18,7 @@ from nmt.files.table import table
 
 log = logging.getLogger("nmt")
 
-_MOST_LINES = 1000  # of each text
+_MOST_LINES = 500  # of each text
 
 
 @dataclass(frozen=True)
