@@ -117,7 +117,6 @@ class _ForceEnd:
         return scores.masked_fill(full[:, None] & others, -math.inf)
 
 
-
 class MarianEngine(TransformersEngine):
     """The model and the tokenizer of an exported folder, loaded by transformers without using the network."""
 

@@ -1,5 +1,8 @@
 """Exported Bergamot models in their own engine, under Node.js: `scripts/test_page.sh`."""
 
+import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,3 +35,20 @@ def test_rounding_is_what_differs_from_the_model(tmp_path: Path) -> None:
     lines = [line for line in LINES if line]
     engine, model = script.in_the_engine(tmp_path, lines), script.here(engine_of(made), made, lines)
     assert sum(one == other for one, other in zip(engine, model, strict=True)) >= len(lines) / 2
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:2], ids=["one vocabulary", "two vocabularies"])
+def test_the_example_in_the_model_card_works(variant: tuple[str, ...], tmp_path: Path) -> None:
+    made = make_model(*variant)
+    bergamot.write(tmp_path, made, LINES)
+    [example] = re.findall("```js\n(.*?)```", (tmp_path / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    page = f"""
+        import {{ readFileSync }} from 'node:fs';
+        globalThis.fetch = async (name) => new Response(readFileSync('{tmp_path}/' + name));
+        {example}
+        process.exit();
+    """
+    node = ["node", "--input-type=module", "-"]
+    found = subprocess.run(node, input=page, cwd=os.environ["BERGAMOT"], capture_output=True, text=True, check=False)
+    [expected] = load("bergamot_parity").in_the_engine(tmp_path, ["A sentence."])
+    assert (found.stderr, found.stdout.strip()) == ("", expected.strip())

@@ -223,7 +223,7 @@ def test_the_settings_are_the_models(exported: tuple[Checkpoint, Path]) -> None:
     tokenizers = [Tokenizer((folder / name).read_bytes()) for name in decoding["vocabs"]]
     assert [len(each) for each in tokenizers] == [len(made.vocabulary.source), len(made.vocabulary.target)]
     assert {path.name for path in folder.iterdir()} == {
-        MODEL, "config.intgemm8bitalpha.yml", "model_info.json", *decoding["vocabs"]
+        MODEL, "config.intgemm8bitalpha.yml", "model_info.json", "README.md", *decoding["vocabs"]
     }  # fmt: skip
     info = json.loads((folder / "model_info.json").read_text())
     assert (info["src"], info["trg"], info["srcTags"], info["trgTag"]) == ("English", "German", {"en": "English"}, "de")
