@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     from nmt.commands.export.parity import Exported
     from nmt.config.language_pairs import LanguagePairs
 
-Name = Literal["ctranslate2", "marian", "bergamot"]
+Name = Literal["ctranslate2", "marian", "argos", "bergamot"]
 
 
 @dataclass(frozen=True)
 class Options:
     """What a user chooses for an export. quantization: one of the format's; lines: text like that to translate, on
-    which the export is compared."""
+    which the export is compared; references: their translations, to score the export by; sentence_splitter: what finds
+    sentences, for engines that read it from the export."""
 
     quantization: str
     lines: Sequence[str]
+    references: Sequence[str] | None = None
+    sentence_splitter: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,13 @@ class Format:
     quantizations: the numbers that it has; the first is the default.
     check: raises NmtError, with the setting, for a Transformer that it cannot represent, before any work.
     sample: the lines to compare on if a user gives none; raises NmtError if there are none.
-    write: writes model, vocabulary and settings into an existing empty folder.
+    write: writes model, vocabulary and settings into an existing empty folder; or in place of a file, see `suffix`.
     engine: opens such a folder, to compare it with the model; its `search` and `score` run on the CPU.
     languages: how another program tells a model of several pairs which languages to translate, in one line.
+    suffix: the end of the name of a file that it can be instead of a folder, for a model of one pair.
+    splits: whether a splitter of sentences is a part of it.
+    scores: a table of the scores of what was written, or an empty text.
+    explain: lines about what the engine does otherwise than nmt.
     """
 
     load_package: Callable[[], object]
@@ -47,6 +54,10 @@ class Format:
     write: Callable[[Path, "Checkpoint", Options], None]
     engine: Callable[[Path, "Checkpoint"], "Exported"]
     languages: Callable[["LanguagePairs"], str]
+    suffix: str | None = None
+    splits: bool = False
+    scores: Callable[[Path, "Checkpoint", Options], str] | None = None
+    explain: Callable[["Checkpoint", Options], Sequence[str]] | None = None
 
     def choose_quantization(self, name: Name, quantization: str | None) -> str:
         """The one that was asked for, or the default. Raises NmtError if the format does not have it."""
@@ -54,7 +65,7 @@ class Format:
             return quantization or self.quantizations[0]
         if len(self.quantizations) == 1:
             [only] = self.quantizations
-            fix = f"a {name} folder is always {only}: leave out --quantization"
+            fix = f"{name} is always {only}: leave out --quantization"
         else:
             fix = f"choose one of {', '.join(self.quantizations)}"
         raise NmtError(f"--quantization {quantization}: {fix}")
@@ -63,7 +74,8 @@ class Format:
 def formats() -> Mapping[Name, Format]:
     """All formats by name."""
     from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
-    from nmt.commands.export import bergamot, bergamot_inputs, ctranslate2, marian, parity
+    from nmt.commands.export import argos, argos_quality, bergamot, bergamot_inputs, ctranslate2, marian, parity
+    from nmt.commands.export.argos_engine import ArgosPackages
     from nmt.commands.export.bergamot_engine import BergamotFolder
     from nmt.commands.export.marian_engine import MarianEngine
     from nmt.decoding import ctranslate2_model
@@ -90,6 +102,19 @@ def formats() -> Mapping[Name, Format]:
             write=lambda folder, loaded, options: marian.write(folder, loaded),
             engine=lambda folder, loaded: MarianEngine(folder),
             languages=marian.explain_languages,
+        ),
+        "argos": Format(
+            load_package=ctranslate2_model.load_package,
+            quantizations=("int8", *(one for one in QUANTIZATIONS if one != "int8")),
+            check=argos.check,
+            sample=random_sample,
+            write=argos.write,
+            engine=ArgosPackages,
+            languages=lambda pairs: f"a package for each of {', '.join(map(str, pairs.pairs))}",
+            suffix=argos.SUFFIX,
+            splits=True,
+            scores=argos_quality.measure,
+            explain=argos.explain,
         ),
         "bergamot": Format(
             load_package=lambda: None,

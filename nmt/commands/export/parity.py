@@ -58,6 +58,7 @@ class Parity:
     largest: float  # difference of a token's log P
     scored: bool  # whether all these differences are within rounding
     other: str = "export"  # what is compared with the model
+    scores: str = ""  # a table of scores, if the export was scored
 
     @property
     def holds(self) -> bool:
@@ -82,7 +83,7 @@ class Parity:
         counts += [f"{name} {self.lines - len(mismatches)}" for name, mismatches in searches.items()]
         rows.append(f"{self.lines} lines compared; identical: {', '.join(counts)}")
         rows.append(f"log P of a token differs by at most {self.largest:.1e}")
-        return "\n".join(rows)
+        return "\n".join([*rows, *filter(None, [self.scores])])
 
 
 def sample(tokenizer: Tokenizer) -> list[str]:
