@@ -35,9 +35,9 @@ def export(
 ) -> None:
     """Write what CTranslate2, Hugging Face transformers, LibreTranslate or Firefox load, and compare it with the model.
 
-    The comparison is printed, with each line that differs; of 8-bit exports for LibreTranslate and Firefox also BLEU and
-    chrF beside the model's. A float32 folder whose translations differ is not kept. Each export has a model card. The
-    other commands accept a CTranslate2 folder in place of a model file.
+    The comparison is printed, with each line that differs; of 8-bit exports for LibreTranslate and Firefox also BLEU
+    and chrF beside the model's. A float32 folder whose translations differ is not kept. Each export has a model card.
+    The other commands accept a CTranslate2 folder in place of a model file.
 
     Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
     """
