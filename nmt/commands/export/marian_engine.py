@@ -95,6 +95,9 @@ class TransformersEngine:
             no_repeat_ngram_size=0,
             forced_eos_token_id=None,
             bad_words_ids=self._never,
+            decoder_start_token_id=self._start,
+            pad_token_id=self._padding,
+            eos_token_id=end,
             max_length=int(limits.max()) + 2,  # with BOS and EOS
             logits_processor=[_ForceEnd(limits, end)],
         )

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import nmt
 from nmt.checkpoints import model_file
-from nmt.commands.imports import marian, source
+from nmt.commands.imports import marian, marian_npz, source
 from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.marian_npz import MarianFiles
+from nmt.commands.imports.marian_numpy import MarianNumpy
 from nmt.commands.imports.proof import MarianSource, Proof, prove
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
+
+_SLOW = 4  # one line of so many is compared with NumPy: a search takes seconds a line
 
 log = logging.getLogger("nmt")
 
@@ -41,8 +45,13 @@ def import_model(name: str, output: Path, wanted: Sequence[str] = ()) -> Proof |
 
 def _proven(path: Path, name: str, wanted: Sequence[str]) -> tuple[Proof | None, Imported]:
     """The model in a folder or a file, compared with its source."""
+    if (file := marian_npz.find(path)) is not None:
+        imported = marian_npz.read(file, file.name.removesuffix(".npz"), wanted)
+        return prove(imported, MarianNumpy(MarianFiles.read(file), imported), every=_SLOW), imported
+    if path.is_file():
+        raise NmtError(f"{path}: not an .npz file: give one, or a folder with config.json")
     if not (path / "config.json").is_file():
-        raise NmtError(f"{path}: no config.json")
+        raise NmtError(f"{path}: has neither config.json nor an .npz file: give the folder of a model")
     kind = source.read_mapping(path / "config.json").get("model_type")
     if kind not in _READERS:
         raise NmtError(f"{path / 'config.json'}: model_type: {source.shown(kind)}: nmt imports {', '.join(_READERS)}")
