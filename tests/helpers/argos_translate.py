@@ -1,7 +1,7 @@
 """Run by an interpreter that has argostranslate: installs a package in an empty home and translates lines with it.
 
-python argos_translate.py PACKAGE FROM TO HOME [as-one] <lines >translations. as-one: each line is one sentence; otherwise
-sentences are found by the splitter in the package.
+python argos_translate.py PACKAGE FROM TO HOME [as-one] <lines >translations. as-one: each line is one sentence;
+otherwise sentences are found by the splitter in the package.
 """
 
 import os

@@ -20,8 +20,8 @@ import sentencepiece
 from nmt.checkpoints import ctranslate2_files, export_folder
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import model_card
-from nmt.commands.export.formats import Options
 from nmt.commands.export.model_card import Usage
+from nmt.commands.export.options import Options
 from nmt.config.language_codes import english_name, normal, two_letters
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config
@@ -51,6 +51,8 @@ def check(loaded: Checkpoint) -> None:
             f"model.max_positions: {limit}: Argos Translate gives up to {LONGEST_SOURCE} subwords, and CTranslate2 "
             f"would stop with an error: train with at least {LONGEST_SOURCE}, or with other model.positions"
         )
+    if "" in config.data.language_pairs.sources:
+        raise NmtError("data.source_language: not known: Argos Translate needs its code: import with --languages")
     _check_decoding(loaded.vocabulary)
 
 
@@ -135,7 +137,7 @@ def explain(loaded: Checkpoint, options: Options) -> list[str]:
 
 def _check_decoding(vocabulary: Vocabulary) -> None:
     """Raises NmtError unless the SentencePiece model of the source writes every target subword as the target's own."""
-    if vocabulary.shared:
+    if vocabulary.source is vocabulary.target:
         return
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.source.proto)
     texts = vocabulary.target.decode([[i, i] for i in range(len(vocabulary.target))])

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import argos, argos_engine
-from nmt.commands.export.formats import Options
+from nmt.commands.export.options import Options
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.prepare import read_validation
 from nmt.decoding.opened_model import open_model

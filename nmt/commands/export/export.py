@@ -12,7 +12,8 @@ import torch
 from nmt.checkpoints import model_file
 from nmt.commands import models
 from nmt.commands.export import parity
-from nmt.commands.export.formats import Format, Name, Options, formats
+from nmt.commands.export.formats import Format, Name, formats
+from nmt.commands.export.options import Options
 from nmt.commands.export.parity import Parity
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.opened_model import open_model

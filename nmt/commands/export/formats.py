@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nmt.commands.export.options import Options
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
@@ -16,18 +17,6 @@ if TYPE_CHECKING:
     from nmt.config.language_pairs import LanguagePairs
 
 Name = Literal["ctranslate2", "marian", "argos", "bergamot"]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a user chooses for an export. quantization: one of the format's; lines: text like that to translate, on
-    which the export is compared; references: their translations, to score the export by; sentence_splitter: what finds
-    sentences, for engines that read it from the export."""
-
-    quantization: str
-    lines: Sequence[str]
-    references: Sequence[str] | None = None
-    sentence_splitter: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 from helpers.export_models import LINES, MARIAN, SEPARATE, engine_of, make_model, make_settings
+from helpers.other_models import marian_folder
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import argos, argos_engine, ctranslate2, parity
 from nmt.commands.export.argos_engine import ArgosPackages
 from nmt.commands.export.export import export
-from nmt.commands.export.formats import Options
+from nmt.commands.export.options import Options
+from nmt.commands.imports.imports import import_model
 from nmt.config.schema import VocabularyConfig
 from nmt.data import vocabulary
 from nmt.data.vocabulary import Vocabulary
@@ -60,6 +62,21 @@ def test_a_package_is_the_model_and_translates_as_it_does(overrides: tuple[str, 
     assert argos_engine.translate(package, FULL) == [
         text.replace("_", " ") for text in translate_with_ctranslate2(made, tmp_path / "plain", FULL)
     ]
+
+
+def test_a_model_of_marian_becomes_a_package(tmp_path: Path) -> None:
+    """Its two SentencePiece models have the same ids, and other subwords."""
+    pytest.importorskip("transformers")
+    (tmp_path / "marian").mkdir()
+    folder, model = marian_folder(tmp_path / "marian"), tmp_path / "model.safetensors"
+    import_model(str(folder), model, ["en", "de"])
+    found, kept = export(model, "argos", tmp_path / "out.argosmodel", "float32")
+    assert kept and found.holds
+    made = model_file.load(model)
+    targets = [made.vocabulary.target.every_piece()[i : i + 3] for i in range(4, 200, 3)]
+    ids = {piece: i for i, piece in enumerate(made.vocabulary.target.every_piece())}
+    written = made.vocabulary.target.decode([[ids[piece] for piece in pieces] for pieces in targets])
+    assert [argos.decode(made.vocabulary.source._processor, pieces) for pieces in targets] == written
 
 
 def test_a_package_has_what_argos_translate_reads(tmp_path: Path) -> None:
