@@ -8,7 +8,7 @@ import torch
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export.argos_quality import Text, scores, texts
 from nmt.commands.export.bergamot_engine import BergamotFolder
-from nmt.commands.export.formats import Options
+from nmt.commands.export.options import Options
 from nmt.config.schema import DecodingConfig
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
