@@ -72,11 +72,19 @@ def export(
 
 def _explain_languages(format: Format, pairs: LanguagePairs) -> None:
     """Log how another engine is told the languages of a model of several pairs."""
-    if not pairs.several:
+    if not pairs.has_tags:
         return
     if format == "marian":
         codes = ", ".join(map(marian.language_code, pairs.targets))
         log.info("languages: each text must begin with the code of the target language: %s", codes)
+        return
+    if pairs.tagged == "sides":
+        each = "; ".join(f"{pair}: {' and '.join((*pairs.tags(pair), *pairs.tags(pair, side=1)))}" for pair in pairs.pairs)
+        log.info(
+            "languages: nmt chooses them with --to; other programs must put one token before those of the source, and "
+            "give one as target_prefix, which the output begins with: %s",
+            each,
+        )
         return
     tags = "; ".join(f"{pair}: {' '.join(pairs.tags(pair))}" for pair in pairs.pairs)
     log.info(

@@ -61,7 +61,7 @@ def load_package() -> Any:
 
 def check_languages(data: DataConfig) -> None:
     """Raises NmtError if MarianTokenizer cannot tell the model its languages."""
-    if data.language_pairs.most_tags > 1:
+    if data.language_pairs.tagged != "target" and data.language_pairs.has_tags:
         raise NmtError(
             f"data.language_tags: {data.language_tags}: MarianTokenizer puts one token before a source: export with "
             "--format ctranslate2, or train with target"
@@ -273,7 +273,7 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
         pad_token=pad,
         unk_token=unknown,
         eos_token=end,
-        model_max_length=settings.longest_source + 1 + pairs.most_tags,
+        model_max_length=settings.longest_source + 1 + pairs.tag_count(),
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
 
