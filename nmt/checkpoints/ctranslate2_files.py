@@ -25,10 +25,11 @@ from nmt.errors import NmtError
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
-_NORM_EPSILON = 1e-5  # of torch.nn.LayerNorm
 # Half of int8's range: x86 processors without VNNI add two products of a weight and an input, which may be 255, in
 # 16 bits, where larger sums are cut off. CTranslate2's own converter uses 127.
 _INT8_LARGEST = 63
+# `GELU` is the exact x · Φ(x) there too; `GELUTanh` is another approximation.
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "quick_gelu": "GELUSigmoid", "swish": "SWISH"}
 _NEVER = (PAD, UNK, BOS)  # what no search chooses; they have the first ids
 _PARTS = 17  # of each of these, see `write`; 48 more subwords keep the rows of scores aligned in memory
 
@@ -65,9 +66,9 @@ def write(
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = target[UNK], target[BOS], target[EOS]
-    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.decoder_start_token = target[EOS if config.model.decoder_start == "eos" else BOS]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = _NORM_EPSILON
+    spec.config.layer_norm_epsilon = config.model.norm_epsilon
     spec.validate()
     _write_once(spec)
     _quantize(spec, quantization)
@@ -113,8 +114,7 @@ def _specification(
     shape = {
         "num_heads": config.heads,
         "pre_norm": config.norm == "pre",
-        # Our GELU is the exact x · Φ(x), which is GELU there; GELUTanh and GELUSigmoid are approximations.
-        "activation": specs.Activation[config.activation.upper()],
+        "activation": specs.Activation[_ACTIVATIONS[config.activation]],
         "head_dim": max(key, value),
     }
     if config.positions == "rotary":  # numbers i and i + dk/2 of a head are turned together
@@ -127,11 +127,15 @@ def _specification(
     encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
     untied = config.tie == "none"
     decoder.projection.weight = given.take("output.weight", len(vocabulary.target), width) if untied else target
+    if config.output_bias:
+        decoder.projection.bias = given.take("output.bias", len(vocabulary.target))
+    decoder.start_from_zero_embedding = config.decoder_start == "zero"
     if config.positions == "learned":
         for side, name in ((encoder, "source"), (decoder, "target")):
             side.position_encodings.encodings = given.take(f"{name}_positions.weight", config.max_positions, width)
     elif config.positions != "rotary":
-        table = sinusoids(length, width, concatenated=config.positions == "concatenated")
+        first, concatenated = config.position_offset, config.positions == "concatenated"
+        table = sinusoids(first + length, width, concatenated=concatenated)[first:]
         encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
     for side, name in ((encoder, "encoder"), (decoder, "decoder")):
         if config.norm == "pre":
@@ -231,9 +235,10 @@ def _divide(spec: Any) -> None:
     longer = {id(table): np.concatenate([table, parts]) for table in tables[1:]}
     for layer, table in zip(layers, tables, strict=True):
         layer.weight = longer.get(id(table), table)
-    bias = np.zeros(len(projection) + len(parts), dtype=np.float32)
-    bias[: len(_NEVER)] = bias[len(projection) :] = -math.log(_PARTS)
-    spec.decoder.projection.bias = bias
+    has_bias = isinstance(spec.decoder.projection.bias, np.ndarray)
+    bias = spec.decoder.projection.bias.copy() if has_bias else np.zeros(len(projection), dtype=np.float32)
+    bias[: len(_NEVER)] -= math.log(_PARTS)
+    spec.decoder.projection.bias = np.concatenate([bias, np.tile(bias[: len(_NEVER)], _PARTS - 1)])
 
 
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from nmt.config import data_section, sections
+from nmt.config import data_section, model_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.language_codes import normal
 from nmt.config.language_pairs import LanguagePair
@@ -184,12 +184,12 @@ def of_vocabulary(vocabulary: sections.VocabularyConfig, training: sections.Trai
 
 
 def of_model(
-    model: sections.ModelConfig, data: data_section.DataConfig, vocabulary: sections.VocabularyConfig
+    model: model_section.ModelConfig, data: data_section.DataConfig, vocabulary: sections.VocabularyConfig
 ) -> Iterator[str]:
     match model:
-        case sections.TransformerConfig():
+        case model_section.TransformerConfig():
             yield from of_transformer(model)
-        case sections.RecurrentConfig():
+        case model_section.RecurrentConfig():
             yield from of_recurrent(model)
         case _:
             return
@@ -205,17 +205,19 @@ def of_model(
         )
 
 
-def of_transformer(model: sections.TransformerConfig) -> Iterator[str]:
+def of_transformer(model: model_section.TransformerConfig) -> Iterator[str]:
     if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
         yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
     if model.d_model % 2 and model.positions in ("interleaved", "concatenated"):
         yield f"{model.d_model=} is odd, and {model.positions=!s} needs pairs of sine and cosine: make it even"
+    if model.position_offset and model.positions in ("learned", "rotary"):
+        yield f"{model.position_offset=} does nothing with {model.positions=!s}: delete it"
     if model.positions == "rotary" and model.head_widths[0] % 2:
         key_size = f"{model.key_size=}" if model.key_size else f"{model.d_model=} / {model.heads=}"
         yield f"{key_size} is odd, and {model.positions=!s} rotates pairs of numbers: make it even"
 
 
-def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:
+def of_recurrent(model: model_section.RecurrentConfig) -> Iterator[str]:
     if model.tie != "none" and model.embedding_size != model.hidden_size:
         yield (
             f"{model.tie=!s} needs {model.embedding_size=} equal to {model.hidden_size=}: change one, or set "
@@ -231,7 +233,7 @@ def of_recurrent(model: sections.RecurrentConfig) -> Iterator[str]:
     for key, default in {"attention_span": "global", "attention_choice": "soft"}.items():
         if model.attention == "none" and getattr(model, key) != default:
             yield f"{model.attention=!s} does not go with model.{key}={getattr(model, key)}: set model.{key}={default}"
-    if model.attention_span == "global" and model.attention_window != sections.RecurrentConfig.attention_window:
+    if model.attention_span == "global" and model.attention_window != model_section.RecurrentConfig.attention_window:
         local = "" if model.attention in ("none", "latent") else ", or choose a local span: local-m or local-p"
         yield f"{model.attention_window=} does nothing with {model.attention_span=!s}: delete it{local}"
     if model.attention == "latent" and model.attention_span != "global":
@@ -251,9 +253,9 @@ def of_recurrent_training(training: sections.TrainingConfig) -> Iterator[str]:
 
 
 def of_training(
-    training: sections.TrainingConfig, data: data_section.DataConfig, model: sections.ModelConfig
+    training: sections.TrainingConfig, data: data_section.DataConfig, model: model_section.ModelConfig
 ) -> Iterator[str]:
-    if isinstance(model, sections.RecurrentConfig):
+    if isinstance(model, model_section.RecurrentConfig):
         yield from of_recurrent_training(training)
     yield from of_consistency(training, model)
     micro = training.micro_batch_tokens
@@ -280,10 +282,10 @@ def of_training(
     yield from of_schedule(training)
 
 
-def of_consistency(training: sections.TrainingConfig, model: sections.ModelConfig) -> Iterator[str]:
+def of_consistency(training: sections.TrainingConfig, model: model_section.ModelConfig) -> Iterator[str]:
     if training.consistency == "none" and training.consistency_weight is not None:
         yield f"{training.consistency_weight=:g} needs training.consistency=rdrop or simcut: set it, or delete this"
-    hard = isinstance(model, sections.RecurrentConfig) and model.attention_choice == "hard"
+    hard = isinstance(model, model_section.RecurrentConfig) and model.attention_choice == "hard"
     if hard and training.passes > 1:
         yield (
             f"training.consistency={training.consistency} does not go with model.attention_choice=hard, which reads "

@@ -17,11 +17,11 @@ from nmt.config.data_section import Sides as Sides
 from nmt.config.data_section import Stage as Stage
 from nmt.config.data_section import Variation as Variation
 from nmt.config.declaration import required, section, setting, setting_at
+from nmt.config.model_section import ModelConfig as ModelConfig
+from nmt.config.model_section import RecurrentConfig as RecurrentConfig
+from nmt.config.model_section import TransformerConfig as TransformerConfig
 from nmt.config.sections import DecodingConfig as DecodingConfig
-from nmt.config.sections import ModelConfig as ModelConfig
-from nmt.config.sections import RecurrentConfig as RecurrentConfig
 from nmt.config.sections import TrainingConfig as TrainingConfig
-from nmt.config.sections import TransformerConfig as TransformerConfig
 from nmt.config.sections import VocabularyConfig as VocabularyConfig
 from nmt.errors import NmtError
 

@@ -1,7 +1,8 @@
 """The sections of a run's settings: each setting declared once, with its type, default, range and meaning.
 
-`configs/README.md` is printed from this file. `nmt.config.schema` puts the sections together, `nmt.config.conflicts`
-checks which values do not go together, `nmt.config.reader` reads them strictly.
+`configs/README.md` is printed from this file, `data_section.py` and `model_section.py`. `nmt.config.schema` puts the
+sections together, `nmt.config.conflicts` checks which values do not go together, `nmt.config.reader` reads them
+strictly.
 """
 
 import math
@@ -12,7 +13,6 @@ from nmt.config.declaration import free_setting, model_setting, score_setting, s
 from nmt.config.metrics import OF_TRANSLATIONS, MetricName
 
 _ROUNDING = 1e-9  # 100 · 1.15 is a little less than 115 in floating-point numbers
-_WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
 
 
 @dataclass(frozen=True)
@@ -65,128 +65,6 @@ class VocabularyConfig:
         at_most=1000,
         affects="tokens",
     )
-
-
-@dataclass(frozen=True)
-class TransformerConfig:
-    """The Transformer (Vaswani et al. 2017); the defaults are the paper's base model."""
-
-    architecture: Literal["transformer"] = model_setting("transformer", "kind of model")
-    d_model: int = model_setting(512, "width of the residual stream", at_least=1, at_most=_WIDEST)
-    feed_forward: int = model_setting(2048, "inner width of the feed-forward layers", at_least=1, at_most=_WIDEST)
-    layers: int = model_setting(6, "encoder layers, and decoder layers", at_least=1, at_most=_DEEPEST)
-    encoder_layers: int | None = model_setting(None, "encoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
-    decoder_layers: int | None = model_setting(None, "decoder layers; null: `layers`", at_least=1, at_most=_DEEPEST)
-    heads: int = model_setting(8, "attention heads", at_least=1, at_most=_WIDEST)
-    key_size: int | None = model_setting(
-        None, "width of a head's queries and keys, d_k; null: d_model / heads", at_least=1, at_most=_WIDEST
-    )
-    value_size: int | None = model_setting(
-        None, "width of a head's values, d_v; null: d_model / heads", at_least=1, at_most=_WIDEST
-    )
-    dropout: float = free_setting(
-        0.1, "dropout on sub-layer outputs and on embeddings + positions", at_least=0, below=1
-    )
-    attention_dropout: float = free_setting(0.0, "dropout on attention weights", at_least=0, below=1)
-    activation_dropout: float = free_setting(0.0, "dropout inside the feed-forward layers", at_least=0, below=1)
-    activation: Literal["relu", "gelu", "swish"] = model_setting(
-        "relu", "activation function of the feed-forward layers"
-    )
-    norm: Literal["post", "pre"] = model_setting(
-        "post", "layer norm after each sub-layer (as in the paper) or before it"
-    )
-    positions: Literal["interleaved", "concatenated", "learned", "rotary"] = model_setting(
-        "interleaved",
-        "sinusoids as in the paper; as in Tensor2Tensor (sines, then cosines); learned; or rotated queries and keys",
-    )
-    max_positions: int = model_setting(
-        1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000
-    )
-    tie: Literal["all", "target", "none"] = model_setting(
-        "all", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
-    )
-    bias: bool = model_setting(True, "biases in the attention and feed-forward projections")
-
-    @property
-    def head_widths(self) -> tuple[int, int]:
-        """dk and dv: of a head's queries and keys, and of its values."""
-        shared = self.d_model // self.heads
-        return self.key_size or shared, self.value_size or shared
-
-    @property
-    def longest_position(self) -> int | None:
-        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
-        return self.max_positions if self.positions == "learned" else None
-
-    @property
-    def width(self) -> int:
-        """Of the decoder's states."""
-        return self.d_model
-
-
-@dataclass(frozen=True)
-class RecurrentConfig:
-    """Recurrent models, the Transformer's predecessors (Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015;
-    Luong et al. 2015)."""
-
-    architecture: Literal["recurrent"] = model_setting("recurrent", "kind of model")
-    cell: Literal["lstm", "gru"] = model_setting("lstm", "recurrent unit")
-    embedding_size: int = model_setting(512, "width of the embeddings", at_least=1, at_most=_WIDEST)
-    hidden_size: int = model_setting(512, "width of the decoder's states", at_least=1, at_most=_WIDEST)
-    encoder_size: int | None = model_setting(
-        None,
-        "width of the encoder's states in one direction; null: `hidden_size`, which two directions share",
-        at_least=1,
-        at_most=_WIDEST,
-    )
-    encoder_layers: int = model_setting(2, "encoder layers", at_least=1, at_most=_DEEPEST)
-    decoder_layers: int = model_setting(2, "decoder layers", at_least=1, at_most=_DEEPEST)
-    direction: Literal["both", "backward", "forward"] = model_setting(
-        "both", "in which the encoder reads the source; `backward`: from its end, as Sutskever et al."
-    )
-    attention: Literal["none", "additive", "dot", "general", "concat", "location", "latent"] = model_setting(
-        "additive", "how a decoder state and the source's states are compared; none: only the first state is given"
-    )
-    attention_span: Literal["global", "local-m", "local-p"] = model_setting(
-        "global", "the source positions compared: all; those around the target's position; those around a predicted one"
-    )
-    attention_window: int = model_setting(
-        10, "with a local span: the positions on each side, D", at_least=1, at_most=_WIDEST
-    )
-    attention_choice: Literal["soft", "hard"] = model_setting(
-        "soft", "the mean over the source positions, or one position, sampled in training"
-    )
-    max_positions: int = model_setting(
-        257, "with `attention: location`: the longest sequence, end of sentence counted", at_least=1, at_most=_WIDEST
-    )
-    input_feeding: bool = model_setting(True, "each step also reads what attention gave in the step before")
-    dropout: float = free_setting(0.2, "dropout on embeddings, between layers, before the output", at_least=0, below=1)
-    tie: Literal["all", "target", "none"] = model_setting(
-        "none", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
-    )
-
-    @property
-    def longest_position(self) -> int | None:
-        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
-        return self.max_positions if self.attention == "location" else None
-
-    @property
-    def width(self) -> int:
-        """Of the decoder's states."""
-        return self.hidden_size
-
-    @property
-    def directions(self) -> int:
-        """In how many directions the encoder reads the source."""
-        return 2 if self.direction == "both" else 1
-
-    @property
-    def source_width(self) -> int:
-        """Of the encoder's states, both directions together."""
-        return (self.encoder_size or self.hidden_size // self.directions) * self.directions
-
-
-ModelConfig = TransformerConfig | RecurrentConfig
 
 
 @dataclass(frozen=True)

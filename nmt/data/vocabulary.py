@@ -12,11 +12,14 @@ from typing import Any
 import sentencepiece
 
 from nmt.config import schema
+from nmt.config.special_subwords import BOS as BOS
+from nmt.config.special_subwords import EOS as EOS
+from nmt.config.special_subwords import PAD as PAD
+from nmt.config.special_subwords import UNK as UNK
 from nmt.data import normalization, sentencepiece_model
 from nmt.data.normalization import Normalization, UsedCharacters, plain
 from nmt.errors import NmtError
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
 FORMAT = 1  # changes when `learn`, or a rule of `normalization`, gives another result for the same text and settings
 _NO_LETTER = "\ue000"  # a character that text does not have
 _THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes

@@ -113,13 +113,18 @@ class TranslationModel(nn.Module, ABC):
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
-        """Decoder states [..., D] → unnormalised scores [..., V]: states · output_weight^T."""
+        """Decoder states [..., D] → unnormalised scores [..., V]: states · output_weight^T + output_bias."""
 
     @property
     @abstractmethod
     def output_weight(self) -> Tensor:
-        """The output layer's matrix [V, D], without a bias. The loss multiplies states by it in parts, so that no
-        [B, T, V] tensor is needed."""
+        """The output layer's matrix [V, D]. The loss multiplies states by it in parts, so that no [B, T, V] tensor is
+        needed."""
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        """The output layer's bias [V], or None."""
+        return None
 
     @abstractmethod
     def layers(self) -> Sequence[nn.Module]:
@@ -192,9 +197,12 @@ class TranslationModel(nn.Module, ABC):
         if hidden.dtype not in (torch.bfloat16, torch.float16):
             return self.logits(hidden).float()
         if not hidden.is_cuda:
-            return linear(hidden.float(), self.output_weight.float())
-        states = hidden.flatten(0, -2)
-        return torch.mm(states, self.output_weight.t(), out_dtype=torch.float32).view(*hidden.shape[:-1], -1)
+            bias = None if self.output_bias is None else self.output_bias.float()
+            return linear(hidden.float(), self.output_weight.float(), bias)
+        scores = torch.mm(hidden.flatten(0, -2), self.output_weight.t(), out_dtype=torch.float32)
+        if self.output_bias is not None:
+            scores += self.output_bias
+        return scores.view(*hidden.shape[:-1], -1)
 
     @abstractmethod
     def reorder(self, state: State, rows: Tensor) -> State:

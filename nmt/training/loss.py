@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.errors import first_line
@@ -21,6 +22,7 @@ log = logging.getLogger("nmt")
 _CHUNK_ELEMENTS = {"cpu": 1 << 21}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
 _LEAST_ROWS = 256
+_BIAS_COLUMNS = 8
 _LEAST_LOGIT = 80.0  # below the largest: e^-80 = 2e-35 of its probability adds nothing to a float32 sum
 # Whether PyTorch adds a product of 16-bit matrices to a float32 matrix; otherwise it is rounded, stored and then added.
 _ADDS_IN_FLOAT32 = torch.version.cuda is not None and torch.__version__ >= (2, 10)  # type: ignore[operator]
@@ -182,6 +184,16 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoot
     dtype = dtype_of_products(weight)
     with torch.autocast(hidden.device.type, enabled=False):
         return _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]
+
+
+def with_bias(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """States and a matrix [V, D] whose product is h Wᵀ + b, for losses that know no bias [V]: the bias is one more
+    column, which meets ones. Columns of zeros are added: products are slower if the width is no multiple of 8."""
+    if bias is None:
+        return hidden, weight
+    columns = F.pad(bias[:, None], (0, _BIAS_COLUMNS - 1))
+    ones = F.pad(hidden.new_ones(len(hidden), 1), (0, _BIAS_COLUMNS - 1))
+    return torch.cat([hidden, ones], dim=1), torch.cat([weight, columns], dim=1)
 
 
 def dtype_of_products(weight: Tensor) -> torch.dtype:

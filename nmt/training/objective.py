@@ -18,7 +18,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
 from nmt.models.translation_model import PackedSentences, Sampled, TranslationModel
 from nmt.training.consistency import Weights, consistent_cross_entropy
-from nmt.training.loss import smoothed_cross_entropy
+from nmt.training.loss import smoothed_cross_entropy, with_bias
 
 log = logging.getLogger("nmt")
 
@@ -70,16 +70,17 @@ class Objective(nn.Module):
             states, labels = _at_tokens(found, batch, passes), _at_tokens(batch.target, batch)
         with self._autocast(labels.device):
             smoothing = self.smoothing if self.training else 0.0
+            states, weight = with_bias(states, self.model.output_weight, self.model.output_bias)
             if passes == 1:
-                loss, nll = smoothed_cross_entropy(states, self.model.output_weight, labels, smoothing)
+                loss, nll = smoothed_cross_entropy(states, weight, labels, smoothing)
             else:
-                weight, weights = self.model.output_weight, self.consistency
-                loss, nll = consistent_cross_entropy(states, weight, labels, smoothing, weights)
+                loss, nll = consistent_cross_entropy(states, weight, labels, smoothing, self.consistency)
         if sampled is not None:
             assert isinstance(batch, Batch)
             with torch.no_grad(), self._autocast(labels.device):
                 of_mean = _at_tokens(sampled.mean_states, batch)
-                _, mean_nll = smoothed_cross_entropy(of_mean, self.model.output_weight, labels, 0.0)
+                of_mean, weight = with_bias(of_mean, self.model.output_weight, self.model.output_bias)
+                _, mean_nll = smoothed_cross_entropy(of_mean, weight, labels, 0.0)
             loss = loss + sampling_loss(sampled, nll - mean_nll, batch)
         return loss, self._by_corpus(nll, batch)
 

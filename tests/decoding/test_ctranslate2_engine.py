@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.commands import environment
-from helpers.export_models import LINES, SEPARATE, engine_of, make_model
+from helpers.export_models import LINES, MARIAN, SEPARATE, engine_of, make_model
 from helpers.model_files import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,6 +44,7 @@ OVERRIDES = [
     ("model.positions=rotary",),
     ("model.positions=rotary", "model.norm=pre", "model.key_size=6", "model.value_size=11"),
     ("model.key_size=5", "model.value_size=20"),
+    MARIAN,
 ]
 OPTIONS = Options()
 

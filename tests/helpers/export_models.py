@@ -29,6 +29,9 @@ LINES = [
 ]
 
 SEPARATE = ("vocabulary.shared=false", "model.tie=target")
+MARIAN = (
+    "model.activation=quick_gelu", "model.output_bias=true", "model.norm_epsilon=0.01", "model.decoder_start=zero",
+)  # fmt: skip
 VARIANTS = [
     (),
     ("model.activation=gelu", "model.encoder_layers=3", "model.decoder_layers=1", "decoding.length_penalty=0"),

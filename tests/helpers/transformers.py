@@ -21,11 +21,16 @@ DEEP = {"encoder_layers": 1, "decoder_layers": 3}
 WIDE = {"key_size": 3, "value_size": 5}
 
 
+MARIAN = {"activation": "quick_gelu", "output_bias": True, "norm_epsilon": 1e-2, "decoder_start": "zero"}
+
+
 # Every two values of norm, tie and positions together, and each of the other settings with several of them.
 VARIANTS: list[dict[str, Any]] = [
     {"norm": norm, "tie": tie, "positions": positions, **others}
     for norm, tie, positions, others in (
         ("post", "all", "interleaved", {}),
+        ("post", "all", "interleaved", MARIAN),
+        ("pre", "target", "concatenated", {**MARIAN, "decoder_start": "eos", "position_offset": 2}),
         ("pre", "target", "concatenated", {**DEEP, "activation": "gelu"}),
         ("post", "none", "learned", {**WIDE, "bias": False}),
         ("pre", "all", "rotary", {"bias": False, "activation": "swish"}),

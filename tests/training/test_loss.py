@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.training import loss as module
-from nmt.training.loss import smoothed_cross_entropy
+from nmt.training.loss import smoothed_cross_entropy, with_bias
 
 N, D, V = 13, 8, 11
 
@@ -70,6 +70,17 @@ def test_in_float64_it_is_exact_for_any_split_and_upstream_gradient(
     torch.testing.assert_close(loss.detach(), expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(hidden.grad, upstream * hidden_gradient, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(weight.grad, upstream * weight_gradient, rtol=1e-10, atol=1e-12)
+
+
+def test_with_a_bias_it_is_pytorchs_loss_too() -> None:
+    hidden, weight, target = inputs(dtype=torch.float64)
+    bias = torch.linspace(-2, 3, V, dtype=torch.float64, requires_grad=True)
+    loss, _ = smoothed_cross_entropy(*with_bias(hidden, weight, bias), target, 0.1)
+    expected = F.cross_entropy(F.linear(hidden, weight, bias), target, label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(loss, expected)
+    given = hidden, weight, bias
+    for own, other in zip(torch.autograd.grad(loss, given), torch.autograd.grad(expected, given), strict=True):
+        torch.testing.assert_close(own, other)
 
 
 @pytest.mark.usefixtures("chunks")

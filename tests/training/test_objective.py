@@ -88,8 +88,9 @@ def losses_and_gradients(of_model: Objective, pairs: Batch | PackedBatch) -> dic
         {"norm": "pre", "positions": "learned", "max_positions": 12},
         {"tie": "none", "key_size": 3, "value_size": 7, "positions": "concatenated"},
         {"positions": "rotary"},
+        {"output_bias": True, "decoder_start": "zero"},
     ],
-    ids=["post-norm", "learned positions", "widths", "rotary positions"],
+    ids=["post-norm", "learned positions", "widths", "rotary positions", "as in Marian"],
 )
 def test_packed_sentences_give_the_losses_and_gradients_of_padded_ones(changes: dict[str, Any]) -> None:
     torch.manual_seed(0)

@@ -18,6 +18,11 @@ from nmt.models.transformer.packed_attention import Ranges
 from nmt.models.translation_model import Memory
 
 
+def _quick_gelu(x: Tensor) -> Tensor:
+    """x · σ(1.702 x), an approximation of GELU (Hendrycks and Gimpel 2016, section 2)."""
+    return x * torch.sigmoid(1.702 * x)
+
+
 def _relu(x: Tensor) -> Tensor:
     """In place where no backward pass follows. In training x is a view, of which that pass would need a copy."""
     return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
@@ -31,7 +36,12 @@ class FeedForward(nn.Module):
         self.inner = Linear(config.d_model, config.feed_forward, bias=config.bias)
         self.outer = Linear(config.feed_forward, config.d_model, bias=config.bias)
         self.dropout = config.activation_dropout
-        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": _relu, "gelu": F.gelu, "swish": F.silu}
+        activations: dict[str, Callable[[Tensor], Tensor]] = {
+            "relu": _relu,
+            "gelu": F.gelu,
+            "quick_gelu": _quick_gelu,
+            "swish": F.silu,
+        }
         self.activation = activations[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,7 +55,7 @@ class ResidualNorm(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.norm = nn.LayerNorm(config.d_model)
+        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
         self.dropout, self.norm_first = config.dropout, config.norm == "pre"
 
     def pre(self, x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ Shapes: B sentences, S source and T target positions, K hypotheses a sentence, D
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from nmt.config.schema import TransformerConfig
+from nmt.config.special_subwords import BOS, EOS
 from nmt.models.dropout import dropout
 from nmt.models.embedding import embedded
 from nmt.models.linear import Linear, prefers_onednn
@@ -61,7 +63,7 @@ class Transformer(TranslationModel):
         self.scale = math.sqrt(d)
         self.target_embedding = nn.Embedding(target_vocabulary, d)
         self.source_embedding = self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, d)
-        self.output = Linear(d, target_vocabulary, bias=False)
+        self.output = Linear(d, target_vocabulary, bias=config.output_bias)
         if config.tie != "none":
             self.output.weight = self.target_embedding.weight
         self.source_positions = self._positions(config)
@@ -69,8 +71,9 @@ class Transformer(TranslationModel):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers or config.layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         # With pre-norm the last residual sum has no norm of its own.
-        self.encoder_norm = nn.LayerNorm(d) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(d) if config.norm == "pre" else nn.Identity()
+        epsilon = config.norm_epsilon
+        self.encoder_norm = nn.LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
         self.reset_parameters()
 
     @staticmethod
@@ -79,7 +82,7 @@ class Transformer(TranslationModel):
             return LearnedPositions(config.d_model, config.max_positions)
         if config.positions == "rotary":
             return SinusoidalPositions(config.head_widths[0], "interleaved")
-        return SinusoidalPositions(config.d_model, config.positions)
+        return SinusoidalPositions(config.d_model, config.positions, config.position_offset)
 
     @property
     def rotary(self) -> bool:
@@ -109,11 +112,12 @@ class Transformer(TranslationModel):
         """As TranslationModel. For a CPU, matrices are stored by columns: products with few rows are up to twice as
         fast. There the output matrix stays in float32 (see `scores`); a tied one is copied, as embeddings are read by
         rows."""
-        matrix = self.output.weight.data
+        matrix, bias = self.output.weight.data, self.output.bias
         super().prepare_for_search(dtype)
         if matrix.is_cuda:
             return
         self.output.weight = nn.Parameter(matrix)
+        self.output.bias = bias
         for name, module in self.named_modules():
             in_parts = name.endswith("cross_attention.projection")
             if isinstance(module, nn.Linear) and not (in_parts and prefers_onednn()):
@@ -126,6 +130,10 @@ class Transformer(TranslationModel):
     @property
     def output_weight(self) -> Tensor:
         return self.output.weight
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        return self.output.bias
 
     def layers(self) -> list[nn.Module]:
         return [*self.encoder, *self.decoder]
@@ -186,7 +194,7 @@ class Transformer(TranslationModel):
         else:
             memory = self.encode(source)
             states, cross, own = memory.states, memory.mask, None
-        y, rotation = self._embed(target, self.target_embedding, self.target_positions)
+        y, rotation = self._embed_target(target)
         for layer in self.decoder:
             y = self._run(layer, y, states, cross, own, rotation)
         return self.decoder_norm(y)
@@ -202,7 +210,7 @@ class Transformer(TranslationModel):
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """The cross-attention of `alignment_layer`, the mean over its heads: [B, T, S]."""
         memory = self.encode(source)
-        y, rotation = self._embed(target, self.target_embedding, self.target_positions)
+        y, rotation = self._embed_target(target)
         for layer in self.decoder[: self.alignment_layer]:
             y = layer(y, memory.states, memory.mask, rotation=rotation)
         layer = self.decoder[self.alignment_layer]
@@ -215,12 +223,12 @@ class Transformer(TranslationModel):
         """
         mask = (source != self.padding)[:, None, None, :]
         weights = AttentionWeights([], [], [])
-        x, rotation = self._embed(source, self.source_embedding, self.source_positions)
+        x, rotation = self._embed_source(source)
         for layer in self.encoder:
             weights.encoder.append(layer.self_weights(x, mask, rotation))  # type: ignore[operator]
             x = layer(x, mask, rotation)
         memory = Memory(self.encoder_norm(x), mask)
-        y, rotation = self._embed(target, self.target_embedding, self.target_positions)
+        y, rotation = self._embed_target(target)
         for layer in self.decoder:
             weights.decoder.append(layer.self_weights(y, rotation))  # type: ignore[operator]
             weights.cross.append(layer.cross_weights(y, memory, rotation))  # type: ignore[operator]
@@ -248,7 +256,7 @@ class Transformer(TranslationModel):
 
     def _encode(self, source: Tensor | PackedSentences, mask: Tensor | Ranges) -> Tensor:
         """The encoder's states, [B, S, D] or packed [N, D]."""
-        x, rotation = self._embed(source, self.source_embedding, self.source_positions)
+        x, rotation = self._embed_source(source)
         for layer in self.encoder:
             x = self._run(layer, x, mask, rotation)
         return self.encoder_norm(x)
@@ -264,7 +272,7 @@ class Transformer(TranslationModel):
 
     def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
         position = self.target_positions(state.length, 1)  # [1, ·]: the same for all hypotheses
-        y, rotation = self._placed(self.target_embedding(tokens), position)
+        y, rotation = self._placed(self._target_vectors(tokens), position)
         target, slots = state.target.allocate()
         mask = target.mask_by_head()
         for layer, own, cross in zip(self.decoder, target.layers, state.source.layers, strict=True):
@@ -283,8 +291,28 @@ class Transformer(TranslationModel):
         again = self.recompute and self.training
         return checkpoint(layer, *inputs, use_reentrant=False) if again else layer(*inputs)
 
+    def _embed_source(self, source: Tensor | PackedSentences) -> tuple[Tensor, Rotation | None]:
+        """The first encoder layer's input: see `_embed`."""
+        return self._embed(source, self._source_vectors, self.source_positions)
+
+    def _embed_target(self, target: Tensor | PackedSentences) -> tuple[Tensor, Rotation | None]:
+        """The first decoder layer's input: see `_embed`."""
+        return self._embed(target, self._target_vectors, self.target_positions)
+
+    def _source_vectors(self, ids: Tensor) -> Tensor:
+        """The embeddings of ids [...] → [..., D]."""
+        return embedded(ids, self.source_embedding, cuts=self.cuts and self.training)
+
+    def _target_vectors(self, ids: Tensor) -> Tensor:
+        """The same of the decoder's input, which begins with BOS: what it reads there is `config.decoder_start`."""
+        start = self.config.decoder_start
+        if start == "eos":
+            ids = torch.where(ids == BOS, EOS, ids)
+        vectors = embedded(ids, self.target_embedding, cuts=self.cuts and self.training)
+        return vectors * (ids != BOS).unsqueeze(-1) if start == "zero" else vectors
+
     def _embed(
-        self, tokens: Tensor | PackedSentences, embedding: nn.Module, positions: nn.Module
+        self, tokens: Tensor | PackedSentences, vectors: Callable[[Tensor], Tensor], positions: nn.Module
     ) -> tuple[Tensor, Rotation | None]:
         """Ids [B, T], or packed [N] → Dropout(sqrt(D) · embedding + position), [B, T, D] or [N, D], and None; with
         rotary positions, Dropout(sqrt(D) · embedding) and the rotation of each position."""
@@ -294,7 +322,7 @@ class Transformer(TranslationModel):
             encoding, ids = positions(0, tokens.longest).index_select(0, position), tokens.ids
         else:
             encoding, ids = positions(0, tokens.shape[1]), tokens
-        x, rotation = self._placed(embedded(ids, embedding, cuts=self.cuts and self.training), encoding)
+        x, rotation = self._placed(vectors(ids), encoding)
         return dropout(x, self.config.dropout, self.training), rotation
 
     def _placed(self, vectors: Tensor, encoding: Tensor) -> tuple[Tensor, Rotation | None]:

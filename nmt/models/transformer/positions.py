@@ -33,9 +33,10 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, d_model: int, layout: Literal["interleaved", "concatenated"]):
+    def __init__(self, d_model: int, layout: Literal["interleaved", "concatenated"], offset: int = 0):
+        """offset: the number of the first position."""
         super().__init__()
-        self.d_model, self.layout = d_model, layout
+        self.d_model, self.layout, self.offset = d_model, layout, offset
         self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Tensor:
@@ -43,7 +44,8 @@ class SinusoidalPositions(nn.Module):
         end, table = start + length, self.table
         if end > len(table):
             # `table` is local as well: another thread may set a shorter one at the same time.
-            longer = sinusoids(max(512, 2 * end), self.d_model, self.layout).to(table.dtype)
+            length = max(512, 2 * end)
+            longer = sinusoids(self.offset + length, self.d_model, self.layout)[self.offset :].to(table.dtype)
             table = self.table = from_host(longer, table.device)
         return table[start:end]
 

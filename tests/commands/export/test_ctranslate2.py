@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_model
+from helpers.export_models import LINES, MARIAN, SEPARATE, VARIANTS, engine_of, make_model
 
 from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
 from nmt.commands.export import ctranslate2, parity
 from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 
 ONLY_HERE = [
+    MARIAN,
+    ("model.decoder_start=eos", "model.position_offset=2", "model.positions=concatenated", "model.tie=none"),
     ("model.norm=pre", "model.activation=gelu", "model.bias=false", "model.encoder_layers=2"),
     ("model.positions=concatenated", "model.key_size=24", "model.value_size=24"),
     ("model.positions=rotary", "model.d_model=30", "model.heads=4", "model.key_size=6", "model.value_size=7"),

@@ -1,0 +1,3 @@
+"""The ids of the special subwords: the same in every vocabulary."""
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
