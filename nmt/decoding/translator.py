@@ -255,8 +255,8 @@ class Translator:
 
     def _builder(self, pair: LanguagePair) -> InputBuilder:
         limits = self.positions, self.longest_source, self.splitter(pair.source)
-        tags = [self.languages.tags(pair, side) for side in (0, 1)]
-        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), *tags, pair)
+        tags, start = (self.languages.tags(pair, side) for side in (0, 1))
+        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, start, pair)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:

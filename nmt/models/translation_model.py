@@ -6,7 +6,7 @@ Ids are int64. Rows of a batch are filled up with `padding` at the end; a real s
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -80,6 +80,18 @@ class Inside:
     layout: str = ""
     positions: dict[str, Tensor] = field(default_factory=dict)
     missing: str = ""
+
+    def after_start(self, count: int) -> "Inside":
+        """The same of the positions after this many tokens that follow BOS and are no part of the target. In the
+        decoder's self-attention they count as one with BOS."""
+        weights = {kind: each if kind == "encoder" else each[:, :, count:] for kind, each in self.attention.items()}
+        if "decoder" in weights:
+            own = weights["decoder"]
+            weights["decoder"] = torch.cat([own[..., : count + 1].sum(-1, keepdim=True), own[..., count + 1 :]], dim=-1)
+        alignment, centers, chosen = (
+            each if each is None else each[count:] for each in (self.alignment, self.centers, self.chosen)
+        )
+        return replace(self, attention=weights, alignment=alignment, centers=centers, chosen=chosen)
 
 
 class TranslationModel(nn.Module, ABC):

@@ -79,7 +79,9 @@ def _explain_languages(format: Format, pairs: LanguagePairs) -> None:
         log.info("languages: each text must begin with the code of the target language: %s", codes)
         return
     if pairs.tagged == "sides":
-        each = "; ".join(f"{pair}: {' and '.join((*pairs.tags(pair), *pairs.tags(pair, side=1)))}" for pair in pairs.pairs)
+        each = "; ".join(
+            f"{pair}: {' and '.join((*pairs.tags(pair), *pairs.tags(pair, side=1)))}" for pair in pairs.pairs
+        )
         log.info(
             "languages: nmt chooses them with --to; other programs must put one token before those of the source, and "
             "give one as target_prefix, which the output begins with: %s",

@@ -36,9 +36,9 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 
-    source [B, S]; max_lengths [B]: the most tokens before EOS; starts: as in `begin`. The score is log P(Y|X) / lp(Y). A hypothesis of that
-    many tokens can only be followed by EOS, with the probability that the model gives it, so a score is always the
-    model's own for exactly these tokens.
+    source [B, S]; max_lengths [B]: the most tokens before EOS; starts: as in `begin`. The score is log P(Y|X)
+    / lp(Y). A hypothesis of that many tokens can only be followed by EOS, with the probability that the model gives it,
+    so a score is always the model's own for exactly these tokens.
 
     A sentence's candidates are the V continuations of each of its K live hypotheses. Among the K best candidates,
     those with EOS end; the K best without EOS live on. The search of a sentence is over when K hypotheses have ended

@@ -44,9 +44,10 @@ def constrained_beam_search(
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups (none: no
     requirement), for each group its phrases in tokens, of which one must appear, unbroken; with options.spellings its
-    text is enough; starts: as in `begin`. Phrases may overlap, and the same tokens may meet several groups. A phrase followed by one of
-    options.continuing does not count (▁Haus followed by es is another word). Everything else is as in `beam_search`,
-    which this equals for sentences without groups. Raises ValueError if `required` is not as long as `source`.
+    text is enough. Phrases may overlap, and the same tokens may meet several groups. A phrase followed by one of
+    options.continuing does not count (▁Haus followed by es is another word); starts: as in `begin`. Everything else is
+    as in `beam_search`, which this equals for sentences without groups. Raises ValueError if `required` is not as long
+    as `source`.
 
     An output that leaves groups unmet is returned only if no output was found that leaves fewer unmet: the caller
     counts. A group is ignored if each of its phrases is over the limit, begins inside a word, or contains EOS or one

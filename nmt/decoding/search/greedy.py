@@ -27,7 +27,8 @@ def greedy(
 ) -> list[list[Hypothesis]]:
     """The output of each sentence that `beam_search` finds with a beam of one, in half the time.
 
-    source [B, S]; max_lengths [B]; starts: as in `begin`. Without options.scores no probabilities are computed: those returned are 0.
+    source [B, S]; max_lengths [B]; starts: as in `begin`. Without options.scores no probabilities are computed: those
+    returned are 0.
     """
     if not len(source):
         return []

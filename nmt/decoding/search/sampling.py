@@ -29,9 +29,9 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """options.n_best independent samples for each sentence, best first; they may contain duplicates.
 
-    source [B, S]; max_lengths [B]; seeds: one for each sentence; starts: as in `begin`. A sentence's samples depend on its seed only, not on
-    the rest of the batch. Probabilities are the model's own, before temperature, top-k and top-p. A sample that no
-    token can continue is left out.
+    source [B, S]; max_lengths [B]; seeds: one for each sentence; starts: as in `begin`. A sentence's samples depend
+    on its seed only, not on the rest of the batch. Probabilities are the model's own, before temperature, top-k and
+    top-p. A sample that no token can continue is left out.
     """
     if not len(source):
         return []

@@ -69,9 +69,11 @@ def begin(stepper: Stepper, source: Tensor, options: Options, starts: Tensor | N
     """The state before the first token of an output, and the token that is read then, [B, 1]: BOS, or the last of
     `starts` [B, N], when BOS and the others have been read. Outputs and scores are of what follows."""
     state, token = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)
-    for following in () if starts is None else starts.split(1, dim=1):
+    if starts is None:
+        return state, token
+    for place in range(starts.shape[1]):
         _, state = stepper.step(state, token)
-        token = following
+        token = starts[:, place : place + 1]
     return state, token
 
 
