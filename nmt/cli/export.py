@@ -1,11 +1,12 @@
 """`nmt export`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from nmt.cli import options, terminal
+from nmt.commands.export.formats import Name
 from nmt.errors import NmtError
 from nmt.files import text
 
@@ -13,7 +14,7 @@ from nmt.files import text
 @terminal.reporting()
 def export(
     model: options.ModelOrRun,
-    format: Annotated[Literal["ctranslate2", "marian"], typer.Option(help="marian: Hugging Face MarianMTModel.")],
+    format: Annotated[Name, typer.Option(help="marian: Hugging Face MarianMTModel.")],
     output: Annotated[Path, options.file("The folder to write; it must be new or empty.", metavar="FOLDER")],
     quantization: Annotated[str | None, typer.Option(help="With ctranslate2: float32, float16, int8, ….")] = None,
     sample: Annotated[Path | None, options.file("Text to compare the export on, a sentence per line.")] = None,
@@ -29,7 +30,7 @@ def export(
     from nmt.commands.export import export as exporting
 
     lines = list(text.read_lines(sample)) if sample else None
-    compared, kept = exporting.export(model, format, output, "float32" if quantization is None else quantization, lines)
+    compared, kept = exporting.export(model, format, output, quantization, lines)
     text.result(compared)
     if not kept:
         raise NmtError(f"{output}: not kept: its translations differ from the model's")

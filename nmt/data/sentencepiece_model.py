@@ -1,19 +1,23 @@
-"""The parts of a SentencePiece model file that its library does not give: which normalization it has, and a copy of it
-with another one.
+"""The parts of a SentencePiece model file that its library does not give: its subwords, which normalization it has, and
+copies of it with others.
 
 A model is a protocol buffer (sentencepiece_model.proto): field 1 are the subwords, 2 the settings of the training, 3
 the normalization. Encoding: https://protobuf.dev/programming-guides/encoding
 """
 
 import io
+import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
 import sentencepiece
 
-_NORMALIZER = 3  # the field of a model
+_SUBWORDS, _TRAINING, _NORMALIZER = 1, 2, 3  # the fields of a model
+_PIECE, _SCORE, _KIND = 1, 2, 3  # the fields of a subword
+_IDS, _NAMES = range(40, 44), range(45, 49)  # of the training: ids and names of unknown, BOS, EOS and padding
 _NAME, _CHARSMAP = 1, 2  # the fields of a normalization
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # types of fields
 _SUBWORD = 1 << 3 | _BYTES  # the key of a model's field 1
@@ -22,6 +26,25 @@ _SIZES = {_FIXED64: 8, _FIXED32: 4}
 # text has, stand in such a rule for its last one until it is compiled; both have three bytes in UTF-8.
 _STANDS_FOR = {"\ufdd0": "\u200d", "\ufdd1": "\ufe0e", "\ufdd2": "\ufe0f"}
 _STAND_IN = {character: stand_in for stand_in, character in _STANDS_FOR.items()}
+
+
+class Kind(IntEnum):
+    """What a subword is, by its number in a model file."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+class Subword(NamedTuple):
+    """piece: its text, with `▁` for a space; score: by which text is cut into subwords."""
+
+    piece: str
+    score: float
+    kind: Kind = Kind.NORMAL
 
 
 class _Field(NamedTuple):
@@ -42,6 +65,42 @@ def _end_of_subwords(proto: bytes) -> int:
     while place < last and proto[place] == _SUBWORD and proto[place + 1] < 0x80:
         place += 2 + proto[place + 1]
     return place
+
+
+def subwords(proto: bytes) -> list[Subword]:
+    """A model's subwords in the order of their ids. Raises ValueError for bytes that are no model."""
+    return [_subword(field.content) for field in _fields(proto) if field.number == _SUBWORDS]
+
+
+def _subword(message: bytes) -> Subword:
+    piece, score, kind = "", 0.0, Kind.NORMAL
+    for field in _fields(message):
+        if field.number == _PIECE:
+            piece = field.content.decode("utf-8", "replace")
+        elif field.number == _SCORE and len(field.content) == 4:
+            [score] = struct.unpack("<f", field.content)
+        elif field.number == _KIND:
+            kind = Kind(_varint(field.content, 0)[0])
+    return Subword(piece, score, kind)
+
+
+def with_subwords(proto: bytes, subwords: Iterable[Subword]) -> bytes:
+    """A model with the same normalization and the same kind of subwords, but with these, in this order. The special
+    ones have the names that SentencePiece gives them: `<unk>`, `<s>`, `</s>` and `<pad>`."""
+    written = [_encoded(_SUBWORDS, _encoded_subword(subword)) for subword in subwords]
+    for field in _fields(proto):
+        if field.number == _TRAINING:
+            kept = [inner.encoded for inner in _fields(field.content) if inner.number not in (*_IDS, *_NAMES)]
+            written.append(_encoded(_TRAINING, b"".join(kept)))
+        elif field.number != _SUBWORDS:
+            written.append(field.encoded)
+    return b"".join(written)
+
+
+def _encoded_subword(subword: Subword) -> bytes:
+    score = _number(_SCORE << 3 | _FIXED32) + struct.pack("<f", subword.score)
+    kind = _number(_KIND << 3 | _VARINT) + _number(subword.kind)
+    return _encoded(_PIECE, subword.piece.encode()) + score + kind
 
 
 def with_normalization(proto: bytes, name: str, charsmap: bytes) -> bytes:

@@ -18,7 +18,8 @@ import nmt
 from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands import average
-from nmt.commands.export.export import Format, export
+from nmt.commands.export.export import export
+from nmt.commands.export.formats import Name
 from nmt.commands.inspect.inspect import Inspector
 from nmt.commands.report.page import to_data
 from nmt.commands.report.run import gather
@@ -260,7 +261,7 @@ def test_the_service_offers_all_pairs(translator: Translator) -> None:
 
 @pytest.mark.parametrize("format", ["ctranslate2", "marian"])
 def test_an_export_tells_the_languages(
-    format: Format, run: Path, texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    format: Name, run: Path, texts: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("ctranslate2" if format == "ctranslate2" else "transformers")
     lines = lines_of(texts, "en")

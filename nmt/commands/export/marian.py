@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.schema import Config, DataConfig, DecodingConfig, TransformerConfig
+from nmt.config.language_pairs import LanguagePairs
+from nmt.config.schema import Config, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.decoding.engine_support import changed
 from nmt.errors import NmtError, in_one_line
@@ -59,17 +60,11 @@ def load_package() -> Any:
     return transformers
 
 
-def check_languages(data: DataConfig) -> None:
-    """Raises NmtError if MarianTokenizer cannot tell the model its languages."""
-    if data.language_pairs.tagged != "target" and data.language_pairs.has_tags:
-        raise NmtError(
-            f"data.language_tags: {data.language_tags}: MarianTokenizer puts one token before a source: export with "
-            "--format ctranslate2, or train with target"
-        )
-
-
-def check(model: TransformerConfig) -> None:
-    """Raises NmtError, with the setting, if MarianMTModel cannot represent the model exactly."""
+def check(settings: Config) -> None:
+    """Raises NmtError, with the setting, if MarianMTModel cannot represent a Transformer exactly, or MarianTokenizer
+    cannot tell it its languages."""
+    model = settings.model
+    assert isinstance(model, TransformerConfig)
     fix = "export with --format ctranslate2, or train with"
     if model.norm != "post":
         raise NmtError(f"model.norm: {model.norm}: Marian normalizes after the residual sum: {fix} post")
@@ -86,6 +81,12 @@ def check(model: TransformerConfig) -> None:
     for key, size in (("key_size", model.key_size), ("value_size", model.value_size)):
         if size is not None and size > width:
             raise NmtError(f"model.{key}: {size}: Marian's heads are d_model / heads wide: {fix} at most {width}")
+    pairs = settings.data.language_pairs
+    if pairs.tag_count() > 1 or pairs.tag_count(side=1):
+        raise NmtError(
+            f"data.language_tags: {settings.data.language_tags}: MarianTokenizer puts one token before a source: {fix} "
+            "target"
+        )
 
 
 def write(folder: Path, loaded: Checkpoint) -> None:
@@ -93,8 +94,7 @@ def write(folder: Path, loaded: Checkpoint) -> None:
     transformers = load_package()
     ours = loaded.build().requires_grad_(False)
     assert isinstance(ours, Transformer)
-    check(ours.config)
-    check_languages(loaded.config.data)
+    check(loaded.config)
     theirs = transformers.MarianMTModel(_config(loaded, ours.config))
     theirs.generation_config = _generation_config(loaded.config)
     theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed, and one bias is zeros
@@ -281,6 +281,12 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
 def language_code(target: str) -> str:
     """What stands before a text for MarianTokenizer, which makes one subword of it: that of the target language."""
     return f">>{target}<<"
+
+
+def explain_languages(pairs: LanguagePairs) -> str:
+    """How a model of several pairs is told the languages."""
+    codes = ", ".join(map(language_code, pairs.targets))
+    return f"each text must begin with the code of the target language: {codes}"
 
 
 def _write_ids(path: Path, tokenizer: Tokenizer, names: Mapping[str, str]) -> None:

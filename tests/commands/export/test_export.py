@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from helpers.export_models import LINES, make_model, make_settings
@@ -10,7 +11,8 @@ from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import ctranslate2_files, model_file
 from nmt.commands.export import ctranslate2
-from nmt.commands.export.export import Format, export
+from nmt.commands.export.export import export
+from nmt.commands.export.formats import Name, formats
 from nmt.errors import NmtError
 
 
@@ -21,8 +23,12 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+def test_every_name_is_a_format() -> None:
+    assert set(formats()) == set(get_args(Name))
+
+
 @pytest.mark.parametrize("format", ["ctranslate2", "marian"])
-def test_a_model_file_becomes_a_folder(format: Format, model: Path, tmp_path: Path) -> None:
+def test_a_model_file_becomes_a_folder(format: Name, model: Path, tmp_path: Path) -> None:
     found, kept = export(model, format, tmp_path / "deep" / "out", lines=LINES)
     assert kept and found.holds and found.lines == len(LINES) - 1
     assert (tmp_path / "deep" / "out" / "nmt.yaml").is_file()

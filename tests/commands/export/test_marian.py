@@ -14,7 +14,6 @@ from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_mod
 
 from nmt.commands.export import marian, parity
 from nmt.commands.export.marian_engine import MarianEngine
-from nmt.config.schema import TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
@@ -43,10 +42,8 @@ def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: P
     ],
 )
 def test_what_marian_cannot_hold_is_refused(overrides: list[str], words: str) -> None:
-    model = make_settings(*overrides).model
-    assert isinstance(model, TransformerConfig)
     with pytest.raises(NmtError, match=words) as error:
-        marian.check(model)
+        marian.check(make_settings(*overrides))
     assert "--format ctranslate2" in str(error.value) and "\n" not in str(error.value)
 
 
