@@ -22,6 +22,8 @@ def explain_languages(pairs: LanguagePairs) -> str:
     of_nmt, before = "nmt chooses them with --to; other programs must put", "before those of the source"
     if pairs.tag_count(side=1):
         each = (f"{pair}: {' and '.join(pairs.tags(pair) + pairs.tags(pair, side=1))}" for pair in pairs.pairs)
-        return f"{of_nmt} a token {before}, and give one as target_prefix, which the output begins with: {'; '.join(each)}"
+        return (
+            f"{of_nmt} a token {before}, and give one as target_prefix, which the output begins with: {'; '.join(each)}"
+        )
     tags = "; ".join(f"{pair}: {' '.join(pairs.tags(pair))}" for pair in pairs.pairs)
     return f"{of_nmt} tokens {before}: {tags}"
