@@ -57,6 +57,7 @@ class Parity:
     beam_size: int
     largest: float  # difference of a token's log P
     scored: bool  # whether all these differences are within rounding
+    other: str = "export"  # what is compared with the model
 
     @property
     def holds(self) -> bool:
@@ -71,7 +72,7 @@ class Parity:
             for mismatch in mismatches:
                 outputs = [
                     ["  model", f"{mismatch.our_score:.5f}", mismatch.ours],
-                    ["  export", f"{mismatch.their_score:.5f}", mismatch.theirs],
+                    [f"  {self.other}", f"{mismatch.their_score:.5f}", mismatch.theirs],
                 ]
                 rows += [
                     f"line {mismatch.line}, {name}{' (a tie)' if mismatch.tie else ''}",

@@ -1,0 +1,54 @@
+"""Imports a model that another program has trained: a model file of nmt that translates alike."""
+
+import logging
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.commands.imports import marian, source
+from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.proof import MarianSource, Proof, prove
+from nmt.errors import NmtError
+from nmt.files.outputs import check_output
+
+log = logging.getLogger("nmt")
+
+
+_READERS = {"marian": (marian.read, MarianSource)}  # by model_type in config.json
+
+
+def import_model(name: str, output: Path, wanted: Sequence[str] = ()) -> Proof | None:
+    """Write a model file from a folder of the Hugging Face hub, its name on the hub, or an .npz file of Marian.
+
+    wanted: codes of languages, the source first; none: as the model names them. Returns the comparison with the
+    source, or None where transformers, which it needs, is not installed.
+
+    Raises NmtError if something is missing or damaged, if the model is of another kind than nmt's, or if the comparison
+    finds another model.
+    """
+    path = source.locate(name)
+    place = check_output(output, [path] if path.is_file() else sorted(path.iterdir()))
+    proof, imported = _proven(path, name, wanted)
+    licence = {} if imported.licence is None else {"license": imported.licence}
+    provenance = {"nmt": nmt.__version__, "imported_from": name, **licence}
+    model_file.save(place, imported.checkpoint(provenance))
+    for note in imported.notes:
+        log.warning("%s", note)
+    return proof
+
+
+def _proven(path: Path, name: str, wanted: Sequence[str]) -> tuple[Proof | None, Imported]:
+    """The model in a folder or a file, compared with its source."""
+    if not (path / "config.json").is_file():
+        raise NmtError(f"{path}: no config.json")
+    kind = source.read_mapping(path / "config.json").get("model_type")
+    if kind not in _READERS:
+        raise NmtError(f"{path / 'config.json'}: model_type: {source.shown(kind)}: nmt imports {', '.join(_READERS)}")
+    read, engine = _READERS[kind]
+    imported = read(path, path.resolve().name, wanted)
+    if find_spec("transformers") is None:
+        log.warning("not compared with its source: that needs transformers: pip install 'transformers>=5'")
+        return None, imported
+    return prove(imported, engine(path, imported)), imported

@@ -1,0 +1,90 @@
+"""Compares an imported model with its source: subwords, encoder states, log P, and what greedy and beam search find."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from nmt.commands.export import parity
+from nmt.commands.export.marian import language_code, load_package
+from nmt.commands.export.marian_engine import TransformersEngine
+from nmt.commands.export.parity import Exported, Parity
+from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.sample_text import LINES
+from nmt.config.language_pairs import LanguagePair
+from nmt.data.vocabulary import UNK
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.engine_protocol import batch_tokens
+from nmt.errors import NmtError
+
+_MOST = 1e-3  # difference of a token's log P
+
+
+class Source(Exported, Protocol):
+    """The engine of the program that the model is from."""
+
+    def states(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The encoder's output for each source, EOS last: [source length + 1, D], dimensions in their order."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The comparison; states: the largest difference of an encoder's state."""
+
+    parity: Parity
+    states: float
+
+    def __str__(self) -> str:
+        return f"{self.parity}\nencoder states differ by at most {self.states:.1e}"
+
+
+def prove(imported: Imported, theirs: Source) -> Proof:
+    """Compare on text of many scripts, and on random subwords. Raises NmtError, with the comparison, where the models
+    are not the same one."""
+    vocabulary, config = imported.vocabulary, imported.config
+    ours = PyTorchEngine([imported.checkpoint({}).build()], torch.device("cpu"))
+    lines = [*LINES, *parity.sample(vocabulary.source)]
+    found = replace(parity.compare(ours, theirs, vocabulary, config, lines), other="source")
+    sources = list(parity.comparable(lines, config, vocabulary.source).values())
+    states = ours.encode(sources, batch_tokens(ours, config.decoding))
+    pairs = zip(states, theirs.states(sources), strict=True)
+    apart = max(float((our - their[:, imported.dimensions]).abs().max()) for our, their in pairs)
+    proof = Proof(found, apart)
+    if not found.largest <= _MOST or found.tokenized:
+        raise NmtError(f"{proof}\nnot imported: it would be another model than its source")
+    return proof
+
+
+class MarianSource(TransformersEngine):
+    """A MarianMT model as transformers loads it, without the network."""
+
+    def __init__(self, folder: Path, imported: Imported):
+        transformers = load_package()
+        model = transformers.MarianMTModel.from_pretrained(folder, local_files_only=True)
+        super().__init__(model, *imported.to_theirs)
+        self.tokenizer = transformers.MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        self._own, self._known = imported.vocabulary.source, imported.config.data.language_pairs
+
+    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
+        """As nmt.commands.export.parity.Exported. What is unknown to the model may be several subwords of ours: where
+        theirs are the same, these are the ones that our tokenizer gives."""
+        ours = self._own.encode(list(lines))
+        if pairs is not None:
+            lines = [f"{language_code(pair.target)} {line}" for line, pair in zip(lines, pairs, strict=True)]
+            ours = [self._own.tags(self._known.tags(pair)) + ids for pair, ids in zip(pairs, ours, strict=True)]
+        theirs = [ids[:-1] for ids in self.tokenizer(list(lines))["input_ids"]]
+        by_theirs = {their: our for our, their in reversed(list(enumerate(self._source.tolist())))}
+        return [
+            own if self._source[torch.tensor(own)].tolist() == ids else [by_theirs.get(i, UNK) for i in ids]
+            for own, ids in zip(ours, theirs, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def states(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
+        """As `Source`."""
+        ids, mask = self.inputs(sources)
+        states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        return [row[: len(source) + 1] for row, source in zip(states, sources, strict=True)]
