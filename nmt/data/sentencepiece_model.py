@@ -18,6 +18,7 @@ import sentencepiece
 _SUBWORDS, _TRAINING, _NORMALIZER = 1, 2, 3  # the fields of a model
 _PIECE, _SCORE, _KIND = 1, 2, 3  # the fields of a subword
 _IDS, _NAMES = range(40, 44), range(45, 49)  # of the training: ids and names of unknown, BOS, EOS and padding
+_TYPE, _MERGES = 3, 2  # the field of the training that says how text is cut; the value for byte-pair encoding
 _NAME, _CHARSMAP = 1, 2  # the fields of a normalization
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # types of fields
 _SUBWORD = 1 << 3 | _BYTES  # the key of a model's field 1
@@ -70,6 +71,12 @@ def _end_of_subwords(proto: bytes) -> int:
 def subwords(proto: bytes) -> list[Subword]:
     """A model's subwords in the order of their ids. Raises ValueError for bytes that are no model."""
     return [_subword(field.content) for field in _fields(proto) if field.number == _SUBWORDS]
+
+
+def merges(proto: bytes) -> bool:
+    """Whether a model cuts text by byte-pair encoding. Raises ValueError for bytes that are no model."""
+    types = [field.content for field in _fields(_content(proto, _TRAINING)) if field.number == _TYPE]
+    return bool(types) and _varint(types[-1], 0)[0] == _MERGES
 
 
 def _subword(message: bytes) -> Subword:

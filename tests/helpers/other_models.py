@@ -37,7 +37,9 @@ def pieces_of(proto: bytes) -> list[str]:
     return [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]
 
 
-def write_vocabularies(folder: Path, *, separate: bool = False, codes: tuple[str, ...] = (), kind: str = "unigram") -> dict[str, dict[str, int]]:
+def write_vocabularies(
+    folder: Path, *, separate: bool = False, codes: tuple[str, ...] = (), kind: str = "unigram"
+) -> dict[str, dict[str, int]]:
     """source.spm, target.spm and the ids of their pieces, in an order of their own, some pieces left out."""
     protos = sentencepiece_model(1, kind=kind), sentencepiece_model(2, kind=kind)
     for name, proto in zip(("source.spm", "target.spm"), protos, strict=True):
@@ -55,7 +57,9 @@ def write_vocabularies(folder: Path, *, separate: bool = False, codes: tuple[str
 
 
 @torch.no_grad()
-def marian_folder(folder: Path, *, separate: bool = False, codes: tuple[str, ...] = (), kind: str = "unigram", **changes: Any) -> Path:
+def marian_folder(
+    folder: Path, *, separate: bool = False, codes: tuple[str, ...] = (), kind: str = "unigram", **changes: Any
+) -> Path:
     """A MarianMT model as OPUS-MT has them on the hub."""
     import transformers
 

@@ -1,28 +1,36 @@
 """Imports a model that another program has trained: a model file of nmt that translates alike."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import nmt
 from nmt.checkpoints import model_file
-from nmt.commands.imports import marian, source
+from nmt.commands.imports import m2m100, marian, source
 from nmt.commands.imports.imported import Imported
-from nmt.commands.imports.proof import MarianSource, Proof, prove
+from nmt.commands.imports.m2m100_proof import M2M100Source
+from nmt.commands.imports.proof import MarianSource, Proof, Source, prove
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
 
 log = logging.getLogger("nmt")
 
 
-_READERS = {"marian": (marian.read, MarianSource)}  # by model_type in config.json
+_M2M100 = "m2m_100"
+_Open = Callable[[Path, Imported], Source]
+# By model_type in config.json: what reads a model, and what opens it to compare with.
+_READERS: Mapping[str, tuple[Callable[..., Imported], _Open]] = {
+    "marian": (marian.read, MarianSource),
+    _M2M100: (m2m100.read, M2M100Source),
+}
 
 
-def import_model(name: str, output: Path, wanted: Sequence[str] = ()) -> Proof | None:
+def import_model(name: str, output: Path, wanted: Sequence[str] = (), text: Sequence[Path] = ()) -> Proof | None:
     """Write a model file from a folder of the Hugging Face hub, its name on the hub, or an .npz file of Marian.
 
-    wanted: codes of languages, the source first; none: as the model names them. Returns the comparison with the
+    wanted: codes of languages, the source first; none: as the model names them. text: files in these languages, if only
+    the subwords that they use are to be kept. Returns the comparison with the
     source, or None where transformers, which it needs, is not installed.
 
     Raises NmtError if something is missing or damaged, if the model is of another kind than nmt's, or if the comparison
@@ -30,7 +38,7 @@ def import_model(name: str, output: Path, wanted: Sequence[str] = ()) -> Proof |
     """
     path = source.locate(name)
     place = check_output(output, [path] if path.is_file() else sorted(path.iterdir()))
-    proof, imported = _proven(path, name, wanted)
+    proof, imported = _proven(path, name, wanted, text)
     licence = {} if imported.licence is None else {"license": imported.licence}
     provenance = {"nmt": nmt.__version__, "imported_from": name, **licence}
     model_file.save(place, imported.checkpoint(provenance))
@@ -39,7 +47,7 @@ def import_model(name: str, output: Path, wanted: Sequence[str] = ()) -> Proof |
     return proof
 
 
-def _proven(path: Path, name: str, wanted: Sequence[str]) -> tuple[Proof | None, Imported]:
+def _proven(path: Path, name: str, wanted: Sequence[str], text: Sequence[Path]) -> tuple[Proof | None, Imported]:
     """The model in a folder or a file, compared with its source."""
     if not (path / "config.json").is_file():
         raise NmtError(f"{path}: no config.json")
@@ -47,7 +55,11 @@ def _proven(path: Path, name: str, wanted: Sequence[str]) -> tuple[Proof | None,
     if kind not in _READERS:
         raise NmtError(f"{path / 'config.json'}: model_type: {source.shown(kind)}: nmt imports {', '.join(_READERS)}")
     read, engine = _READERS[kind]
-    imported = read(path, path.resolve().name, wanted)
+    if text and kind != _M2M100:
+        raise NmtError(
+            f"--text: only for models of many languages (M2M-100, SMaLL-100, NLLB): {name} keeps its subwords"
+        )
+    imported = read(path, path.resolve().name, wanted, *([text] if text else []))
     if find_spec("transformers") is None:
         log.warning("not compared with its source: that needs transformers: pip install 'transformers>=5'")
         return None, imported

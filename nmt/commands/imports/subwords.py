@@ -80,7 +80,7 @@ def tokenizer(proto: bytes, pieces: Sequence[str], names: Mapping[str, str], fil
     """A SentencePiece model with these pieces as its subwords, in this order. names: of pieces that are tokens of
     languages, ours; file: of the model, in messages.
 
-    Raises NmtError if it is damaged, or would cut text into other pieces than before.
+    Raises NmtError if it is damaged, or would cut text into other pieces than before, where it has these.
     """
     try:
         known = {subword.piece: subword for subword in sentencepiece_model.subwords(proto)}
@@ -92,9 +92,12 @@ def tokenizer(proto: bytes, pieces: Sequence[str], names: Mapping[str, str], fil
         before.LoadFromSerializedProto(proto)
     except (ValueError, RuntimeError):
         raise NmtError(f"{file}: not a SentencePiece model") from None
-    lines = list(map(normalization.nfc, LINES))  # as vocabularies of nmt want it; it does not matter for others
+    lines, kept = list(map(normalization.nfc, LINES)), set(pieces)  # NFC: as vocabularies of nmt want it
     for line, ids in zip(lines, made.encode(lines), strict=True):
-        theirs = [piece if piece in known else "<unk>" for piece in before.Encode(line, out_type=str)]
+        cut = before.Encode(line, out_type=str)
+        if any(piece in known and piece not in kept for piece in cut):
+            continue
+        theirs = [piece if piece in known else "<unk>" for piece in cut]
         ours = ["<unk>" if i == UNK else piece for i, piece in zip(ids, made.pieces(ids), strict=True)]
         if ours != theirs:
             raise NmtError(f"{file}: with the ids of its vocabulary it would cut text into other pieces: not imported")
