@@ -75,7 +75,8 @@ def subwords(proto: bytes) -> list[Subword]:
 
 def merges(proto: bytes) -> bool:
     """Whether a model cuts text by byte-pair encoding. Raises ValueError for bytes that are no model."""
-    types = [field.content for field in _fields(_content(proto, _TRAINING)) if field.number == _TYPE]
+    training = _content(proto[_end_of_subwords(proto) :], _TRAINING)
+    types = [field.content for field in _fields(training) if field.number == _TYPE]
     return bool(types) and _varint(types[-1], 0)[0] == _MERGES
 
 

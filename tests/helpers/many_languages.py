@@ -12,6 +12,7 @@ import torch
 from helpers.other_models import scatter
 
 from nmt.commands.imports.sample_text import LINES
+from nmt.data import sentencepiece_model as sentencepiece_model_file
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 FAMILIES = ("m2m100", "small100", "nllb")
@@ -39,6 +40,19 @@ def pieces_of(proto: bytes) -> list[str]:
     return [processor.IdToPiece(i) for i in range(processor.GetPieceSize())]
 
 
+def nllb_tokenizer(proto: bytes) -> Any:
+    """As transformers makes it of a SentencePiece model, for which it needs protobuf."""
+    from transformers import NllbTokenizer
+    from transformers.convert_slow_tokenizer import generate_merges
+
+    every = sentencepiece_model_file.subwords(proto)[3:]
+    ids = {piece: i for i, piece in enumerate([*SPECIAL, *(each.piece for each in every)])}
+    scores = {each.piece: each.score for each in every}
+    merges = [pair for pair in generate_merges(ids, scores) if "".join(pair) in scores]
+    charsmap = sentencepiece_model_file._content(sentencepiece_model_file._content(proto, 3), 2)
+    return NllbTokenizer(ids, merges, _spm_precompiled_charsmap=charsmap)
+
+
 def write_vocabulary(folder: Path, family: str, kind: str) -> int:
     """The files of the tokenizer; returns the rows of the matrices."""
     from transformers.models.m2m_100 import tokenization_m2m_100
@@ -51,6 +65,8 @@ def write_vocabulary(folder: Path, family: str, kind: str) -> int:
         tokens = tokenization_nllb.FAIRSEQ_LANGUAGE_CODES
         about = {"tokenizer_class": "NllbTokenizer", "additional_special_tokens": tokens}
         (folder / "tokenizer_config.json").write_text(json.dumps(about))
+        if kind == "bpe":
+            nllb_tokenizer(proto).save_pretrained(folder)
         return len(SPECIAL) + len(pieces) + len(tokens) + 3  # <mask>, and two without a name
     random.Random(1).shuffle(pieces)
     ids = {piece: i for i, piece in enumerate([*SPECIAL, *pieces])}
@@ -67,7 +83,9 @@ def write_vocabulary(folder: Path, family: str, kind: str) -> int:
 
 
 @torch.no_grad()
-def many_languages_folder(folder: Path, family: str = "m2m100", kind: str = "bpe", seed: int = 0, **changes: Any) -> Path:
+def many_languages_folder(
+    folder: Path, family: str = "m2m100", kind: str = "bpe", seed: int = 0, **changes: Any
+) -> Path:
     """A model of one of the `FAMILIES`."""
     import transformers
 

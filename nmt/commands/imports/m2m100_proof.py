@@ -1,5 +1,6 @@
 """M2M-100, SMaLL-100 and NLLB as transformers has them, to compare an imported model with."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from nmt.commands.imports import m2m100_vocabulary
 from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.proof import TransformersSource
 from nmt.config.language_pairs import LanguagePair
+from nmt.errors import first_line
+
+log = logging.getLogger("nmt")
 
 _EXCLUDED = -1e9  # the output bias of a subword that was not kept: the others share its probability
 
@@ -31,15 +35,23 @@ class M2M100Source(TransformersSource):
         self._reads_target = self._known.tagged == "target"
         of_nllb = m2m100_vocabulary.family_of(folder).is_nllb
         kind = transformers.NllbTokenizer if of_nllb else transformers.M2M100Tokenizer
-        self.tokenizer = kind.from_pretrained(folder, local_files_only=True)
+        try:
+            self.tokenizer = kind.from_pretrained(folder, local_files_only=True)
+        except Exception as error:  # of many types: NLLB's needs tokenizer.json, or another package
+            log.warning("subwords: not compared with transformers: %s", first_line(error))
+            self.tokenizer = None
 
     def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
         """As nmt.commands.export.parity.Exported. Of a line with subwords that were not kept, those of ours."""
         assert pairs is not None
         found = []
         for line, pair, ids in zip(lines, pairs, self._vocabulary.source.encode(list(lines)), strict=True):
-            self.tokenizer.src_lang = pair.target if self._reads_target else pair.source
             own = self._vocabulary.source.tags(self._known.tags(pair)) + ids
-            theirs = self.tokenizer(line)["input_ids"][:-1]
+            if self.tokenizer is None:
+                found.append(own)
+                continue
+            self.tokenizer.src_lang = pair.target if self._reads_target else pair.source
+            # Of NLLB transformers' tokenizer keeps spaces at the end of a line, which its SentencePiece model removes.
+            theirs = self.tokenizer(line.strip())["input_ids"][:-1]
             found.append(self.ours(theirs, own) if self._kept.issuperset(theirs) else own)
         return found

@@ -33,7 +33,7 @@ class Subwords:
         self._proto, every = proto, sentencepiece_model.subwords(proto)
         self._scores = {each.piece: each.score for each in every if each.kind in _OF_TEXT}
         self._bytes = {each.piece for each in every if each.kind == Kind.BYTE}
-        of_codes = list(map(_scripts_of, codes))
+        of_codes = list(map(scripts_of, codes))
         self._scripts = tuple(sorted({name for names in of_codes for name in names})) if all(of_codes) else None
 
     def of_languages(self) -> set[str]:
@@ -79,7 +79,7 @@ class Subwords:
         return passed
 
 
-def _scripts_of(code: str) -> tuple[str, ...]:
+def scripts_of(code: str) -> tuple[str, ...]:
     """Those that a language is written in; none if they are not known."""
     try:
         return scripts(_CODES.get(code, code))

@@ -25,7 +25,7 @@ from nmt.errors import NmtError
 _MODEL, _IDS, _ABOUT = "sentencepiece.bpe.model", "vocab.json", "tokenizer_config.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # in NLLB
 _FIRST = 3  # the first piece of a SentencePiece model that is not special
-_NON_COMMERCIAL = "NLLB's licence is CC BY-NC 4.0: neither it nor a model trained from it may be used commercially"
+_NON_COMMERCIAL = "NLLB's licence is CC BY-NC 4.0: no commercial use of it, nor of what is trained from it"
 # Of M2M-100, by which its tokens have their ids where no file says them.
 _OF_M2M100 = (
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
@@ -68,7 +68,9 @@ def family_of(folder: Path) -> Family:
         raise NmtError(f"{folder}: has no {_MODEL}, only tokenizer.json: take that file from the original model")
     if tokenizer.startswith("Nllb") or not (folder / _IDS).is_file():
         if about.get("legacy_behaviour"):
-            raise NmtError(f"{folder / _ABOUT}: legacy_behaviour: true: cannot be imported: it puts languages behind text")
+            raise NmtError(
+                f"{folder / _ABOUT}: legacy_behaviour: true: cannot be imported: it puts languages behind text"
+            )
         return _NLLB
     is_small = tokenizer == "SMALL100Tokenizer" or (folder / "tokenization_small100.py").exists()
     # SMaLL-100 has the files of M2M-100, and an encoder of 12 layers with a decoder of 3.
@@ -189,7 +191,7 @@ def _chosen(family: Family, languages: Mapping[str, object], wanted: Sequence[st
         codes.append(meant)
     if len(set(codes)) < 2:
         raise NmtError(
-            f"--languages: name at least two, such as --languages {','.join(known[:2])}: {family.name} has {len(known)}, "
-            "and what the others need is left out"
+            f"--languages: name at least two, such as --languages {','.join(known[:2])}: {family.name} has "
+            f"{len(known)}, and what the others need is left out"
         )
     return list(dict.fromkeys(codes))
