@@ -52,7 +52,7 @@ def _proven(path: Path, name: str, wanted: Sequence[str], text: Sequence[Path]) 
     if not (path / "config.json").is_file():
         raise NmtError(f"{path}: no config.json")
     kind = source.read_mapping(path / "config.json").get("model_type")
-    if kind not in _READERS:
+    if not isinstance(kind, str) or kind not in _READERS:
         raise NmtError(f"{path / 'config.json'}: model_type: {source.shown(kind)}: nmt imports {', '.join(_READERS)}")
     read, engine = _READERS[kind]
     if text and kind != _M2M100:

@@ -6,7 +6,7 @@ SentencePiece model plus one, behind four special subwords.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -131,23 +131,24 @@ def _languages(folder: Path, family: Family, ids: Mapping[str, int]) -> dict[str
     return languages
 
 
-def _named(folder: Path) -> Iterable[tuple[str, int | None]]:
-    """The tokens that the files of a tokenizer name, with their ids where they say them; ids come last."""
+def _named(folder: Path) -> Iterator[tuple[str, int | None]]:
+    """The tokens that the files of a tokenizer name, first those without an id, then those with their ids."""
     about = source.read_mapping(folder / _ABOUT, optional=True)
     special = source.read_mapping(folder / "special_tokens_map.json", optional=True)
-    for listed in (about.get("extra_special_tokens"), about.get("additional_special_tokens"),
-                   special.get("additional_special_tokens")):  # fmt: skip
-        for token in listed if isinstance(listed, list) else ():
-            yield _content(token), None
-    with_ids = [(_content(token), i) for i, token in _mapping(about.get("added_tokens_decoder")).items()]
-    in_tokenizer = source.read_mapping(folder / "tokenizer.json", optional=True).get("added_tokens")
-    for token in in_tokenizer if isinstance(in_tokenizer, list) else ():
-        with_ids.append((_content(token), _mapping(token).get("id")))
+    whole = source.read_mapping(folder / "tokenizer.json", optional=True)
+    lists = about.get("extra_special_tokens"), about.get("additional_special_tokens"), *special.values()
+    for token in (token for tokens in lists if isinstance(tokens, list) for token in tokens):
+        yield _content(token), None
+    added = whole.get("added_tokens")
+    with_ids: list[tuple[object, Any]] = [
+        (token, i) for i, token in _mapping(about.get("added_tokens_decoder")).items()
+    ]
+    with_ids += [(token, _mapping(token).get("id")) for token in (added if isinstance(added, list) else [])]
     with_ids += source.read_mapping(folder / "added_tokens.json", optional=True).items()
     for token, number in with_ids:
         if not str(number).isdecimal():
             raise NmtError(f"{folder}: the id of {shown(token)} is {shown(number)}: a whole number is expected")
-        yield token, int(number)
+        yield _content(token), int(number)
 
 
 def _content(token: object) -> str:
