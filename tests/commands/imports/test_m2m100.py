@@ -142,9 +142,7 @@ def test_only_what_a_text_uses_is_kept(m2m100_folder: Path, imported: Path, tmp_
 
 def test_it_is_trained_further_for_one_pair_and_exported(imported: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path, "train", 20, seed=1)
-    config = reader.parse(
-        Config,
-        f"""
+    settings = f"""
 run_dir: {tmp_path}/run
 data:
   source_language: en
@@ -156,10 +154,12 @@ model:
   {{d_model: 32, feed_forward: 48, encoder_layers: 2, decoder_layers: 1, heads: 4, norm: pre, positions: concatenated,
     position_offset: 2, decoder_start: eos}}
 training: {{start_from: {imported}, max_steps: 2, batch_tokens: 256, log_every: 1, warmup_steps: 1}}
-""",
-        "test config",
-    )
-    train(config, "cpu")
+"""
+    files = f"source: {tmp_path}/train.en, target: {tmp_path}/train.de"
+    reversed_too = f"data.train=[{{{files}}}, {{{files}, reversed: true}}]"
+    with pytest.raises(NmtError, match=r"set data\.language_tags=sides"):
+        train(reader.parse(Config, settings, "test config", [reversed_too, "data.language_tags=target"]), "cpu")
+    train(reader.parse(Config, settings, "test config"), "cpu")
     [[found]] = nmt.load(tmp_path / "run", "cpu").hypotheses(["one two"], alignment=True)
     assert found.source_pieces is not None and found.source_pieces[0] == "<en>"
     if pytest.importorskip("ctranslate2"):
