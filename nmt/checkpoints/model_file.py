@@ -245,7 +245,7 @@ def _check_entries(path: Path, entries: Mapping[str, Entry]) -> None:
 
 
 _SOURCE_TEXT = "source_text"
-_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from", _SOURCE_TEXT)
+_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from", "imported_from", "license", _SOURCE_TEXT)
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import evaluate, export, inspect, serve, terminal, train, translate
+from nmt.cli import evaluate, export, imports, inspect, serve, terminal, train, translate
 from nmt.files import text
 
 app = terminal.application("Train translation models: parallel text and a YAML file in, a translator and its BLEU out.")
@@ -39,6 +39,7 @@ app.command(short_help="Score and compare models or files.", cls=evaluate.Comman
 app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
 app.command(short_help="Export for CTranslate2 or transformers.")(export.export)
+app.command("import", short_help="Start from a model of another program.")(imports.import_)
 app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
 app.command(short_help="Write a page that shows how runs went.")(inspect.report)
 

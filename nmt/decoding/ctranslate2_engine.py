@@ -10,8 +10,9 @@ differs in CTranslate2:
   source's own. `_at_limit` searches such sources again.
 - It can forbid a subword only before the softmax. In a model file, the three that are never produced are divided
   instead: `nmt.checkpoints.ctranslate2_files`. A part must never be among the 2K candidates. So it is with every model
-  that has learned a little; where it is not, and the part is not in an output, this cannot be seen. Everything else
-  that forbids subwords is left to PyTorch: `nmt.decoding.engine_support`.
+  that has learned a little; where it is not, and the part is not in an output, this cannot be seen. Without byte
+  fallback, a model writes the unknown subword where it reads one: such sources are left to PyTorch. So is everything
+  else that forbids subwords: `nmt.decoding.engine_support`.
 - Its length penalty is |Y|^α, also for `gnmt`. It is not used: what has ended is ranked here.
 - After a start of the output (`SearchInput.start`) a beam never ends with the empty output, unless it is the likeliest
   of all. `_ends_first` finds out where ours would.
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Arrays
 from nmt.config.schema import DecodingConfig
-from nmt.data.vocabulary import BOS, EOS
+from nmt.data.vocabulary import BOS, EOS, UNK
 from nmt.decoding.ctranslate2_model import CTranslate2Model, Output
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.engine_support import ctranslate2_differs, not_in_folder
@@ -66,10 +67,17 @@ class CTranslate2Engine:
     """A model in CTranslate2, and for the rest PyTorch's engine, or none."""
 
     def __init__(
-        self, model: CTranslate2Model, positions: int | None, longest: float, load: Callable[[], Engine] | None
+        self,
+        model: CTranslate2Model,
+        positions: int | None,
+        longest: float,
+        load: Callable[[], Engine] | None,
+        unknown: frozenset[int] = frozenset(),
     ):
         """positions: as nmt.decoding.engine_protocol.Searcher; longest: a source or an output must be shorter to be
-        searched here; load: opens PyTorch's engine; None: what would be left to it is refused."""
+        searched here; load: opens PyTorch's engine; None: what would be left to it is refused; unknown: subwords of
+        sources that are left to it."""
+        self._unknown = unknown
         self.model, self.positions, self._longest, self._load = model, positions, longest, load
         self.aligns, self.on_cuda = load is not None, model.translator.device == "cuda"
         self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * model.workers)
@@ -110,7 +118,8 @@ class CTranslate2Engine:
                 raise NmtError(f"{name}: CTranslate2 cannot load it: {error}") from None
 
         opened = CTranslate2Model(loaded.vocabulary, "cpu", written)
-        return cls(opened, None if limit is None else limit - 1, longest, load)
+        unknown = frozenset[int]() if loaded.vocabulary.target.has_bytes else _unknown(loaded)
+        return cls(opened, None if limit is None else limit - 1, longest, load, unknown)
 
     @cached_property
     def pytorch(self) -> Engine:
@@ -152,7 +161,8 @@ class CTranslate2Engine:
     def _is_plain(self, source: SearchInput) -> bool:
         """Whether there is nothing special about a source, and there are enough positions."""
         special = source.prefix or source.required or source.shortest or not source.longest
-        return not special and max(len(source.ids), len(source.start) + source.longest) < self._longest
+        known, output = self._unknown.isdisjoint(source.ids), len(source.start) + source.longest
+        return not special and known and max(len(source.ids), output) < self._longest
 
     def _begin(
         self,
@@ -324,6 +334,16 @@ class CTranslate2Engine:
         if self._load is None:
             raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
         return self.pytorch.encode(sources, batch_tokens)
+
+
+def _unknown(loaded: Arrays) -> frozenset[int]:
+    """The subwords of the source that are unknown to the model: it cannot tell them from the unknown one."""
+    weights = loaded.weights
+    table = weights.get("source_embedding.weight", weights.get("target_embedding.weight"))
+    if table is None:  # `ctranslate2_files.write` says what is missing
+        return frozenset()
+    rows = table.numpy()
+    return frozenset((rows == rows[UNK]).all(axis=1).nonzero()[0].tolist())
 
 
 def _penalties(sources: Iterable[SearchInput], options: Options) -> list[float]:

@@ -138,8 +138,6 @@ class OpenedModel:
         """With the engine that uses CTranslate2, or why it is not possible."""
         arrays = model_file.load_arrays(self.file)
         self._check_same(arrays.config)
-        if not arrays.vocabulary.target.has_bytes:
-            return "the vocabulary has no byte_fallback, so the unknown subword may have a probability that counts"
         if not arrays.are_finite():
             return "some weights are not finite numbers"
 

@@ -35,7 +35,7 @@ log = logging.getLogger("nmt")
 # Of its provenance; `start_from` is there if it was started from a model itself.
 _ORIGIN = (
     "nmt", "run_dir", "step", "averaged", "selected", "ema_decay", "best_metric", "best_set", *METRICS,
-    "start_from",
+    "start_from", "imported_from", "license",
 )  # fmt: skip
 # Settings by which a vocabulary is learned: where the model's is taken, the run has those that it was learned with.
 _OF_LEARNING = ("size", "character_coverage", "byte_fallback", "normalization", "sample_sentences")

@@ -25,7 +25,7 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import RecurrentConfig
 from nmt.data import vocabulary as vocabularies
-from nmt.data.vocabulary import EOS, Vocabulary
+from nmt.data.vocabulary import EOS, UNK, Vocabulary
 from nmt.decoding import ctranslate2_engine, opened_model
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine, certain
 from nmt.decoding.ctranslate2_model import Output
@@ -296,14 +296,22 @@ def test_without_the_package_or_on_another_device_pytorch_searches(
     assert not ctranslate2_engine.is_installed()
 
 
-def test_a_vocabulary_without_bytes_is_left_to_pytorch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_unknown_without_byte_fallback_is_left_to_pytorch() -> None:
     made = make_model()
     words = [" ".join(LINES)] * 20
     size = len(vocabularies.learn(words, replace(made.config.vocabulary, size=40, byte_fallback=False)))
     side = vocabularies.learn(words, replace(made.config.vocabulary, size=size, byte_fallback=False))
-    weights = {**made.weights, "target_embedding.weight": made.weights["target_embedding.weight"][:size]}
-    path = save(Checkpoint(made.config, Vocabulary(side, side), weights, {}), tmp_path)
-    assert "no byte_fallback" in loaded(path, caplog)[1]
+    table = made.weights["target_embedding.weight"][:size].clone()
+    same = size - 1  # a subword that the model cannot tell from the unknown one
+    table[same] = table[UNK]
+    weights = {**made.weights, "target_embedding.weight": table}
+    engine, own = exact(Checkpoint(made.config, Vocabulary(side, side), weights, {}))
+    sources = [SearchInput([*ids, 9], 12) for ids in ([], [UNK], [8, 7], [same])]
+    found = engine.search(sources, OPTIONS, 500)
+    assert own.searched == 2
+    assert [[each.tokens for each in of_source] for of_source in found] == [
+        [each.tokens for each in of_source] for of_source in own.search(sources, OPTIONS, 500)
+    ]
 
 
 def test_alignments_prefixes_and_encoder_outputs_come_from_pytorch(model: Path) -> None:

@@ -6,12 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
 import torch
+import yaml
 
-WORDS = ("the old house stands near a river and has many small windows , where people like to sit in summer . "
-         "das alte Haus steht am Fluss und hat viele kleine Fenster , wo Leute im Sommer gern sitzen . "
-         "Добрый день , как дела ? 今天 天气 很 好 。 صباح الخير كيف حالك اليوم").split()  # fmt: skip
+TEXT = """
+the old house stands near a river and has many small windows , where people like to sit in summer .
+das alte Haus steht am Fluss und hat viele kleine Fenster , wo Leute im Sommer gern sitzen .
+Добрый день , как дела ? 今天 天气 很 好 。 صباح الخير كيف حالك اليوم
+"""
+WORDS = TEXT.split()
 
 
 def text(seed: int, lines: int = 400) -> list[str]:
@@ -73,13 +78,15 @@ def marian_folder(
         "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "activation_function": "swish", "scale_embedding": True,
         "max_position_embeddings": 128, "share_encoder_decoder_embeddings": shared,
         "pad_token_id": size - 1 if shared else sizes["vocab.json"] - 1, "eos_token_id": 0,
-        "decoder_start_token_id": sizes.get("target_vocab.json", size) - 1, "num_beams": 3, **changes,
+        "decoder_start_token_id": sizes.get("target_vocab.json", size) - 1, **changes,
     })  # fmt: skip
     torch.manual_seed(0)
     model = transformers.MarianMTModel(config)
     scatter(model)
     model.final_logits_bias.copy_(torch.randn_like(model.final_logits_bias))
     model.save_pretrained(folder)
+    generation = {"num_beams": 3, "bad_words_ids": [[config.pad_token_id]], "max_length": 100}
+    (folder / "generation_config.json").write_text(json.dumps(generation))
     about = {"source_lang": "en", "target_lang": "de", "separate_vocabs": separate}
     (folder / "tokenizer_config.json").write_text(json.dumps({**about, "tokenizer_class": "MarianTokenizer"}))
     return folder
@@ -94,3 +101,63 @@ def scatter(model: torch.nn.Module) -> None:
             parameter.mul_(8)
         else:
             parameter.mul_(6)
+
+
+def marian_npz(folder: Path, *, kind: str = "unigram", spm: bool = False, **changes: Any) -> Path:
+    """A model of Marian itself, beside its vocabularies."""
+    generator = np.random.default_rng(3)
+    if spm:
+        proto = sentencepiece_model(1, kind=kind)
+        for name in ("a.spm", "b.spm"):
+            (folder / name).write_bytes(proto)
+        size, vocabularies = len(pieces_of(proto)), ["a.spm", "b.spm"]
+    else:
+        ids = write_vocabularies(folder, kind=kind)["vocab.json"]
+        ids.pop("<pad>")
+        (folder / "vocab.yml").write_text(yaml.safe_dump(ids, allow_unicode=True), encoding="utf-8")
+        size, vocabularies = len(ids), ["vocab.yml", "vocab.yml"]
+    settings = {
+        "type": "transformer", "dim-emb": 32, "dim-vocabs": [size, size], "enc-depth": 2, "dec-depth": 3,
+        "transformer-heads": 4, "transformer-dim-ffn": 48, "transformer-ffn-depth": 2, "transformer-preprocess": "",
+        "transformer-postprocess": "dan", "transformer-postprocess-emb": "d", "transformer-ffn-activation": "swish",
+        "transformer-decoder-autoreg": "self-attention", "tied-embeddings-all": True, "tied-embeddings": False,
+        "tied-embeddings-src": False, "skip": False, "layer-normalization": False, "version": "v1.12.0",
+        "transformer-no-projection": False, "transformer-tied-layers": [], "transformer-train-positions": False,
+        "output-omit-bias": False, "vocabs": [f"/somewhere/{name}" for name in vocabularies], **changes,
+    }  # fmt: skip
+    width, inner = settings["dim-emb"], settings["transformer-dim-ffn"]
+    arrays = dict[str, Any]()
+
+    def add(name: str, *shape: int, mean: float = 0.0, std: float = 0.2) -> None:
+        arrays[name] = (mean + std * generator.standard_normal(shape)).astype(np.float32)
+
+    if settings["tied-embeddings-all"] or settings["tied-embeddings-src"]:
+        add("Wemb", size, width, std=0.3)
+    else:
+        add("encoder_Wemb", size, width, std=0.3)
+        add("decoder_Wemb", size, width, std=0.3)
+    if not (settings["tied-embeddings-all"] or settings["tied-embeddings"]):
+        add("decoder_ff_logit_out_Wt", size, width, std=0.3)
+    if not settings["output-omit-bias"]:
+        add("decoder_ff_logit_out_b", 1, size)
+    for side in ("encoder", "decoder"):
+        for number in range(1, settings["enc-depth" if side == "encoder" else "dec-depth"] + 1):
+            for attention in ("self",) if side == "encoder" else ("self", "context"):
+                prefix = f"{side}_l{number}_{attention}"
+                for letter in "qkvo":
+                    add(f"{prefix}_W{letter}", width, width)
+                    add(f"{prefix}_b{letter}", 1, width)
+                add(f"{prefix}_Wo_ln_scale", 1, width, mean=1.0)
+                add(f"{prefix}_Wo_ln_bias", 1, width)
+            prefix = f"{side}_l{number}_ffn"
+            for name, shape in (("1", (width, inner)), ("2", (inner, width))):
+                add(f"{prefix}_W{name}", *shape)
+                add(f"{prefix}_b{name}", 1, shape[1])
+            add(f"{prefix}_ffn_ln_scale", 1, width, mean=1.0)
+            add(f"{prefix}_ffn_ln_bias", 1, width)
+    text = yaml.safe_dump(settings).encode() + b"\0"
+    arrays["special:model.yml"] = np.frombuffer(text, np.int8)
+    np.savez(folder / "model.npz", **arrays)
+    search = {"models": ["model.npz"], "vocabs": vocabularies, "beam-size": 3, "normalize": 1, "word-penalty": 0}
+    (folder / "decoder.yml").write_text(yaml.safe_dump({**search, "relative-paths": True}))
+    return folder / "model.npz"

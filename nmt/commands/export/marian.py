@@ -46,6 +46,9 @@ _TOKENS = {
 }
 
 
+_NONE = -1000.0  # the bias of a subword without a share of the probability
+
+
 def load_package() -> Any:
     """The transformers package, with its messages off. Raises NmtError if it is not installed."""
     try:
@@ -77,6 +80,9 @@ def check(settings: Config) -> None:
             f"model.heads: {model.heads}: Marian needs model.d_model: {model.d_model} to be a multiple of it: {fix} "
             "a divisor of it"
         )
+    for key, value in (("norm_epsilon", 1e-5), ("position_offset", 0)):
+        if getattr(model, key) != value:
+            raise NmtError(f"model.{key}: {getattr(model, key)}: it is always {value:g} there: {fix} {value:g}")
     width = model.d_model // model.heads
     for key, size in (("key_size", model.key_size), ("value_size", model.value_size)):
         if size is not None and size > width:
@@ -97,7 +103,7 @@ def write(folder: Path, loaded: Checkpoint) -> None:
     check(loaded.config)
     theirs = transformers.MarianMTModel(_config(loaded, ours.config))
     theirs.generation_config = _generation_config(loaded.config)
-    theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed, and one bias is zeros
+    theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed
     theirs.save_pretrained(folder)
     export_folder.write(folder, loaded.config, loaded.vocabulary)
     _write_tokenizer(folder, loaded)
@@ -128,8 +134,14 @@ def _config(loaded: Checkpoint, sizes: TransformerConfig) -> "MarianConfig":
         dropout=sizes.dropout,
         attention_dropout=sizes.attention_dropout,
         activation_dropout=sizes.activation_dropout,
-        **_TOKENS,
+        **_tokens(sizes),
     )
+
+
+def _tokens(sizes: TransformerConfig) -> dict[str, int]:
+    """The ids of special subwords. The decoder starts with BOS also where it starts with a zero vector: see
+    `_target`."""
+    return {**_TOKENS, "decoder_start_token_id": EOS if sizes.decoder_start == "eos" else BOS}
 
 
 def _generation_config(settings: Config) -> "GenerationConfig":
@@ -143,13 +155,14 @@ def _generation_config(settings: Config) -> "GenerationConfig":
     decoding = settings.decoding
     if lost := [f"decoding.{name}" for name, support in changed(decoding) if not support.in_transformers]:
         log.warning("%s: not exported, because transformers has no such setting", ", ".join(lost))
-    longest = export_folder.longest_position(settings)
+    longest, model = export_folder.longest_position(settings), settings.model
+    assert isinstance(model, TransformerConfig)
     return GenerationConfig(
         max_length=longest if decoding.max_length is None else min(longest, decoding.max_length + 2),  # BOS and EOS
         min_length=decoding.min_length + 1 if decoding.min_length else None,  # BOS
         no_repeat_ngram_size=decoding.no_repeat_ngram,
         bad_words_ids=[[PAD], [UNK], [BOS]],
-        **_TOKENS,
+        **_tokens(model),
         **_method(decoding),
     )
 
@@ -172,14 +185,27 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     # For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …
     order = torch.cat([torch.arange(first, model.config.d_model, 2) for first in (0, 1)])
     yield "model.encoder.embed_tokens.weight", model.source_embedding.weight[:, order]
-    yield "model.decoder.embed_tokens.weight", model.target_embedding.weight[:, order]
+    target, output, bias = _target(model)
+    yield "model.decoder.embed_tokens.weight", target[:, order]
     if model.config.tie == "all":
-        yield "model.shared.weight", model.target_embedding.weight[:, order]
-    yield "lm_head.weight", model.output.weight[:, order]
+        yield "model.shared.weight", target[:, order]
+    yield "lm_head.weight", output[:, order]
+    yield "final_logits_bias", bias[None]
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for number, layer in enumerate(layers):
             for name, tensor in _layer(layer, order):
                 yield f"model.{side}.layers.{number}.{name}", tensor
+
+
+def _target(model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
+    """The target's embedding, the output layer's matrix and its bias. For a decoder that starts with a zero vector, the
+    embedding of BOS is zeros; then BOS must have no share of the probability, of which it had next to none."""
+    target, output = model.target_embedding.weight, model.output.weight
+    bias = output.new_zeros(len(output)) if model.output.bias is None else model.output.bias.clone()
+    if model.config.decoder_start == "zero":
+        target = target.index_fill(0, torch.tensor([BOS]), 0)
+        output, bias[BOS] = target if model.config.tie != "none" else output, _NONE
+    return target, output, bias
 
 
 def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:

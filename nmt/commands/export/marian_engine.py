@@ -99,6 +99,9 @@ class TransformersEngine:
             forced_bos_token_id=None,
             forced_eos_token_id=None,
             bad_words_ids=self._never,
+            decoder_start_token_id=self._start,
+            pad_token_id=self._padding,
+            eos_token_id=end,
             max_length=before + int(limits.max()) + 1,  # with EOS
             logits_processor=[_ForceEnd(before + limits, end)],
         )

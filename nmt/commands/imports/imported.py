@@ -36,10 +36,14 @@ class Imported:
 
     def checkpoint(self, provenance: Mapping[str, Any]) -> Checkpoint:
         """As a model file holds it. Raises NmtError where the settings are out of range or the weights do not fit."""
-        text = writer.to_yaml(self.config)
-        made = Checkpoint(schema.parse(text, "the imported model"), self.vocabulary, self.weights, provenance)
+        made = Checkpoint(checked(self.config), self.vocabulary, self.weights, provenance)
         made.build()
         return made
+
+
+def checked(config: Config) -> Config:
+    """The settings. Raises NmtError where one is out of its range, such as a width that no machine can hold."""
+    return schema.parse(writer.to_yaml(config), "the imported model")
 
 
 def settings(
@@ -52,10 +56,10 @@ def settings(
     max_length: int = 256,
 ) -> Config:
     """The settings of an imported model. pairs: the languages that it translates; max_length: subwords of the longest
-    source that is translated in one piece."""
+    source that is translated in one piece. Raises NmtError as `checked`."""
     corpora = tuple(Corpus(file=_TEXT, languages=(pair.source, pair.target)) for pair in pairs)
     shared = model.tie == "all"
-    return Config(
+    config = Config(
         run_dir=f"runs/{name}",
         data=DataConfig(
             source_language=pairs[0].source,
@@ -72,6 +76,7 @@ def settings(
         model=model,
         decoding=decoding,
     )
+    return checked(config)
 
 
 def attention(name: str, linear: Mapping[str, tuple[Tensor, Tensor | None]]) -> Iterator[tuple[str, Tensor]]:

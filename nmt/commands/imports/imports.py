@@ -7,31 +7,34 @@ from pathlib import Path
 
 import nmt
 from nmt.checkpoints import model_file
-from nmt.commands.imports import m2m100, marian, source
+from nmt.commands.imports import m2m100, marian, marian_npz, source
 from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.m2m100_proof import M2M100Source
+from nmt.commands.imports.marian_npz import MarianFiles
+from nmt.commands.imports.marian_numpy import MarianNumpy
 from nmt.commands.imports.proof import MarianSource, Proof, Source, prove
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
 
+_SLOW = 4  # one line of so many is compared with NumPy: a search takes seconds a line
+
 log = logging.getLogger("nmt")
 
 
-_M2M100 = "m2m_100"
 _Open = Callable[[Path, Imported], Source]
 # By model_type in config.json: what reads a model, and what opens it to compare with.
 _READERS: Mapping[str, tuple[Callable[..., Imported], _Open]] = {
     "marian": (marian.read, MarianSource),
-    _M2M100: (m2m100.read, M2M100Source),
+    m2m100.KIND: (m2m100.read, M2M100Source),
 }
 
 
 def import_model(name: str, output: Path, wanted: Sequence[str] = (), text: Sequence[Path] = ()) -> Proof | None:
     """Write a model file from a folder of the Hugging Face hub, its name on the hub, or an .npz file of Marian.
 
-    wanted: codes of languages, the source first; none: as the model names them. text: files in these languages, if only
-    the subwords that they use are to be kept. Returns the comparison with the
-    source, or None where transformers, which it needs, is not installed.
+    wanted: codes of languages, the source first; none: as the model names them. text: of a model of many languages,
+    files in the wanted ones, if only the subwords that they use are to be kept. Returns the comparison with the source,
+    or None where transformers, which it needs, is not installed.
 
     Raises NmtError if something is missing or damaged, if the model is of another kind than nmt's, or if the comparison
     finds another model.
@@ -49,16 +52,19 @@ def import_model(name: str, output: Path, wanted: Sequence[str] = (), text: Sequ
 
 def _proven(path: Path, name: str, wanted: Sequence[str], text: Sequence[Path]) -> tuple[Proof | None, Imported]:
     """The model in a folder or a file, compared with its source."""
+    if text and not m2m100.is_one(path):
+        raise NmtError(f"--text: {name} keeps all its subwords: only models of many languages (M2M-100, NLLB) need it")
+    if (file := marian_npz.find(path)) is not None:
+        imported = marian_npz.read(file, file.name.removesuffix(".npz"), wanted)
+        return prove(imported, MarianNumpy(MarianFiles.read(file), imported), every=_SLOW), imported
+    if path.is_file():
+        raise NmtError(f"{path}: not an .npz file: give one, or a folder with config.json")
     if not (path / "config.json").is_file():
-        raise NmtError(f"{path}: no config.json")
+        raise NmtError(f"{path}: has neither config.json nor an .npz file: give the folder of a model")
     kind = source.read_mapping(path / "config.json").get("model_type")
     if not isinstance(kind, str) or kind not in _READERS:
         raise NmtError(f"{path / 'config.json'}: model_type: {source.shown(kind)}: nmt imports {', '.join(_READERS)}")
     read, engine = _READERS[kind]
-    if text and kind != _M2M100:
-        raise NmtError(
-            f"--text: only for models of many languages (M2M-100, SMaLL-100, NLLB): {name} keeps its subwords"
-        )
     imported = read(path, path.resolve().name, wanted, *([text] if text else []))
     if find_spec("transformers") is None:
         log.warning("not compared with its source: that needs transformers: pip install 'transformers>=5'")

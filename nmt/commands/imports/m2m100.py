@@ -28,11 +28,17 @@ from nmt.files.text import read_lines
 
 log = logging.getLogger("nmt")
 
+KIND = "m2m_100"  # model_type in config.json
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "quick_gelu": "quick_gelu", "swish": "swish", "silu": "swish"}
 _SHARED = "model.shared.weight"
 # That a file may hold beside it: the same matrix by other names, and sinusoids.
 _ALSO = ["lm_head.weight", *(f"model.{side}.embed_{kind}" for side in ("encoder", "decoder")
                              for kind in ("tokens.weight", "positions.weights"))]  # fmt: skip
+
+
+def is_one(path: Path) -> bool:
+    """Whether a folder holds one of these models."""
+    return source.read_mapping(path / "config.json", optional=True).get("model_type") == KIND
 
 
 def read(folder: Path, name: str, wanted: Sequence[str], text: Sequence[Path] = ()) -> Imported:

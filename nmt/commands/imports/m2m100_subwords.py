@@ -29,7 +29,7 @@ class Subwords:
     """Those of a SentencePiece model, and which of them languages need."""
 
     def __init__(self, proto: bytes, codes: Iterable[str]):
-        """codes: of the languages. Raises ValueError for bytes that are no model."""
+        """codes: of the languages."""
         self._proto, every = proto, sentencepiece_model.subwords(proto)
         self._scores = {each.piece: each.score for each in every if each.kind in _OF_TEXT}
         self._bytes = {each.piece for each in every if each.kind == Kind.BYTE}

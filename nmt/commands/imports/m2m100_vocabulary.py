@@ -87,12 +87,8 @@ def read(
 
     Raises NmtError for languages that the model does not have, and for files that are missing or do not fit.
     """
-    proto, size = source.read_bytes(folder / _MODEL), config.number("vocab_size")
-    try:
-        pieces = [each.piece for each in sentencepiece_model.subwords(proto)]
-        sentencepiece_model.merges(proto)
-    except ValueError:
-        raise NmtError(f"{folder / _MODEL}: not a SentencePiece model") from None
+    proto, size = subwords.read(folder / _MODEL), config.number("vocab_size")
+    pieces = [each.piece for each in sentencepiece_model.subwords(proto)]
     if family.is_nllb:
         ids, where = {**_SPECIAL, **{piece: i for i, piece in enumerate(pieces[_FIRST:], start=len(_SPECIAL))}}, _MODEL
     else:

@@ -37,14 +37,15 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
     generation = source.read_mapping(folder / "generation_config.json", optional=True)
     model, sides = _settings(config), _sides(folder, config, one=not about.get("separate_vocabs"))
     pairs = languages.pairs_of(about.get("source_lang"), about.get("target_lang"), sides.codes, wanted)
+    found = {**config.values, **generation}
+    search = imported.search_settings(found.get("num_beams"), found.get("length_penalty"))
+    settings = imported.settings(name, pairs, sides.vocabulary, model, search)
     weights = _MarianWeights(source.read_weights(folder), model)
     ours = {**weights.embeddings(sides.rows), **weights.layers()}
     model, ours = _started(config, model, weights, sides.rows[1], ours)
     weights.given.check_all_taken()
-    found = {**config.values, **generation}
-    search = imported.search_settings(found.get("num_beams"), found.get("length_penalty"))
     return Imported(
-        imported.settings(name, pairs, sides.vocabulary, model, search),
+        replace(settings, model=model),
         sides.vocabulary,
         ours,
         (sides.rows[0].theirs, sides.rows[1].theirs),

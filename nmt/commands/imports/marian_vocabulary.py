@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.commands.imports import source, subwords
+from nmt.commands.imports import subwords
 from nmt.commands.imports.subwords import Rows
+from nmt.data import sentencepiece_model
 from nmt.data.vocabulary import Vocabulary
 
 _LANGUAGE = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]*)<<")  # a token before the source: the target's code
@@ -29,7 +30,7 @@ def read(
 
     Raises NmtError for ids that are no vocabulary, and as `subwords.tokenizer`.
     """
-    protos = [source.read_bytes(path) for path in models]
+    protos = list(map(subwords.read, models))
     known = [subwords.within(each, size, file) for each, size, file in zip(ids, sizes, files, strict=True)]
     if len(known) == 1:
         pieces = [subwords.ordered(known[0], protos)] * 2
@@ -47,3 +48,8 @@ def read(
     vocabulary = Vocabulary(tokenizers[0], tokenizers[1], same_subwords=len(ids) == 1)
     first, second = (subwords.rows_of(*each) for each in zip(pieces, known, strict=True))
     return Sides(vocabulary, (first, second), list(codes.values()))
+
+
+def ids_of(model: Path) -> dict[str, int]:
+    """The ids of a SentencePiece model's own pieces. Raises NmtError if it is damaged."""
+    return {subword.piece: i for i, subword in enumerate(sentencepiece_model.subwords(subwords.read(model)))}

@@ -89,14 +89,21 @@ def as_mapping(text: str, name: str, *, in_json: bool) -> dict[str, Any]:
 
 def read_vocabulary(path: Path) -> dict[str, int]:
     """The ids of subwords, by their text. Raises NmtError unless they are 0, 1, 2 …, each once."""
-    ids = read_mapping(path)
-    if sorted(map(repr, ids.values())) != sorted(map(repr, range(len(ids)))) or not all(map(_is_text, ids)):
+    ids = {str(piece): number for piece, number in _read_ids(path).items()}
+    if sorted(map(repr, ids.values())) != sorted(map(repr, range(len(ids)))):
         raise NmtError(f"{path}: its ids are not 0 to {len(ids) - 1:,}, each once: use another copy")
     return ids
 
 
-def _is_text(piece: object) -> bool:
-    return isinstance(piece, str)
+def _read_ids(path: Path) -> dict[str, Any]:
+    """In YAML, where `no`, `1` and `null` may be pieces too, everything is read as text."""
+    if path.suffix == ".json":
+        return read_mapping(path)
+    try:
+        ids = yaml.load(read_text(path), Loader=yaml.CBaseLoader)
+        return {piece: int(number) for piece, number in ids.items()}
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise NmtError(f"{path}: not a mapping of pieces to numbers: {first_line(error)}") from None
 
 
 class Settings:

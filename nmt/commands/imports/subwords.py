@@ -16,6 +16,7 @@ import sentencepiece
 import torch
 from torch import Tensor
 
+from nmt.commands.imports import source
 from nmt.commands.imports.imported import ABSENT
 from nmt.commands.imports.sample_text import LINES
 from nmt.data import normalization, sentencepiece_model
@@ -68,6 +69,17 @@ def rows_of(pieces: Sequence[str], ids: Mapping[str, int]) -> Rows:
     return Rows([ids.get(piece, NONE) for piece in pieces], ids["<unk>"])
 
 
+def read(path: Path) -> bytes:
+    """A SentencePiece model. Raises NmtError if it is missing or damaged."""
+    proto = source.read_bytes(path)
+    try:
+        sentencepiece_model.subwords(proto)
+        sentencepiece.SentencePieceProcessor().LoadFromSerializedProto(proto)
+    except Exception:  # of several types, see nmt.data.vocabulary
+        raise NmtError(f"{path}: not a SentencePiece model") from None
+    return proto
+
+
 def ordered(ids: Mapping[str, int], protos: Iterable[bytes]) -> list[str]:
     """The pieces of a vocabulary in our order: the special ones, then those that have ids, by these, then those that
     only the SentencePiece models have."""
@@ -80,18 +92,15 @@ def tokenizer(proto: bytes, pieces: Sequence[str], names: Mapping[str, str], fil
     """A SentencePiece model with these pieces as its subwords, in this order. names: of pieces that are tokens of
     languages, ours; file: of the model, in messages.
 
-    Raises NmtError if it is damaged, or would cut text into other pieces than before, where it has these.
+    Raises NmtError if it would cut text into other pieces than before, where it has these.
     """
-    try:
-        known = {subword.piece: subword for subword in sentencepiece_model.subwords(proto)}
-        # Lowest of all: in byte-pair encoding a merge that is not used must not come before another one.
-        least = min((subword.score for subword in known.values()), default=0.0) - 1
-        subwords = [_subword(piece, known, names, least) for piece in pieces]
-        made = Tokenizer(sentencepiece_model.with_subwords(proto, subwords), file)
-        before = sentencepiece.SentencePieceProcessor()
-        before.LoadFromSerializedProto(proto)
-    except (ValueError, RuntimeError):
-        raise NmtError(f"{file}: not a SentencePiece model") from None
+    known = {subword.piece: subword for subword in sentencepiece_model.subwords(proto)}
+    # Lowest of all: in byte-pair encoding a merge that is not used must not come before another one.
+    least = min((subword.score for subword in known.values()), default=0.0) - 1
+    subwords = [_subword(piece, known, names, least) for piece in pieces]
+    made = Tokenizer(sentencepiece_model.with_subwords(proto, subwords), file)
+    before = sentencepiece.SentencePieceProcessor()
+    before.LoadFromSerializedProto(proto)
     lines, kept = list(map(normalization.nfc, LINES)), set(pieces)  # NFC: as vocabularies of nmt want it
     for line, ids in zip(lines, made.encode(lines), strict=True):
         cut = before.Encode(line, out_type=str)

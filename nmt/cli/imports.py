@@ -1,0 +1,46 @@
+"""`nmt import`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli import options, terminal
+from nmt.files import text as texts
+
+
+@terminal.reporting()
+def import_(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="Folder or name of a model on the Hugging Face hub, or Marian's .npz."),
+    ],
+    output: Annotated[Path, options.file("The model file to write.")],
+    languages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODES",
+            help="Codes of its languages, the source first, such as en,de. Of a model of many languages (M2M-100, "
+            "SMaLL-100, NLLB) those to keep.",
+        ),
+    ] = None,
+    text: Annotated[
+        list[Path] | None,
+        options.file("Of a model of many languages: text in those to keep, whose subwords alone are kept; repeatable."),
+    ] = None,
+    device: options.UnusedDevice = "auto",
+) -> None:
+    """Make a model file of a model that another program has trained: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
+
+    Subwords, log P and translations are compared with those of the source, and the comparison is printed; a model that
+    is not the same is not written. Train it further with training.start_from.
+
+    Example: nmt import Helsinki-NLP/opus-mt-en-de --output opus-en-de.safetensors
+    """
+    from nmt.commands.imports import imports
+
+    codes = [code.strip() for code in languages.split(",")] if languages else []
+    proof = imports.import_model(source, output, codes, text or ())
+    if proof is not None:
+        texts.result(proof)
+    texts.result(output)

@@ -1,0 +1,268 @@
+"""MarianMT models of the hub and models of Marian itself are the same models here, and stay it on the way out."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from helpers.other_models import marian_folder, marian_npz, text
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.commands.imports import marian
+from nmt.commands.imports import marian_npz as npz
+from nmt.commands.imports.imported import ABSENT, Imported
+from nmt.commands.imports.imports import import_model
+from nmt.commands.imports.marian_npz import MarianFiles
+from nmt.commands.imports.marian_numpy import MarianNumpy
+from nmt.commands.imports.proof import MarianSource, Proof, prove
+from nmt.data.vocabulary import BOS, PAD
+from nmt.errors import NmtError
+
+HUB: dict[str, dict[str, Any]] = {
+    "one matrix": {},
+    "two vocabularies": {"separate": True, "activation_function": "relu"},
+    "no tied matrices": {"separate": True, "activation_function": "gelu", "tie_word_embeddings": False},
+    "several targets": {"codes": ("de", "por_BR", "cmn"), "activation_function": "quick_gelu"},
+    "byte-pair encoding": {"kind": "bpe", "encoder_layers": 1, "decoder_layers": 1},
+}
+NPZ: dict[str, dict[str, Any]] = {
+    "one matrix": {},
+    "no tied matrices": {"tied-embeddings-all": False, "output-omit-bias": True, "transformer-ffn-activation": "relu"},
+    "output tied": {"tied-embeddings-all": False, "tied-embeddings": True, "transformer-ffn-activation": "gelu"},
+    "own vocabularies": {"spm": True, "enc-depth": 1, "dec-depth": 1},
+}
+
+
+@pytest.mark.parametrize("changes", HUB.values(), ids=HUB)
+def test_models_of_the_hub_are_the_same_models(changes: dict[str, Any], tmp_path: Path) -> None:
+    folder = marian_folder(tmp_path, **changes)
+    read = marian.read(folder, "name", ())
+    proof = prove(read, MarianSource(folder, read))
+    assert_same(proof, lines=56)
+    codes = changes.get("codes", ("de",))
+    assert [pair.target for pair in read.config.data.language_pairs.pairs] == list(codes)
+    assert read.config.decoding.beam_size == 3 and read.config.decoding.normalization == "average"
+
+
+@pytest.mark.parametrize("changes", NPZ.values(), ids=NPZ)
+def test_models_of_marian_are_the_same_models(changes: dict[str, Any], tmp_path: Path) -> None:
+    path = marian_npz(tmp_path, **changes)
+    read = npz.read(path, "name", ("en", "de"))
+    assert_same(prove(read, MarianNumpy(MarianFiles.read(path), read), every=6), lines=10)
+
+
+def assert_same(proof: Proof, lines: int) -> None:
+    found = proof.parity
+    assert found.lines == lines and found.holds and not found.greedy and not found.beam, str(proof)
+    assert found.largest < 1e-4 and proof.states < 1e-4
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Imported]:
+    folder = marian_folder(tmp_path_factory.mktemp("hub"))
+    return folder, marian.read(folder, "name", ())
+
+
+def without_bias(read: Imported) -> Imported:
+    model = dataclasses.replace(read.config.model, output_bias=False)  # type: ignore[type-var]
+    weights = {name: weight for name, weight in read.weights.items() if name != "output.bias"}
+    return dataclasses.replace(read, config=dataclasses.replace(read.config, model=model), weights=weights)
+
+
+def with_model(**changes: Any) -> Callable[[Imported], Imported]:
+    def change(read: Imported) -> Imported:
+        model = dataclasses.replace(read.config.model, **changes)  # type: ignore[type-var]
+        return dataclasses.replace(read, config=dataclasses.replace(read.config, model=model))
+
+    return change
+
+
+def untied(read: Imported) -> Imported:
+    """The output layer has a matrix of its own, of which one row is another one."""
+    matrix = read.weights["target_embedding.weight"].clone()
+    matrix[20] = matrix[21]
+    weights = {**read.weights, "output.weight": matrix, "source_embedding.weight": matrix}
+    return with_model(tie="none")(dataclasses.replace(read, weights=weights))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        with_model(norm_epsilon=1e-2),
+        with_model(position_offset=1),
+        with_model(positions="concatenated"),
+        with_model(decoder_start="eos"),
+        with_model(activation="gelu"),
+        without_bias,
+        untied,
+    ],
+    ids=["epsilon", "offset", "positions", "start", "activation", "bias", "tying"],
+)
+def test_the_comparison_finds_a_fault(fault: Callable[[Imported], Imported], hub: tuple[Path, Imported]) -> None:
+    folder, read = hub
+    with pytest.raises(NmtError, match="another model than its source"):
+        prove(fault(read), MarianSource(folder, read))
+
+
+def test_subwords_that_the_model_lacks_are_unknown_to_it_and_never_written(hub: tuple[Path, Imported]) -> None:
+    folder, read = hub
+    given = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    pieces, bias = read.vocabulary.source.every_piece(), read.weights["output.bias"]
+    lacking = [i for i, piece in enumerate(pieces) if piece not in given]
+    assert any(pieces[i].endswith("Fenster") for i in lacking) and BOS in lacking
+    assert bool((bias[lacking] == ABSENT).all()) and int((bias == ABSENT).sum()) == len(lacking)
+    assert read.to_theirs[0][PAD] == given["<pad>"]
+
+
+def test_import_fine_tuning_and_export_keep_the_model(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Imported, exported for transformers and imported again it is the same model; the folder's provenance is kept."""
+    (tmp_path / "hub").mkdir()
+    folder = marian_folder(tmp_path / "hub", codes=("de", "fr"))
+    (folder / "README.md").write_text("---\nlanguage: en\nlicense: cc-by-4.0\n---\nA model.\n")
+    first, again = tmp_path / "first.safetensors", tmp_path / "again.safetensors"
+    assert import_model(str(folder), first) is not None
+    provenance = model_file.load_provenance(first)
+    assert provenance["license"] == "cc-by-4.0" and provenance["imported_from"] == str(folder)
+
+    from nmt.commands.export.export import export
+
+    _, kept = export(first, "marian", tmp_path / "out")
+    assert kept
+    shutil.copy(folder / "README.md", tmp_path / "out")
+    assert import_model(str(tmp_path / "out"), again) is not None
+    lines = text(5, 20)
+    for language in ("de", "fr"):
+        one, other = (nmt.load(file).translate(lines, to=language) for file in (first, again))
+        assert one == other
+    scores = [nmt.load(file).score(lines, lines[::-1], to="de") for file in (first, again)]
+    for mine, its in zip(*scores, strict=True):
+        assert mine is not None and its is not None
+        assert mine.token_scores == pytest.approx(its.token_scores, abs=1e-4)
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+    class Code:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (folder / "executed",)
+
+    torch.save({"model.shared.weight": Code()}, folder / "pytorch_model.bin")
+
+
+def with_json(name: str, **changes: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / name
+        path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
+
+    return change
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def cut(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-100])
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "sizes that no machine has": (
+        with_json("config.json", d_model=2**40),
+        "model.d_model: expected whole number, .* at most 1,000,000",
+    ),
+    "layers without end": (with_json("config.json", encoder_layers=900), "has no weight model.encoder.layers.2"),
+    "a number as text": (with_json("config.json", d_model="32"), "d_model: 32: a whole number is expected"),
+    "another model": (with_json("config.json", model_type="t5"), "model_type: t5: nmt imports marian"),
+    "no scale": (with_json("config.json", scale_embedding=False), "scale_embedding: False: cannot be imported"),
+    "an activation": (with_json("config.json", activation_function="mish"), "activation_function: mish"),
+    "ids twice": (with_json("vocab.json", **{"<unk>": 0}), "its ids are not 0 to"),
+    "code in weights": (pickled, "holds more than weights, which is not executed"),
+    "weights cut off": (cut("model.safetensors"), "cannot be read"),
+    "vocabulary cut off": (cut("source.spm"), "not a SentencePiece model"),
+    "no weights": (without("model.safetensors"), "has neither model.safetensors nor pytorch_model.bin"),
+    "no subwords": (without("target.spm"), "target.spm: missing"),
+    "a start that is no subword": (with_json("config.json", decoder_start_token_id=10**9), "decoder_start_token_id"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), HOSTILE.values(), ids=HOSTILE)
+def test_what_is_wrong_in_a_folder_is_said_in_one_line(
+    change: Callable[[Path], None], words: str, hub: tuple[Path, Imported], tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(hub[0], folder)
+    change(folder)
+    with pytest.raises(NmtError, match=words) as error:
+        import_model(str(folder), tmp_path / "model.safetensors")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "model.safetensors").exists() and not (folder / "executed").exists()
+
+
+def npz_with(**changes: Any) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        arrays = {**np.load(path), **{name.replace("special_", "special:"): array for name, array in changes.items()}}
+        np.savez(path, **arrays)
+
+    return change
+
+
+def settings_with(**changes: Any) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        known = yaml.safe_load(MarianFilesText(path))
+        written = yaml.safe_dump({**known, **{key.replace("_", "-"): value for key, value in changes.items()}})
+        np.savez(path, **{**np.load(path), "special:model.yml": np.frombuffer(written.encode() + b"\0", np.int8)})
+
+    return change
+
+
+def MarianFilesText(path: Path) -> str:
+    return np.load(path)["special:model.yml"].tobytes().rstrip(b"\0").decode()
+
+
+def bomb(path: Path) -> None:
+    np.savez_compressed(path, zeros=np.zeros(1 << 24, np.float32))
+
+
+def huge_header(path: Path) -> None:
+    """An array whose header says that it has 2^50 numbers."""
+    import io
+    import zipfile
+
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 50,)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("Wemb.npy", header.getvalue() + bytes(64))
+
+
+HOSTILE_NPZ: dict[str, tuple[Callable[[Path], None], str]] = {
+    "objects": (npz_with(Wemb=np.array([{}], dtype=object)), "holds Python objects"),
+    "a bomb": (bomb, "would grow to more than"),
+    "a header": (huge_header, "does not have the bytes of its shape"),
+    "no zip": (lambda path: path.write_bytes(b"PK\3\4 and nothing") and None, "cannot be read as .npz"),
+    "a recurrent model": (settings_with(type="s2s"), "type: s2s: cannot be imported: only a Transformer"),
+    "average attention": (settings_with(transformer_decoder_autoreg="average-attention"), "self-attention"),
+    "an SSRU": (settings_with(transformer_decoder_autoreg="rnn"), "self-attention"),
+    "pre-norm": (settings_with(transformer_preprocess="n"), "transformer-preprocess: n: cannot be imported"),
+    "learned positions": (settings_with(transformer_train_positions=True), "in nmt positions are sinusoids"),
+    "another shape": (npz_with(encoder_l1_self_Wq=np.zeros((3, 3), np.float32)), r"is \[3, 3\], but its settings need"),
+    "a weight too many": (npz_with(decoder_l1_aan_W1=np.zeros((2, 2), np.float32)), "has no place in a model of nmt"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), HOSTILE_NPZ.values(), ids=HOSTILE_NPZ)
+def test_what_is_wrong_in_an_npz_is_said_in_one_line(
+    change: Callable[[Path], None], words: str, tmp_path: Path
+) -> None:
+    path = marian_npz(tmp_path)
+    change(path)
+    with pytest.raises(NmtError, match=words) as error:
+        import_model(str(path), tmp_path / "model.safetensors", ("en", "de"))
+    assert "\n" not in str(error.value) and not (tmp_path / "model.safetensors").exists()
