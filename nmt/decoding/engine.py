@@ -213,7 +213,8 @@ class PyTorchEngine:
         starts = torch.tensor([source.start for source in batch], dtype=torch.long)  # [B, N]
         model: Stepper = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
         with _inference(self.device):
-            processors, following = self._processors(batch, options), from_host(starts, self.device)
+            processors = self._processors(batch, options)
+            following = from_host(starts, self.device) if starts.numel() else None
             return search(model, ids, limits, options, processors, seeds, required, following)
 
     def _width(self, longest: int) -> int:

@@ -200,7 +200,8 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """The newest token of each hypothesis [B, K] → what `scores` takes, [B, K, D], and the state after it.
-        The first call gets BOS, with K = 1. A step may overwrite the old state."""
+        The first call gets BOS, with K = 1; so do others that read what is between BOS and the output. A step may
+        overwrite the old state."""
 
     def scores(self, hidden: Tensor) -> Tensor:
         """Decoder states [..., D] (what `step` returned, for all or for some sentences) → float32 logits of the next
