@@ -23,6 +23,7 @@ from nmt.commands.train import train
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data import vocabulary
+from nmt.data.sentencepiece_model import subwords
 from nmt.errors import NmtError
 
 pytest.importorskip("transformers")
@@ -96,6 +97,8 @@ def test_text_is_cut_as_before(kind: str, of_text: bool) -> None:
     known = Subwords(proto, ["en", "de"])
     german = [line for line in TEXT if line.isascii()]
     kept = known.of_text(german) if of_text else known.of_languages()
+    if kind == "unigram":  # the price of an unknown character follows from the lowest score
+        assert min(subwords(proto)[3:], key=lambda each: each.score).piece in kept
     pieces = list(dict.fromkeys(["<pad>", "<unk>", "<s>", "</s>", *sorted(kept)]))
     made = tokenizer(proto, pieces, {}, "it")  # compares all lines of TEXT with its own pieces
     assert (len(made) < 300) == of_text
