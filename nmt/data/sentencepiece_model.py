@@ -111,6 +111,13 @@ def _encoded_subword(subword: Subword) -> bytes:
     return _encoded(_PIECE, subword.piece.encode()) + score + kind
 
 
+def of_merges(subwords: Iterable[Subword], name: str, charsmap: bytes) -> bytes:
+    """A model of byte-pair encoding with these subwords, in this order, and this normalization."""
+    training = _number(_TYPE << 3 | _VARINT) + _number(_MERGES)
+    written = [_encoded(_SUBWORDS, _encoded_subword(subword)) for subword in subwords]
+    return with_normalization(b"".join([*written, _encoded(_TRAINING, training)]), name, charsmap)
+
+
 def with_normalization(proto: bytes, name: str, charsmap: bytes) -> bytes:
     """A model with the same subwords and another normalization. charsmap: of `compile_rules`."""
     normalizer = _encoded(_NAME, name.encode()) + _encoded(_CHARSMAP, charsmap)

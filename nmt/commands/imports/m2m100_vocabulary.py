@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from nmt.commands.imports import source, subwords
+from nmt.commands.imports import source, subwords, tokenizer_json
 from nmt.commands.imports.m2m100_subwords import Subwords
 from nmt.commands.imports.source import Settings, shown
 from nmt.commands.imports.subwords import Rows
@@ -22,7 +22,7 @@ from nmt.data import sentencepiece_model
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
-_MODEL, _IDS, _ABOUT = "sentencepiece.bpe.model", "vocab.json", "tokenizer_config.json"
+_MODEL, _IDS, _ABOUT, _WHOLE = "sentencepiece.bpe.model", "vocab.json", "tokenizer_config.json", "tokenizer.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # in NLLB
 _FIRST = 3  # the first piece of a SentencePiece model that is not special
 _NON_COMMERCIAL = "NLLB's licence is CC BY-NC 4.0: no commercial use of it, nor of what is trained from it"
@@ -64,8 +64,6 @@ def family_of(folder: Path) -> Family:
     """Which of them a folder holds, by its tokenizer. Raises NmtError if its files are missing."""
     about = source.read_mapping(folder / _ABOUT, optional=True)
     tokenizer = str(about.get("tokenizer_class", ""))
-    if not (folder / _MODEL).is_file() and (folder / "tokenizer.json").is_file():
-        raise NmtError(f"{folder}: has no {_MODEL}, only tokenizer.json: take that file from the original model")
     if tokenizer.startswith("Nllb") or not (folder / _IDS).is_file():
         if about.get("legacy_behaviour"):
             raise NmtError(
@@ -87,14 +85,10 @@ def read(
 
     Raises NmtError for languages that the model does not have, and for files that are missing or do not fit.
     """
-    proto, size = subwords.read(folder / _MODEL), config.number("vocab_size")
-    pieces = [each.piece for each in sentencepiece_model.subwords(proto)]
-    if family.is_nllb:
-        ids, where = {**_SPECIAL, **{piece: i for i, piece in enumerate(pieces[_FIRST:], start=len(_SPECIAL))}}, _MODEL
-    else:
-        ids, where = source.read_vocabulary(folder / _IDS), _IDS
+    proto, ids, file = _pieces(folder, family)
+    pieces, size = [each.piece for each in sentencepiece_model.subwords(proto)], config.number("vocab_size")
     languages = _languages(folder, family, ids)
-    _check_ids(folder / where, config, ids, languages)
+    _check_ids(file, config, ids, languages)
     codes = _chosen(family, languages, wanted)
     names = {family_token: family.our_token(code) for code, (family_token, _) in languages.items() if code in codes}
     known = Subwords(proto, codes)
@@ -103,12 +97,24 @@ def read(
     theirs |= {token: i for token, i in languages.values() if token in names}
     cut = [piece for piece in pieces if piece in kept and piece not in ids]  # these have no row
     ordered = list(dict.fromkeys([*subwords.ordered(theirs, []), *cut]))
-    made = subwords.tokenizer(proto, ordered, names, str(folder / _MODEL))
+    made = subwords.tokenizer(proto, ordered, names, str(file))
     if max(theirs.values()) >= size:
         raise NmtError(
             f"{config.path}: vocab_size: {size}: the vocabulary has more subwords: they do not belong together"
         )
     return Vocabulary(made, made), subwords.rows_of(ordered, theirs), codes
+
+
+def _pieces(folder: Path, family: Family) -> tuple[bytes, dict[str, int], Path]:
+    """The SentencePiece model, the ids of its pieces, and the file that has these."""
+    if family.is_nllb and not (folder / _MODEL).is_file() and (folder / _WHOLE).is_file():
+        proto, ids = tokenizer_json.read(folder / _WHOLE)
+        return proto, {**_SPECIAL, **ids}, folder / _WHOLE
+    proto = subwords.read(folder / _MODEL)
+    if not family.is_nllb:
+        return proto, source.read_vocabulary(folder / _IDS), folder / _IDS
+    named = [each.piece for each in sentencepiece_model.subwords(proto)][_FIRST:]
+    return proto, {**_SPECIAL, **{piece: i for i, piece in enumerate(named, start=len(_SPECIAL))}}, folder / _MODEL
 
 
 def _languages(folder: Path, family: Family, ids: Mapping[str, int]) -> dict[str, tuple[str, int]]:
@@ -131,7 +137,7 @@ def _named(folder: Path) -> Iterator[tuple[str, int | None]]:
     """The tokens that the files of a tokenizer name, first those without an id, then those with their ids."""
     about = source.read_mapping(folder / _ABOUT, optional=True)
     special = source.read_mapping(folder / "special_tokens_map.json", optional=True)
-    whole = source.read_mapping(folder / "tokenizer.json", optional=True)
+    whole = source.read_mapping(folder / _WHOLE, optional=True)
     lists = about.get("extra_special_tokens"), about.get("additional_special_tokens"), *special.values()
     for token in (token for tokens in lists if isinstance(tokens, list) for token in tokens):
         yield _content(token), None
