@@ -27,6 +27,7 @@ def init(
     ] = None,
     train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
     validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
+    start_from: Annotated[Path | None, options.file("Model to train further: its settings.", metavar="MODEL")] = None,
 ) -> None:
     """Write a config file to start from, with comments. An existing file is not overwritten.
 
@@ -34,7 +35,7 @@ def init(
     """
     from nmt.commands import init as writing
 
-    writing.init(config, source_language, target_language, train, validation)
+    writing.init(config, source_language, target_language, train, validation, start_from)
     text.result(config)
 
 

@@ -4,11 +4,12 @@ import logging
 import shlex
 from pathlib import Path
 
+from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.config.declaration import all_settings
 from nmt.config.language_codes import is_known
-from nmt.config.schema import Config, TrainingConfig
-from nmt.config.writer import in_one_line
+from nmt.config.schema import Config, DataConfig, TrainingConfig, VocabularyConfig
+from nmt.config.writer import in_one_line, to_dict
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.compression import plain_name
@@ -31,6 +32,13 @@ _PASSES, _FEWEST_STEPS = 40, 2000
 _SMALL_BATCH = 4096  # padded tokens; so that a small corpus has enough steps in a pass
 _SMALL_CORPUS = 3_000_000  # subwords
 _PEAK = 0.0005  # of the learning rate: below the paper's 0.0007, as the warmup is shorter
+_CAREFUL: dict[str, object] = {  # further training of a model that has learned something: see docs/fine-tuning.md
+    "training.schedule": "constant",
+    "training.learning_rate": 0.0001,
+    "training.warmup_steps": 200,
+    "training.validate_every": 200,
+    "training.checkpoint_every": 200,
+}
 _BYTES = 4  # of text for a subword, about
 _HEAD = """\
 # The defaults are the paper's base model, for GPUs. For small data, configs/demo.yaml or configs/multi30k.yaml are
@@ -48,17 +56,21 @@ def init(
     target_language: str | None,
     train: tuple[Path, Path] | None,
     validation: tuple[Path, Path] | None,
+    start_from: Path | None = None,
 ) -> None:
-    """Write a config file, and log what to do next. train, validation: files of source and target text.
+    """Write a config file, and log what to do next. train, validation: files of source and target text; start_from: a
+    model file or a run folder, whose settings the file gets.
     A language that is None is the one that the name of the training text ends in, such as `train.fr` or `train.fr.gz`;
-    without one, it is that of the example in the documentation.
+    without one, it is that of the model, or that of the example in the documentation.
 
-    Raises NmtError where there is such a file already, or it cannot be written.
+    Raises NmtError where there is such a file already, or it cannot be written, or the model cannot be read.
     """
     endings = map(_language, train) if train else (None, None)
+    start = None if start_from is None else model_file.load_header(model_file.locate(start_from))[0]
+    examples = ("en", "de") if start is None else start.data.language_pairs.pairs[0]
     languages = source_language, target_language = [
         (ending or example) if given is None else given
-        for given, ending, example in zip((source_language, target_language), endings, ("en", "de"), strict=True)
+        for given, ending, example in zip((source_language, target_language), endings, examples, strict=True)
     ]
     source, target = train or (f"train.{language}" for language in languages)
     validation_source, validation_target = validation or (f"validation.{language}" for language in languages)
@@ -72,6 +84,10 @@ def init(
     if not str(config).isprintable():
         raise NmtError(f"{str(config)!r}: choose a name of printable characters")
     fitting = _fitting(train) if train else {}
+    if start is not None:
+        if start.data.language_tags != DataConfig.language_tags:
+            given["data.language_tags"] = start.data.language_tags
+        fitting = {**fitting, **_CAREFUL, "training.start_from": str(start_from), **_of_model(start)}
     text = _text(str(config), given, fitting)
     schema.parse(text, "init")  # a language or a name of a file that a config cannot have
     if not config.exists():
@@ -81,7 +97,7 @@ def init(
             atomic.write_new_text(config, text)
         except FileExistsError:
             raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
-    if fitting:
+    if fitting and start is None:
         log.info("training: %s steps, chosen for the size of this corpus", f"{fitting['training.max_steps']:,}")
     log.info(
         "next: check the settings at the top of %s (languages: %s to %s), then run: nmt train %s",
@@ -89,6 +105,16 @@ def init(
         *languages,
         shlex.quote(str(config)),
     )
+
+
+def _of_model(start: Config) -> dict[str, object]:
+    """The settings that a run needs so that its model is of the same kind as another one, and searches as it does,
+    where they are not the defaults."""
+    sections = {"model": start.model, "decoding": start.decoding}
+    changed = {name: to_dict(section, defaults=False) for name, section in sections.items()}
+    if start.vocabulary.shared != VocabularyConfig().shared:
+        changed["vocabulary"] = {"shared": start.vocabulary.shared}
+    return {f"{section}.{name}": value for section, values in changed.items() for name, value in values.items()}
 
 
 def _language(path: Path) -> str | None:
@@ -134,10 +160,12 @@ def _text(name: str, given: dict[str, object], fitting: dict[str, object]) -> st
     """The file `name`: the settings `given`, by dotted path, then common ones: those that are `fitting`, and others in
     comments with their defaults."""
     known = all_settings(Config)
-    common = [f"{section}.{key}" for section, keys in _COMMON.items() for key in keys.split()]
+    common = {f"{section}.{key}": None for section, keys in _COMMON.items() for key in keys.split()}
+    rest = {path: known[path].default for path in common} | fitting
+    in_order = sorted(rest, key=lambda path: list(_COMMON).index(path.partition(".")[0]))
     lines, begun = [_HEAD.format(name=shlex.quote(name))], ""
-    for path, value in (given | {path: known[path].default for path in common} | fitting).items():
-        if path == common[0]:
+    for path, value in (given | {path: rest[path] for path in in_order}).items():
+        if path == in_order[0]:
             lines += ["", "# --- The rest has defaults, which are shown in comments. Common settings:"]
         section, _, key = path.rpartition(".")
         if section != begun:

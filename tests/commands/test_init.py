@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.export_models import MARIAN, make_model
 from typer.testing import CliRunner
 
+from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.config import schema
 from nmt.training.schedule import problem
@@ -38,6 +40,16 @@ def test_the_file_names_what_is_given_and_leaves_the_rest_at_its_default() -> No
     )
     for section in ("vocabulary", "model", "training", "decoding"):
         assert getattr(config, section) == getattr(least, section)
+
+
+def test_a_model_to_start_from_gives_its_settings() -> None:
+    made = make_model(*MARIAN, "vocabulary.shared=false", "model.tie=none", "decoding.beam_size=7")
+    model_file.save(Path("m.safetensors"), made)
+    assert init("my.yaml", "--start-from", "m.safetensors")[0] == 0
+    config = schema.load(Path("my.yaml"))
+    assert config.training.start_from == "m.safetensors" and config.training.learning_rate == 0.0001
+    assert schema.differences_of_models(made.config, config) == {} and not config.vocabulary.shared
+    assert config.decoding == made.config.decoding
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ from nmt.commands.imports.imports import import_model
 from nmt.commands.imports.marian_npz import MarianFiles
 from nmt.commands.imports.marian_numpy import MarianNumpy
 from nmt.commands.imports.proof import MarianSource, Proof, prove
+from nmt.commands.init import init
+from nmt.commands.train import train
+from nmt.config import schema
 from nmt.data.vocabulary import BOS, PAD
 from nmt.errors import NmtError
 
@@ -121,7 +124,31 @@ def test_subwords_that_the_model_lacks_are_unknown_to_it_and_never_written(hub: 
     assert read.to_theirs[0][PAD] == given["<pad>"]
 
 
-def test_import_fine_tuning_and_export_keep_the_model(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_from_an_imported_model_is_resumed_bit_for_bit(tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    import_model(str(marian_folder(tmp_path / "hub")), tmp_path / "start.safetensors")
+    for side, seed in (("en", 6), ("de", 7)):
+        (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in text(seed)), encoding="utf-8")
+    files = [tmp_path / "train.en", tmp_path / "train.de"]
+    init(tmp_path / "c.yaml", None, None, (files[0], files[1]), (files[0], files[1]), tmp_path / "start.safetensors")
+    models = {}
+    for name, steps in (("once", [12]), ("resumed", [5, 12])):
+        for most in steps:
+            few = [f"training.{key}=12" for key in ("validate_every", "checkpoint_every")]
+            few += ["training.batch_tokens=200", "training.validation_bleu=false", "data.validation_in_training=warn"]
+            settings = schema.load(
+                tmp_path / "c.yaml", [*few, f"training.max_steps={most}", f"run_dir={tmp_path / name}"]
+            )
+            train(settings, "cpu")
+        models[name] = model_file.load(model_file.checkpoint_path(tmp_path / name, 12))
+    started = model_file.load(tmp_path / "start.safetensors")
+    for name, weight in models["once"].weights.items():
+        assert torch.equal(weight, models["resumed"].weights[name]), name
+        assert not torch.equal(weight, started.weights[name]), name
+    assert models["once"].vocabulary.protos == started.vocabulary.protos
+
+
+def test_import_and_export_keep_the_model(tmp_path: Path) -> None:
     """Imported, exported for transformers and imported again it is the same model; the folder's provenance is kept."""
     (tmp_path / "hub").mkdir()
     folder = marian_folder(tmp_path / "hub", codes=("de", "fr"))
