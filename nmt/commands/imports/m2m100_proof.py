@@ -44,14 +44,23 @@ class M2M100Source(TransformersSource):
     def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
         """As nmt.commands.export.parity.Exported. Of a line with subwords that were not kept, those of ours."""
         assert pairs is not None
-        found = []
+        found, others = list[list[int]](), 0
         for line, pair, ids in zip(lines, pairs, self._vocabulary.source.encode(list(lines)), strict=True):
             own = self._vocabulary.source.tags(self._known.tags(pair)) + ids
-            if self.tokenizer is None:
-                found.append(own)
-                continue
-            self.tokenizer.src_lang = pair.target if self._reads_target else pair.source
-            # Of NLLB transformers' tokenizer keeps spaces at the end of a line, which its SentencePiece model removes.
-            theirs = self.tokenizer(line.strip())["input_ids"][:-1]
-            found.append(self.ours(theirs, own) if self._kept.issuperset(theirs) else own)
+            theirs = self._subwords(line, pair)
+            compared = theirs is not None and self._kept.issuperset(theirs)
+            others += not compared
+            found.append(self.ours(theirs, own) if theirs is not None and compared else own)
+        if others:
+            log.info(
+                "subwords: not compared for %d of %d lines, which need some that were not kept", others, len(lines)
+            )
         return found
+
+    def _subwords(self, line: str, pair: LanguagePair) -> list[int] | None:
+        """Their ids of a line, None without a tokenizer."""
+        if self.tokenizer is None:
+            return None
+        self.tokenizer.src_lang = pair.target if self._reads_target else pair.source
+        # Of NLLB transformers' tokenizer keeps spaces at the end of a line, which its SentencePiece model removes.
+        return list(self.tokenizer(line.strip())["input_ids"][:-1])

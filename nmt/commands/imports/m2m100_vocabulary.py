@@ -194,7 +194,7 @@ def _chosen(family: Family, languages: Mapping[str, object], wanted: Sequence[st
         codes.append(meant)
     if len(set(codes)) < 2:
         raise NmtError(
-            f"--languages: name at least two, such as --languages {','.join(known[:2])}: {family.name} has "
-            f"{len(known)}, and what the others need is left out"
+            f"--languages: name at least two, such as --languages en,de: {family.name} has {len(known)}, and what the "
+            "others need is left out"
         )
     return list(dict.fromkeys(codes))

@@ -223,7 +223,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize(("wanted", "said"), [
-    ([], "--languages: name at least two, such as --languages af,am: M2M-100 has 100"),
+    ([], "--languages: name at least two, such as --languages en,de: M2M-100 has 100"),
     (["en"], "name at least two"),
     (["en", "en-GB"], "name at least two"),
     (["en", "tlh"], "--languages: tlh: M2M-100 has 100 languages, such as t"),
