@@ -18,6 +18,7 @@ import sentencepiece
 _SUBWORDS, _TRAINING, _NORMALIZER = 1, 2, 3  # the fields of a model
 _PIECE, _SCORE, _KIND = 1, 2, 3  # the fields of a subword
 _IDS, _NAMES = range(40, 44), range(45, 49)  # of the training: ids and names of unknown, BOS, EOS and padding
+_TYPE, _MERGES = 3, 2  # the field of the training that says how text is cut; the value for byte-pair encoding
 _NAME, _CHARSMAP = 1, 2  # the fields of a normalization
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # types of fields
 _SUBWORD = 1 << 3 | _BYTES  # the key of a model's field 1
@@ -72,6 +73,13 @@ def subwords(proto: bytes) -> list[Subword]:
     return [_subword(field.content) for field in _fields(proto) if field.number == _SUBWORDS]
 
 
+def merges(proto: bytes) -> bool:
+    """Whether a model cuts text by byte-pair encoding. Raises ValueError for bytes that are no model."""
+    training = _content(proto[_end_of_subwords(proto) :], _TRAINING)
+    types = [field.content for field in _fields(training) if field.number == _TYPE]
+    return bool(types) and _varint(types[-1], 0)[0] == _MERGES
+
+
 def _subword(message: bytes) -> Subword:
     piece, score, kind = "", 0.0, Kind.NORMAL
     for field in _fields(message):
@@ -101,6 +109,13 @@ def _encoded_subword(subword: Subword) -> bytes:
     score = _number(_SCORE << 3 | _FIXED32) + struct.pack("<f", subword.score)
     kind = _number(_KIND << 3 | _VARINT) + _number(subword.kind)
     return _encoded(_PIECE, subword.piece.encode()) + score + kind
+
+
+def of_merges(subwords: Iterable[Subword], name: str, charsmap: bytes) -> bytes:
+    """A model of byte-pair encoding with these subwords, in this order, and this normalization."""
+    training = _number(_TYPE << 3 | _VARINT) + _number(_MERGES)
+    written = [_encoded(_SUBWORDS, _encoded_subword(subword)) for subword in subwords]
+    return with_normalization(b"".join([*written, _encoded(_TRAINING, training)]), name, charsmap)
 
 
 def with_normalization(proto: bytes, name: str, charsmap: bytes) -> bytes:
