@@ -33,7 +33,8 @@ MODEL, SUBWORDS = "model", "sentencepiece.model"
 # What Argos Translate leaves at CTranslate2's defaults: sources are cut after so many subwords, EOS included, and
 # outputs after so many. Beyond the table of positions, CTranslate2 would raise an error instead.
 LONGEST_SOURCE, LONGEST_OUTPUT = 1024, 256
-_VERSION, _ARGOS_VERSION = "1.0", "1.9.0"  # of the package; of Argos Translate, as its own packages have it
+# LibreTranslate and Argos Translate replace a package when their index has a higher version for its languages.
+_VERSION, _ARGOS_VERSION = "100.0", "1.9.0"  # of the package; of Argos Translate, as its own packages have it
 # Codes of its own, by which LibreTranslate shows pt-BR and zh-Hant, with their names.
 _OWN_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
 
@@ -225,5 +226,5 @@ argostranslate.package.install_from_path("{package}")
 print(argostranslate.translate.translate("A sentence.", "{source}", "{target}"))
 ```
 
-LibreTranslate uses what is installed in this way for its user: `libretranslate --load-only {source},{target}`.
+LibreTranslate uses what its user has installed in this way: `libretranslate --load-only {source},{target}`.
 """

@@ -83,16 +83,16 @@ def test_a_package_has_what_argos_translate_reads(tmp_path: Path) -> None:
     made, splitter = make_model(), tmp_path / "en.onnx"
     splitter.write_bytes(b"a network")
     package = package_of(made, tmp_path / "out", splitter)
-    assert package.name == "translate-en_de-1_0.argosmodel"
+    assert package.name == "translate-en_de-100_0.argosmodel"
     with zipfile.ZipFile(package) as archive:
-        files = {name.removeprefix("translate-en_de-1_0/"): archive.read(name) for name in archive.namelist()}
+        files = {name.removeprefix("translate-en_de-100_0/"): archive.read(name) for name in archive.namelist()}
     assert files.keys() == {
         "metadata.json", "README.md", "sentencepiece.model", "minisbd/en.onnx",
         "model/config.json", "model/model.bin", "model/shared_vocabulary.json",
     }  # fmt: skip
     assert files["sentencepiece.model"] == made.vocabulary.source.proto and files["minisbd/en.onnx"] == b"a network"
     assert json.loads(files["metadata.json"]) == {
-        "package_version": "1.0", "argos_version": "1.9.0",
+        "package_version": "100.0", "argos_version": "1.9.0",
         "from_code": "en", "from_name": "English", "to_code": "de", "to_name": "German",
     }  # fmt: skip
     assert b"argostranslate.translate.translate" in files["README.md"]
