@@ -81,4 +81,5 @@ def longest_position(settings: Config) -> int:
         return settings.model.longest_position
     ratio = max(1.0, settings.decoding.max_length_ratio)
     decoding = replace(settings.decoding, max_length_ratio=ratio, max_length=None)
-    return decoding.longest_output(settings.longest_source) + 1 + settings.data.language_pairs.most_tags
+    tags = max(map(settings.data.language_pairs.tag_count, (0, 1)))
+    return decoding.longest_output(settings.longest_source) + 1 + tags

@@ -25,7 +25,8 @@ def export(
     ] = None,
     sample: Annotated[Path | None, options.file("Text to compare the export on, a sentence per line.")] = None,
     reference: Annotated[
-        Path | None, options.file("With argos: translations of --sample, to score on instead of data.validation.")
+        Path | None,
+        options.file("With argos, bergamot: translations of --sample, to score on, not data.validation."),
     ] = None,
     sentence_splitter: Annotated[
         Path | None, options.file("With argos: a model of MiniSBD (.onnx) or a folder of Stanza, for the package.")
@@ -34,9 +35,9 @@ def export(
 ) -> None:
     """Write what CTranslate2, Hugging Face transformers, LibreTranslate or Firefox load, and compare it with the model.
 
-    The comparison is printed, with each line that differs; of 8-bit packages for LibreTranslate also BLEU and chrF
-    beside the model's. A float32 folder whose translations differ is not kept. Each export has a model card. The other
-    commands accept a CTranslate2 folder in place of a model file.
+    The comparison is printed, with each line that differs; of 8-bit exports for LibreTranslate and Firefox also BLEU
+    and chrF beside the model's. A float32 folder whose translations differ is not kept. Each export has a model card.
+    The other commands accept a CTranslate2 folder in place of a model file.
 
     Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
     """

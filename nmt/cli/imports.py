@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli import options, terminal
-from nmt.files import text
+from nmt.files import text as texts
 
 
 @terminal.reporting()
@@ -17,11 +17,23 @@ def import_(
     ],
     output: Annotated[Path, options.file("The model file to write.")],
     languages: Annotated[
-        str | None, typer.Option(metavar="CODES", help="Codes of its languages, the source first, such as en,de.")
+        str | None,
+        typer.Option(
+            metavar="CODES",
+            help="Codes of its languages, the source first, such as en,de. Of a model of many languages (M2M-100, "
+            "SMaLL-100, NLLB) those to keep.",
+        ),
     ] = None,
+    text: Annotated[
+        list[Path] | None,
+        options.file("Of a model of many languages: text in those to keep, whose subwords alone are kept; repeatable."),
+    ] = None,
+    normalize_punctuation: Annotated[
+        bool, typer.Option("--normalize-punctuation", help="Read text as Moses writes it, as OPUS-MT was trained.")
+    ] = False,
     device: options.UnusedDevice = "auto",
 ) -> None:
-    """Make a model file of a model that another program has trained: OPUS-MT (Marian).
+    """Make a model file of a model that another program has trained: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
 
     Subwords, log P and translations are compared with those of the source, and the comparison is printed; a model that
     is not the same is not written. Train it further with training.start_from.
@@ -31,7 +43,7 @@ def import_(
     from nmt.commands.imports import imports
 
     codes = [code.strip() for code in languages.split(",")] if languages else []
-    proof = imports.import_model(source, output, codes)
+    proof = imports.import_model(source, output, codes, text or (), normalize_punctuation=normalize_punctuation)
     if proof is not None:
-        text.result(proof)
-    text.result(output)
+        texts.result(proof)
+    texts.result(output)

@@ -65,12 +65,12 @@ def of_languages(data: data_section.DataConfig) -> Iterator[str]:
     for code in (*pairs.sources, *pairs.targets):
         if by_normal.setdefault(normal(code), code) != code:
             yield f"languages {by_normal[normal(code)]} and {code} differ only in how they are written: choose one"
-    if not pairs.several:
+    if not pairs.has_tags:
         return
     own = {corpus.tag for corpus in data.train}
+    made = {"target": ("<2{}>",), "both": ("<2{}>", "<{}>"), "sides": ("<{}>",)}[pairs.tagged]
     for code in dict.fromkeys([*pairs.sources, *pairs.targets]):
-        tags = {f"<2{code}>", f"<{code}>"} if pairs.tagged == "both" else {f"<2{code}>"}
-        for tag in sorted(tags):
+        for tag in (form.format(code) for form in made):
             if not re.fullmatch(_TAG, tag):
                 yield f"language {code!r}: no token {tag} can be made of it: write a code such as en or pt-BR"
             elif tag in own:
@@ -196,9 +196,9 @@ def of_model(
     if model.tie == "all" and not vocabulary.shared:
         yield "model.tie=all needs vocabulary.shared=true: set model.tie=target, or share the vocabulary"
     longest = model.longest_position
-    tags = max(map(len, data.tags_of(data.train)), default=0)
+    tags = max((len(tags) for side in (0, 1) for tags in data.tags_of(data.train, side)), default=0)
     if longest is not None and longest < data.max_length + 1 + tags:
-        more = f" + {tags} (tokens before the source)" if tags else ""
+        more = f" + {tags} (tokens before the text)" if tags else ""
         yield (
             f"{model.max_positions=} is below {data.max_length=} + 1 (end of sentence){more}: raise one or lower the "
             "other"

@@ -1,12 +1,12 @@
 """The section `data` of a run's settings; see nmt.config.sections."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
 from nmt.config.declaration import free_setting, required, section, setting
-from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.config.language_pairs import LanguagePair, LanguagePairs, LanguageTags
 
 # Where the text of a corpus is: a key has a hash of the text instead, so that the text may be moved.
 content_setting = partial(setting, None, affects="text", by_content=True)
@@ -219,8 +219,10 @@ class DataConfig:
         "(1 / temperature): 1 as null, 100 all equal",
         at_least=1,
     )
-    language_tags: Literal["target", "both"] = subword_setting(
-        "target", "tokens before each source, if there are several pairs of languages: `<2de>`; or both `<en>` `<2de>`"
+    language_tags: LanguageTags = subword_setting(
+        "target",
+        "tokens that name languages: `<2de>` before each source, or `both` `<en>` `<2de>`, if there are several pairs; "
+        "`sides`, also for one pair: `<en>` before each source and `<de>` before each target",
     )
     validation: tuple[Corpus, ...] | Corpus | None = setting(
         None,
@@ -310,12 +312,13 @@ class DataConfig:
         source, target = corpus.languages
         return replace(self, source_language=source, target_language=target)
 
-    def tags_of(self, corpora: tuple[Corpus, ...]) -> list[tuple[str, ...]]:
-        """The tokens before each source of these corpora: those of the languages, then that of the corpus."""
+    def tags_of(self, corpora: tuple[Corpus, ...], side: int = 0) -> list[tuple[str, ...]]:
+        """The tokens before each source (side 0) of these corpora, those of the languages, then that of the corpus; or
+        before each target (side 1)."""
         pairs = self.language_pairs
-        return [pairs.tags(self.pair_of(corpus)) + ((corpus.tag,) if corpus.tag else ()) for corpus in corpora]
+        own = [(corpus.tag,) if corpus.tag and not side else () for corpus in corpora]
+        return [pairs.tags(self.pair_of(corpus), side) + tag for corpus, tag in zip(corpora, own, strict=True)]
 
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Those of all training corpora, sorted."""
-        return tuple(sorted({tag for tags in self.tags_of(self.train) for tag in tags}))
+    def tags(self, sides: Iterable[int]) -> tuple[str, ...]:
+        """Those of these sides of all training corpora, sorted."""
+        return tuple(sorted({tag for side in sides for tags in self.tags_of(self.train, side) for tag in tags}))

@@ -69,8 +69,8 @@ def is_known(code: str) -> bool:
 
 
 def english_name(code: str) -> str:
-    """The English name of a language: by the first part of the code, so `pt-BR` is Portuguese. Else the code itself."""
-    return _ENGLISH_NAMES.get(base(code), code)
+    """The English name of a language: of `pt-BR` and `por_Latn` Portuguese. The code itself if it has none here."""
+    return _ENGLISH_NAMES.get(two_letters(code), code)
 
 
 def matching(code: str, known: Sequence[str]) -> str | None:

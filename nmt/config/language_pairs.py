@@ -1,9 +1,11 @@
-"""The pairs of languages that one model translates, and the tokens before a source that tell it which pair is wanted.
+"""The pairs of languages that one model translates, and the tokens that tell it which pair is wanted.
 
 A model of several pairs learns from a token such as `<2fr>` before each source that it must write French (Johnson et
 al. 2017, Google's Multilingual Neural Machine Translation System, section 3), or from `<en> <2fr>` that it also reads
-English (S-ENC-T-ENC of Wu et al. 2021, Language Tags Matter for Zero-Shot Neural Machine Translation). A model of one
-pair needs no token.
+English (S-ENC-T-ENC of Wu et al. 2021, Language Tags Matter for Zero-Shot Neural Machine Translation). Or each side
+begins with the token of its own language, `<en>` the source and `<fr>` the target (Fan et al. 2021, Beyond
+English-Centric Multilingual Machine Translation, section 2.2), as in M2M-100, NLLB and mBART. A model of one pair needs
+no token, and has none unless it names the languages of both sides.
 """
 
 import difflib
@@ -18,7 +20,7 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-LanguageTags = Literal["target", "both"]
+LanguageTags = Literal["target", "both", "sides"]
 
 
 class LanguagePair(NamedTuple):
@@ -33,7 +35,7 @@ class LanguagePair(NamedTuple):
 
 @dataclass(frozen=True)
 class LanguagePairs:
-    """pairs: those trained on, each once; tagged: the languages whose tokens are before a source."""
+    """pairs: those trained on, each once; tagged: as data.language_tags."""
 
     pairs: tuple[LanguagePair, ...]
     tagged: LanguageTags = "target"
@@ -66,17 +68,23 @@ class LanguagePairs:
         """Whether the pair was trained on. Case does not matter, and `_` is the same as `-`."""
         return tuple(map(normal, pair)) in {tuple(map(normal, trained)) for trained in self.pairs}
 
-    def tags(self, pair: LanguagePair) -> tuple[str, ...]:
-        """The tokens before a source of this pair; none if the model has only one."""
-        if not self.several:
-            return ()
-        into = f"<2{pair.target}>"
-        return (into,) if self.tagged == "target" else (f"<{pair.source}>", into)
-
     @property
-    def most_tags(self) -> int:
-        """How many tokens are before each source."""
-        return len(self.tags(self.pairs[0])) if self.several else 0
+    def has_tags(self) -> bool:
+        """Whether there are tokens that name languages."""
+        return self.several or self.tagged == "sides"
+
+    def tags(self, pair: LanguagePair, side: int = 0) -> tuple[str, ...]:
+        """The tokens before a source (side 0) or a target (side 1) of this pair."""
+        if not self.has_tags:
+            return ()
+        if self.tagged == "sides":
+            return (f"<{pair[side]}>",)
+        into = () if side else (f"<2{pair.target}>",)
+        return (f"<{pair.source}>", *into) if into and self.tagged == "both" else into
+
+    def tag_count(self, side: int = 0) -> int:
+        """How many tokens are before each source (side 0) or each target (side 1)."""
+        return len(self.tags(self.pairs[0], side)) if self.pairs else 0
 
     def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
         """The pair of these languages, where `to` and `from_` may be left out if that leaves one choice. A code need
@@ -93,7 +101,7 @@ class LanguagePairs:
             raise NmtError(f"no target language: give --to (in Python and HTTP: to): one of {', '.join(self.targets)}")
         if not source:
             source = _only([pair.source for pair in self.pairs if pair.target == target])
-        if not source and self.tagged == "both":
+        if not source and self.tagged != "target":
             raise NmtError(
                 f"no source language: give --from (in Python: from_, in HTTP: from): one of {', '.join(self.sources)}"
             )

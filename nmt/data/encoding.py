@@ -32,9 +32,12 @@ Masks = npt.NDArray[np.bool_]
 Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
 
 
-def encode_pairs(pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] = ()) -> TokenStore:
-    """The pairs as a token store in memory, with these tags before each source; none is dropped."""
-    return _tagged(_encode(pairs, _encoders(vocabulary)), vocabulary.source.tags(tags))
+def encode_pairs(
+    pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] = (), target_tags: Sequence[str] = ()
+) -> TokenStore:
+    """The pairs as a token store in memory, with these tags before each source and each target; none is dropped."""
+    ids = vocabulary.source.tags(tags), vocabulary.target.tags(target_tags)
+    return _tagged(_encode(pairs, _encoders(vocabulary)), *ids)
 
 
 def encode_text(
@@ -145,7 +148,9 @@ class ChunkEncoder:
     def __init__(self, vocabulary: Vocabulary, config: schema.Config) -> None:
         self._config, self._encoders = config, _encoders(vocabulary)
         self._dropout = _dropout_encoders(vocabulary, config.vocabulary.bpe_dropout)
-        self._tags = list(map(vocabulary.source.tags, config.data.tags_of(config.data.train)))
+        data, sides = config.data, (vocabulary.source, vocabulary.target)
+        of_sides = [list(map(side.tags, data.tags_of(data.train, number))) for number, side in enumerate(sides)]
+        self._tags = list(zip(*of_sides, strict=True))
 
     def __call__(self, job: Job) -> Encoded:
         data = self._config.data
@@ -162,7 +167,7 @@ class ChunkEncoder:
         return Encoded(
             kept=kept,
             plain=plain,
-            tokens=_tagged(tokens, self._tags[job.corpus]),
+            tokens=_tagged(tokens, *self._tags[job.corpus]),
             several=several,
             counts=counts + _count_text(pairs, plain),
             examples=_examples_of_dropped(job.pairs, every, data, (full, short, kept)),
@@ -206,9 +211,10 @@ def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int,
     return vary(pairs, places, epoch=version, seed=0, settings=data.augment, languages=languages)
 
 
-def _tagged(tokens: TokenStore, tags: list[int]) -> TokenStore:
-    """With these tags before each source."""
-    return TokenStore(tokens.source.after(tags), tokens.target) if tags else tokens
+def _tagged(tokens: TokenStore, source: list[int], target: list[int]) -> TokenStore:
+    """With these tags before each source and each target."""
+    sides = zip((tokens.source, tokens.target), (source, target), strict=True)
+    return TokenStore(*(side.after(tags) if tags else side for side, tags in sides))
 
 
 def _encoders(vocabulary: Vocabulary) -> Encoders:

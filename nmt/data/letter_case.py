@@ -8,7 +8,7 @@ import re
 from operator import ne
 from typing import Literal
 
-from nmt.config.language_codes import base
+from nmt.config.language_codes import two_letters
 from nmt.data.copied_items import TAG, VERBATIM, map_outside_verbatim
 
 Case = Literal["uppercase", "titlecase", "lowercase"]
@@ -80,4 +80,4 @@ def _capital(letter: str, language: str) -> str:
 
 
 def _is_turkic(language: str) -> bool:
-    return base(language) in _TURKIC
+    return two_letters(language) in _TURKIC

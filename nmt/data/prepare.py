@@ -41,8 +41,8 @@ _FILE, _FILE_OF_SOURCE = "subwords.model", "source.model"
 
 @dataclass(frozen=True)
 class ValidationSet:
-    """A corpus to validate on. pairs: as text, without those that have an empty side; tags: the tokens that tell its
-    languages, before each source; ids: the same pairs encoded, with the tags."""
+    """A corpus to validate on. pairs: as text, without those that have an empty side; tags: the tokens before each
+    source, then those before each target; ids: the same pairs encoded, with the tags."""
 
     name: str
     languages: LanguagePair
@@ -148,9 +148,10 @@ def validation_sets(
 ) -> tuple[ValidationSet, ...]:
     """The sets of data.validation; held_out: the pairs of each."""
     sets = []
-    every_tags = data.tags_of(data.held_out)
+    every_tags = zip(*(data.tags_of(data.held_out, side) for side in (0, 1)), strict=True)
     for corpus, name, tags, pairs in zip(data.held_out, data.held_out_names, every_tags, held_out, strict=True):
-        sets.append(ValidationSet(name, data.pair_of(corpus), tags, pairs, encode_pairs(pairs, vocabulary_, tags)))
+        ids = encode_pairs(pairs, vocabulary_, *tags)
+        sets.append(ValidationSet(name, data.pair_of(corpus), sum(tags, ()), pairs, ids))
     return tuple(sets)
 
 
@@ -215,7 +216,7 @@ def _learned_vocabulary(
 ) -> list[Tokenizer]:
     """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run: of each side, which differ
     at most in the normalization of text."""
-    tags = text.data.tags if 0 in sides else ()
+    tags = text.data.tags(sides)
     learned_with = [writer.affecting(of, "vocabulary") for of in (text.data, settings)]
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
     if folder.exists():
@@ -281,14 +282,18 @@ def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> lis
 
 def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: Vocabulary | None) -> None:
     """Raise NmtError for a tag that the vocabulary does not have."""
-    whose = "vocabulary.source_model has no such control symbol: add it when you train that model, or let nmt learn the"
-    if started_with is not None and vocabulary_.source is started_with.source:
-        whose = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
-    for i, (corpus, tags) in enumerate(zip(data.train, data.tags_of(data.train), strict=True)):
-        for tag in tags:
-            if vocabulary_.source.tag(tag) is None:
-                key = ".tag" if tag == corpus.tag else ".languages" if corpus.languages else ""
-                raise NmtError(f"data.train[{i}]{key}: {tag}: {whose} vocabulary")
+    own = "vocabulary.{}_model has no such control symbol: add it when you train that model, or let nmt learn the"
+    whose = [own.format(side) for side in ("source", "target")]
+    if started_with is not None:
+        known = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
+        taken = vocabulary_.source is started_with.source, vocabulary_.target is started_with.target
+        whose = [known if of_model else text for of_model, text in zip(taken, whose, strict=True)]
+    for side, tokenizer in enumerate((vocabulary_.source, vocabulary_.target)):
+        for i, (corpus, tags) in enumerate(zip(data.train, data.tags_of(data.train, side), strict=True)):
+            for tag in tags:
+                if tokenizer.tag(tag) is None:
+                    key = ".tag" if tag == corpus.tag else ".languages" if corpus.languages else ""
+                    raise NmtError(f"data.train[{i}]{key}: {tag}: {whose[side]} vocabulary")
 
 
 def _find_tokens(

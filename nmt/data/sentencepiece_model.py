@@ -18,6 +18,7 @@ import sentencepiece
 _SUBWORDS, _TRAINING, _NORMALIZER = 1, 2, 3  # the fields of a model
 _PIECE, _SCORE, _KIND = 1, 2, 3  # the fields of a subword
 _IDS, _NAMES = range(40, 44), range(45, 49)  # of the training: ids and names of unknown, BOS, EOS and padding
+_TYPE, _MERGES = 3, 2  # the field of the training that says how text is cut; the value for byte-pair encoding
 _NAME, _CHARSMAP = 1, 2  # the fields of a normalization
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # types of fields
 _SUBWORD = 1 << 3 | _BYTES  # the key of a model's field 1
@@ -72,6 +73,13 @@ def subwords(proto: bytes) -> list[Subword]:
     return [_subword(field.content) for field in _fields(proto) if field.number == _SUBWORDS]
 
 
+def merges(proto: bytes) -> bool:
+    """Whether a model cuts text by byte-pair encoding. Raises ValueError for bytes that are no model."""
+    training = _content(proto[_end_of_subwords(proto) :], _TRAINING)
+    types = [field.content for field in _fields(training) if field.number == _TYPE]
+    return bool(types) and _varint(types[-1], 0)[0] == _MERGES
+
+
 def _subword(message: bytes) -> Subword:
     piece, score, kind = "", 0.0, Kind.NORMAL
     for field in _fields(message):
@@ -103,11 +111,29 @@ def _encoded_subword(subword: Subword) -> bytes:
     return _encoded(_PIECE, subword.piece.encode()) + score + kind
 
 
+def of_merges(subwords: Iterable[Subword], name: str, charsmap: bytes) -> bytes:
+    """A model of byte-pair encoding with these subwords, in this order, and this normalization."""
+    training = _number(_TYPE << 3 | _VARINT) + _number(_MERGES)
+    written = [_encoded(_SUBWORDS, _encoded_subword(subword)) for subword in subwords]
+    return with_normalization(b"".join([*written, _encoded(_TRAINING, training)]), name, charsmap)
+
+
 def with_normalization(proto: bytes, name: str, charsmap: bytes) -> bytes:
     """A model with the same subwords and another normalization. charsmap: of `compile_rules`."""
     normalizer = _encoded(_NAME, name.encode()) + _encoded(_CHARSMAP, charsmap)
     others = [field.encoded for field in _fields(proto) if field.number != _NORMALIZER]
     return b"".join([*others, _encoded(_NORMALIZER, normalizer)])
+
+
+def with_normalization_name(proto: bytes, name: str) -> bytes:
+    """A model whose normalization has another name; what it does stays."""
+    written = []
+    for field in _fields(proto):
+        kept = [_encoded(_NAME, name.encode())]
+        if field.number == _NORMALIZER:
+            kept += [inner.encoded for inner in _fields(field.content) if inner.number != _NAME]
+        written.append(_encoded(_NORMALIZER, b"".join(kept)) if field.number == _NORMALIZER else field.encoded)
+    return b"".join(written)
 
 
 def smallest(rules: Path | None = None) -> bytes:

@@ -19,16 +19,17 @@ CUT = -1  # the id of a token that is cut off
 
 
 class Cutoff(NamedTuple):
-    """rates: of the tokens that are cut off, in each pass; tags: how many tokens before each source of a corpus are
-    tags."""
+    """rates: of the tokens that are cut off, in each pass; tags: of each corpus, how many tokens before each source and
+    before each target are tags."""
 
     rates: tuple[float, ...]
-    tags: tuple[int, ...] = (0,)
+    tags: tuple[tuple[int, int], ...] = ((0, 0),)
 
     @classmethod
     def of(cls, rates: tuple[float, ...], data: schema.DataConfig) -> "Cutoff | None":
         """None if nothing is cut off."""
-        return cls(rates, tuple(map(len, data.tags_of(data.train)))) if rates else None
+        counts = [map(len, data.tags_of(data.train, side)) for side in (0, 1)]
+        return cls(rates, tuple(zip(*counts, strict=True))) if rates else None
 
 
 class Cuts(NamedTuple):
@@ -53,11 +54,12 @@ def draw_cuts(
     from which the random numbers follow."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(names)))
     sides = []
-    for lengths in (source_lengths, target_lengths):
+    for side, lengths in enumerate((source_lengths, target_lengths)):
         cut = random.random((len(cutoff.rates), int(lengths.sum()))) < np.array(cutoff.rates)[:, None]
-        cut[:, lengths.cumsum() - 1] = False  # EOS
+        ends = lengths.cumsum()
+        cut[:, ends - 1] = False  # EOS
+        tags = np.array(cutoff.tags)[corpora, side]
+        for number in range(int(tags.max(initial=0))):
+            cut[:, (ends - lengths)[tags > number] + number] = False
         sides.append(cut)
-    starts, tags = source_lengths.cumsum() - source_lengths, np.array(cutoff.tags)[corpora]
-    for number in range(max(cutoff.tags)):
-        sides[0][:, starts[tags > number] + number] = False
     return Cuts(*sides)

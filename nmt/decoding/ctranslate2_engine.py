@@ -14,6 +14,8 @@ differs in CTranslate2:
   fallback, a model writes the unknown subword where it reads one: such sources are left to PyTorch. So is everything
   else that forbids subwords: `nmt.decoding.engine_support`.
 - Its length penalty is |Y|^α, also for `gnmt`. It is not used: what has ended is ranked here.
+- After a start of the output (`SearchInput.start`) a beam never ends with the empty output, unless it is the likeliest
+  of all. `_ends_first` finds out where ours would.
 
 A source whose result is not certain is searched by PyTorch. A folder has no other engine: there, what CTranslate2 does
 not have is refused, and the best of what it has found is the result.
@@ -89,7 +91,8 @@ class CTranslate2Engine:
         """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many
         positions are converted; load: opens PyTorch's engine. Raises NmtError where the weights do not belong to the
         settings."""
-        output = decoding.longest_output(decoding.max_source_tokens or 0)
+        start = loaded.config.data.language_pairs.tag_count(side=1)
+        output = decoding.longest_output(decoding.max_source_tokens or 0) + start
         model = loaded.config.model
         limit = model.longest_position
         rotary = model.architecture == "transformer" and model.positions == "rotary"
@@ -139,8 +142,9 @@ class CTranslate2Engine:
         """As nmt.decoding.engine_protocol.Engine: CTranslate2's own threads search. Raises NmtError for what is
         refused."""
         here = list(self._searched_here(sources, options))
-        begun = self._begin(sources, self.model.batches(sources, here, options, batch_tokens), options)
-        return partial(self._finish, sources, begun, options, batch_tokens)
+        batches = self.model.batches(sources, here, options, batch_tokens)
+        first, begun = self._ends_first(sources, batches, options), self._begin(sources, batches, options)
+        return partial(self._finish, sources, first, begun, options, batch_tokens)
 
     def _searched_here(self, sources: Sequence[SearchInput], options: Options) -> Iterable[int]:
         """The sources that are not left to PyTorch."""
@@ -157,27 +161,48 @@ class CTranslate2Engine:
     def _is_plain(self, source: SearchInput) -> bool:
         """Whether there is nothing special about a source, and there are enough positions."""
         special = source.prefix or source.required or source.shortest or not source.longest
-        known = self._unknown.isdisjoint(source.ids)
-        return not special and known and max(len(source.ids), source.longest) < self._longest
+        known, output = self._unknown.isdisjoint(source.ids), len(source.start) + source.longest
+        return not special and known and max(len(source.ids), output) < self._longest
 
     def _begin(
-        self, sources: Sequence[SearchInput], batches: list[list[int]], options: Options, patience: int = 1
+        self,
+        sources: Sequence[SearchInput],
+        batches: list[list[int]],
+        options: Options,
+        patience: int = 1,
+        most: int | None = None,
     ) -> _Outputs:
         never = options.never if self._load is None else ()  # in a model file they are divided
-        return self.model.search(sources, batches, options, patience=patience, never=never)
+        return self.model.search(sources, batches, options, patience=patience, never=never, most=most)
+
+    def _ends_first(self, sources: Sequence[SearchInput], batches: list[list[int]], options: Options) -> Iterator[int]:
+        """The sources of which EOS is among the K best first tokens, but not the best: there CTranslate2 writes a
+        token that no output contains, with hardly any probability. The search for one token begins at once."""
+        if self._load is None or options.beam_size == 1 or not any(source.start for source in sources):
+            return iter(())
+        begun = self._begin(sources, batches, options, most=1)
+        return (i for i, outputs in begun if not are_known(outputs))
 
     def _finish(
-        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
+        self,
+        sources: Sequence[SearchInput],
+        first: Iterator[int],
+        begun: _Outputs,
+        options: Options,
+        batch_tokens: int,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each source, of which some are being searched."""
+        """The hypotheses for each source, of which some are being searched. first: of `_ends_first`."""
+        self.model.on_searched = None
+        left = set(first)
         self.model.on_searched = self.on_searched
         results: dict[int, list[Hypothesis]] = {}
         if self._has_numbers:
             rank = self._greedy if options.beam_size == 1 else self._beam
             results = rank(sources, begun, options, batch_tokens)
+            results = {i: hypotheses for i, hypotheses in results.items() if i not in left}
             if self._load is None:  # CTranslate2 searches for one token at least
                 empty = [i for i, source in enumerate(sources) if not source.longest]
-                only = self._scored([(sources[i].ids, []) for i in empty], options, batch_tokens)
+                only = self._scored([(sources[i], []) for i in empty], options, batch_tokens)
                 results |= {i: [hypothesis] for i, hypothesis in zip(empty, only, strict=True)}
         # What is forbidden before the softmax makes the others more probable than they are.
         if options.scores and (options.token_scores or self._load is None):
@@ -201,7 +226,7 @@ class CTranslate2Engine:
             for j, hypothesis in enumerate(hypotheses)
             if not hypothesis.token_scores
         ]
-        scored = self._scored([(sources[i].ids, results[i][j].tokens) for i, j in places], options, batch_tokens)
+        scored = self._scored([(sources[i], results[i][j].tokens) for i, j in places], options, batch_tokens)
         for (i, j), hypothesis in zip(places, scored, strict=True):
             results[i][j] = hypothesis
         if self._load is None:
@@ -221,7 +246,7 @@ class CTranslate2Engine:
                 cut[i] = tokens[:longest]
             else:
                 results[i] = [Hypothesis.ended(tokens[:longest], log_p, by_length)]
-        pairs = [(sources[i].ids, tokens) for i, tokens in cut.items()]
+        pairs = [(sources[i], tokens) for i, tokens in cut.items()]
         return results | {
             i: [hypothesis] for i, hypothesis in zip(cut, self._scored(pairs, options, batch_tokens), strict=True)
         }
@@ -275,17 +300,19 @@ class CTranslate2Engine:
                 live += living
         if self._load is None:  # then those that have ended compete with scores of the same kind
             self._score(sources, results, options, batch_tokens)
-        scored = self._scored([(sources[i].ids, tokens) for i, tokens in live], options, batch_tokens)
+        scored = self._scored([(sources[i], tokens) for i, tokens in live], options, batch_tokens)
         for (i, _), hypothesis in zip(live, scored, strict=True):
             results[i].append(hypothesis)
         return {i: best_first(hypotheses)[: options.n_best] for i, hypotheses in results.items()}
 
-    def _scored(self, pairs: Sequence[Pair], options: Options, batch_tokens: int) -> list[Hypothesis]:
-        """The targets as hypotheses with token scores."""
-        scores = self.model.score(pairs, batch_tokens)
+    def _scored(
+        self, outputs: Sequence[tuple[SearchInput, list[int]]], options: Options, batch_tokens: int
+    ) -> list[Hypothesis]:
+        """Outputs of sources as hypotheses with token scores."""
+        scores = self.model.score([source.pair(tokens) for source, tokens in outputs], batch_tokens)
         by_length = length_penalties(max(map(len, scores), default=0), options)
-        found = zip(pairs, scores, strict=True)
-        return [Hypothesis.scored(target, token_scores, by_length) for (_, target), token_scores in found]
+        found = zip(outputs, scores, strict=True)
+        return [Hypothesis.scored(tokens, each[len(source.start) :], by_length) for (source, tokens), each in found]
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.engine_protocol.Searcher."""

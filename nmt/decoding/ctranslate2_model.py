@@ -139,6 +139,7 @@ class CTranslate2Model:
         *,
         patience: int = 1,
         never: Sequence[int] = (),
+        most: int | None = None,
     ) -> Iterator[tuple[int, list[Output]]]:
         """The number of each source and its outputs: the likeliest beam_size · patience of those that had ended when
         that many had ended, or were cut at the length limit, which is one for a batch. No outputs for scores that are
@@ -148,15 +149,19 @@ class CTranslate2Model:
         what it has found so far. CTranslate2 is given a few batches at a time, of all searches together, because a
         process can only end when it has searched all that it was given.
 
-        never: subwords that are forbidden before the softmax, which gives their probability to the others.
+        never: subwords that are forbidden before the softmax, which gives their probability to the others. most: the
+        length limit, if it is not that of the sources.
         """
         self._open_if_inherited()
-        beam = options.beam_size
+        beam, start = options.beam_size, len(sources[0].start) if sources else 0
         suppressed = [[self.target_pieces[i]] for i in never] or None
 
         def begin(batch: Sequence[int]) -> _Begun:
+            longest = max(sources[i].longest for i in batch) if most is None else most
+            prefixes = [[self.target_pieces[i] for i in sources[number].start] for number in batch]
             results = self.translator.translate_batch(
                 [[self.source_pieces[i] for i in sources[number].ids] for number in batch],
+                prefixes if start else None,
                 asynchronous=True,
                 beam_size=beam,
                 patience=patience,
@@ -164,8 +169,8 @@ class CTranslate2Model:
                 length_penalty=_ALMOST_ZERO,
                 suppress_sequences=suppressed,
                 max_input_length=0,
-                min_decoding_length=sources[batch[0]].shortest,
-                max_decoding_length=max(sources[i].longest for i in batch),
+                min_decoding_length=start + sources[batch[0]].shortest,
+                max_decoding_length=start + longest,
                 return_end_token=True,
                 return_scores=beam > 1 or options.scores,
             )
@@ -174,7 +179,7 @@ class CTranslate2Model:
         search = _Search(map(begin, batches))
         self._searches = [reference for reference in self._searches if reference() is not None] + [ref(search)]
         self._begin_more()
-        return self._found(search, self.translator)
+        return self._found(search, self.translator, start)
 
     def _begin_more(self, first: _Search | None = None) -> None:
         """Begin batches until there are enough for each thread: of the search `first`, then of the oldest ones."""
@@ -183,23 +188,26 @@ class CTranslate2Model:
         for search in sorted(searches, key=lambda reference: reference is not first):
             free -= search.begin(free)
 
-    def _found(self, search: _Search, begun_by: "ctranslate2.Translator") -> Iterator[tuple[int, list[Output]]]:
+    def _found(
+        self, search: _Search, begun_by: "ctranslate2.Translator", start: int
+    ) -> Iterator[tuple[int, list[Output]]]:
+        """start: of each output, the number of tokens that are no part of it."""
         while search.begun or search.begin(1):  # one at least, also where other searches have taken all threads
             if self._inherited or self.translator is not begun_by:
                 raise NmtError("what was begun before this process was forked cannot go on here: translate anew")
             batch, results = search.begun.popleft()
             searched = [result.result() for result in results]
             self._begin_more(search)
-            yield from zip(batch, map(self._outputs, searched), strict=True)
+            yield from zip(batch, [self._outputs(result, start) for result in searched], strict=True)
             if self.on_searched is not None:
                 self.on_searched(len(batch))
 
-    def _outputs(self, result: "ctranslate2.TranslationResult") -> list[Output]:
+    def _outputs(self, result: "ctranslate2.TranslationResult", start: int) -> list[Output]:
         ids, outputs = self.target_ids, list[Output]()
         for pieces, score in zip(result.hypotheses, result.scores or [0.0], strict=True):
             ended = pieces[-1:] == [self.target_pieces[EOS]]
             if score > _IMPOSSIBLE:  # NaN is not
-                outputs.append((list(map(ids.__getitem__, pieces[: len(pieces) - ended])), score, ended))
+                outputs.append((list(map(ids.__getitem__, pieces[start : len(pieces) - ended])), score, ended))
         return outputs
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:

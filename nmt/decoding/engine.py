@@ -131,12 +131,9 @@ class PyTorchEngine:
         """Search without the coverage penalty, then rank all hypotheses of the beam with it."""
         all_ended = replace(options, n_best=options.width, scores=True, coverage_penalty=0.0)
         results = self.search(sources, all_ended, batch_tokens)
-        pairs = [
-            (source.ids, hypothesis.tokens)
-            for source, hypotheses in zip(sources, results, strict=True)
-            for hypothesis in hypotheses
-        ]
-        alignments = iter(self.align(pairs, batch_tokens))
+        each = [(source, one) for source, found in zip(sources, results, strict=True) for one in found]
+        rows = self.align([source.pair(hypothesis.tokens) for source, hypothesis in each], batch_tokens)
+        alignments = iter([row[len(source.start) :] for row, (source, _) in zip(rows, each, strict=True)])
         ranked = [
             rank_by_coverage(hypotheses, [next(alignments) for _ in hypotheses], options.coverage_penalty)
             for hypotheses in results
@@ -213,10 +210,12 @@ class PyTorchEngine:
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
         seeds = [source.seed for source in batch]
         required = [source.required for source in batch] if any(source.required for source in batch) else []
+        starts = torch.tensor([source.start for source in batch], dtype=torch.long)  # [B, N]
         model: Stepper = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
         with _inference(self.device):
             processors = self._processors(batch, options)
-            return search(model, ids, limits, options, processors, seeds, required)
+            following = from_host(starts, self.device) if starts.numel() else None
+            return search(model, ids, limits, options, processors, seeds, required, following)
 
     def _width(self, longest: int) -> int:
         """The positions of a batch whose longest source has `longest`, EOS counted."""

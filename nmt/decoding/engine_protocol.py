@@ -22,7 +22,8 @@ class SearchInput:
     """One sentence to translate: its subwords, and constraints on its outputs. EOS is not counted in any length.
 
     longest, shortest: length of an output in subwords; prefix: subwords that it starts with; seed: for sampling;
-    required: groups of phrases in subwords: one phrase of each group must appear.
+    required: groups of phrases in subwords: one phrase of each group must appear; start: what the decoder reads after
+    BOS, before the output, of which it is no part: as many tokens for each sentence.
     """
 
     ids: list[int]
@@ -31,6 +32,11 @@ class SearchInput:
     prefix: tuple[int, ...] = ()
     seed: int = 0
     required: tuple[Group, ...] = ()
+    start: tuple[int, ...] = ()
+
+    def pair(self, tokens: Sequence[int]) -> Pair:
+        """The source and an output, as the engines score and align them: the output after its start."""
+        return self.ids, [*self.start, *tokens]
 
 
 class Searcher(Protocol):

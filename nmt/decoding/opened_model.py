@@ -181,7 +181,7 @@ class OpenedModel:
     def _check_languages(self, other: "OpenedModel") -> None:
         """Raise NmtError, or warn, where another model of an ensemble translates other languages."""
         own, others = self.languages, other.languages
-        if (own.several or others.several) and others != own:
+        if (own.has_tags or others.has_tags) and others != own:
             raise NmtError(
                 f"{other.path}: its pairs of languages, {', '.join(map(str, others.pairs))}, or their tags differ from "
                 f"those of {self.file}: an ensemble needs models of the same"

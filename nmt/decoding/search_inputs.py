@@ -53,12 +53,14 @@ class InputBuilder:
 
     vocabulary: Vocabulary
     decoding: DecodingConfig
-    positions: int | None  # as `Searcher.positions`
+    positions: int | None  # as `Translator.positions`
     longest_source: int | None  # as `Translator.longest_source`
     splitter: Splitter
     glossary: Glossary | None
     counts: LineCounts
-    tags: list[int]  # before each source; they count neither for its length nor for that of its outputs
+    # Before each source and each output; they count neither for its length nor for that of its outputs.
+    tags: list[int]
+    start: list[int]
     languages: LanguagePair
 
     def build(self, lines: list[str], prefixes: list[str], first: int) -> Inputs:
@@ -157,7 +159,8 @@ class InputBuilder:
                 raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
             self.counts.searched += 1
             required = tuple(map(self._phrases, self.glossary.terms(part.text)))
-        return SearchInput(self.tags + part.ids, longest, min(longest, shortest), tuple(prefix), seed, required)
+        limits, start = (longest, min(longest, shortest)), tuple(self.start)
+        return SearchInput(self.tags + part.ids, *limits, tuple(prefix), seed, required, start)
 
     def _phrases(self, terms: list[str]) -> Group:
         """The subwords of each term; also without a space before it, where its script has none."""

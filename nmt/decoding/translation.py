@@ -57,7 +57,7 @@ def pairs_of(parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Se
     """Each part of each line with its output, for each of the line's hypotheses, to be aligned. parts: of each line
     with words, by its place among all."""
     return [
-        (source.ids, output)
+        source.pair(output)
         for place, of_line in parts.items()
         for hypothesis in hypotheses[place]
         for source, output in zip(of_line, long_input.split_output(hypothesis.tokens), strict=True)
@@ -73,10 +73,11 @@ def add_alignment(
     """Add the alignment to the translations of each line. weights: of each of `pairs_of`."""
     rows = iter(weights)
     for place, of_line in parts.items():
+        starts = [len(part.start) for part in of_line]
         pieces = [piece for part in of_line for piece in source.pieces([*part.ids, EOS])]
         lines[place] = [
             dataclasses.replace(
-                translation, source_pieces=pieces, alignment=[row for _ in of_line for row in next(rows)]
+                translation, source_pieces=pieces, alignment=[row for start in starts for row in next(rows)[start:]]
             )
             for translation in lines[place]
         ]

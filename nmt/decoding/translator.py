@@ -53,7 +53,7 @@ class Translator:
         """source_text: that the model was trained on: longer lines are split."""
         self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
         self.words = TargetWords(vocabulary.target)
-        self.languages = LanguageChoice(languages, vocabulary.source)
+        self.languages = LanguageChoice(languages, vocabulary)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = lambda count: None  # called with how many more lines are searched
         self.glossary: Glossary | None = None  # see use_glossary
@@ -73,7 +73,7 @@ class Translator:
     def longest_source(self) -> int | None:
         """The most subwords of a source that is not split or cut: decoding.max_source_tokens, or fewer if the model
         has learned fewer positions; None: no limit. The tokens of languages are not counted."""
-        positions, tags = self.engine.positions, self.languages.most_tags
+        positions, tags = self.engine.positions, self.languages.tag_count()
         return shortest((self.decoding.max_source_tokens, positions and positions - tags))
 
     @property
@@ -90,13 +90,19 @@ class Translator:
         return Splitter(self.longest_part, several, source, frozenset(words), self.vocabulary.source.encode)
 
     @property
+    def positions(self) -> int | None:
+        """The longest output that the model has positions for, after the tokens of languages; None: no limit."""
+        positions = self.engine.positions
+        return positions and positions - self.languages.tag_count(side=1)
+
+    @property
     def batch_tokens(self) -> int:
         """decoding.batch_tokens as a number."""
         return batch_tokens(self.engine, self.decoding)
 
     def longest_output(self, source: int) -> int:
         """The most subwords of an output for a source of `source` subwords."""
-        return self.decoding.longest_output(source, self.engine.positions)
+        return self.decoding.longest_output(source, self.positions)
 
     def translate(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The best translation of each line. Raises as `stream` does."""
@@ -205,8 +211,9 @@ class Translator:
         if len(sources) != len(targets):
             raise NmtError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source")
         encoded = self.vocabulary.source.encode(list(sources)), self.vocabulary.target.encode(list(targets))
-        longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
-        default = schema.DecodingConfig().longest_output(longest or 0, self.engine.positions)
+        pair, longest = self.languages.choose(to, from_), self.longest_source
+        tags, start = (self.languages.tags(pair, side) for side in (0, 1))
+        default = schema.DecodingConfig().longest_output(longest or 0, self.positions)
         most = max(default, self.longest_output(longest or 0))
         translations: list[Translation | None] = [None for _ in targets]
         fitting: dict[int, Pair] = {}
@@ -216,15 +223,15 @@ class Translator:
                 self.counts.empty += 1
                 translations[place] = Translation(targets[place], 0.0, 0.0, [], [])
             elif longest is None or (len(ids) <= longest and len(target) <= most):
-                fitting[place] = tags + ids, target
+                fitting[place] = tags + ids, start + target
             else:
                 self.counts.skipped += 1
         pairs = list(fitting.values())
         with self._computing():
             scores = self.engine.score(pairs, self.batch_tokens)
         by_length = length_penalties(max(map(len, scores), default=0), self._options(1))
-        of_pairs = zip(pairs, scores, strict=True)
-        hypotheses = [Hypothesis.scored(target, each, by_length) for (_, target), each in of_pairs]
+        own, of_pairs = len(start), zip(pairs, scores, strict=True)  # the tokens of languages are not scored
+        hypotheses = [Hypothesis.scored(target[own:], each[own:], by_length) for (_, target), each in of_pairs]
         scored = translation.translations(hypotheses, self.vocabulary.target)
         for place, translated in zip(fitting, scored, strict=True):
             translations[place] = dataclasses.replace(translated, text=targets[place])
@@ -247,9 +254,9 @@ class Translator:
             return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
     def _builder(self, pair: LanguagePair) -> InputBuilder:
-        limits = self.engine.positions, self.longest_source, self.splitter(pair.source)
-        tags = self.languages.tags(pair)
-        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, pair)
+        limits = self.positions, self.longest_source, self.splitter(pair.source)
+        tags, start = (self.languages.tags(pair, side) for side in (0, 1))
+        return InputBuilder(self.vocabulary, self.decoding, *limits, self.glossary, LineCounts(), tags, start, pair)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:

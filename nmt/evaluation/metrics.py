@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from nmt.config.language_codes import base
+from nmt.config.language_codes import two_letters
 from nmt.errors import NmtError, in_one_line
 
 log = logging.getLogger("nmt")
@@ -27,10 +27,10 @@ def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = Fa
     if tokenizer is not None:
         return BLEU(tokenize=tokenizer, force=quiet or tokenizer == "none", effective_order=sentences)
     try:
-        return BLEU(trg_lang=base(language), force=quiet, effective_order=sentences)
+        return BLEU(trg_lang=two_letters(language), force=quiet, effective_order=sentences)
     except RuntimeError:  # the package of the language's tokenizer is not installed
         if not quiet:
-            _warn_of_characters(base(language))
+            _warn_of_characters(two_letters(language))
         return BLEU(tokenize="char", force=quiet, effective_order=sentences)
 
 
@@ -73,5 +73,5 @@ def check_tokenizer(name: str) -> None:
 
 def ter_metric(target_language: str) -> TER:
     """TER by words; by characters for Chinese and Japanese, which have no spaces between words."""
-    by_characters = base(target_language) in ("zh", "ja")
+    by_characters = two_letters(target_language) in ("zh", "ja")
     return TER(normalized=by_characters, asian_support=by_characters)

@@ -6,7 +6,7 @@ Ids are int64. Rows of a batch are filled up with `padding` at the end; a real s
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -80,6 +80,18 @@ class Inside:
     layout: str = ""
     positions: dict[str, Tensor] = field(default_factory=dict)
     missing: str = ""
+
+    def after_start(self, count: int) -> "Inside":
+        """The same of the positions after this many tokens that follow BOS and are no part of the target. In the
+        decoder's self-attention they count as one with BOS."""
+        weights = {kind: each if kind == "encoder" else each[:, :, count:] for kind, each in self.attention.items()}
+        if "decoder" in weights:
+            own = weights["decoder"]
+            weights["decoder"] = torch.cat([own[..., : count + 1].sum(-1, keepdim=True), own[..., count + 1 :]], dim=-1)
+        alignment, centers, chosen = (
+            each if each is None else each[count:] for each in (self.alignment, self.centers, self.chosen)
+        )
+        return replace(self, attention=weights, alignment=alignment, centers=centers, chosen=chosen)
 
 
 class TranslationModel(nn.Module, ABC):
@@ -188,7 +200,8 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
         """The newest token of each hypothesis [B, K] → what `scores` takes, [B, K, D], and the state after it.
-        The first call gets BOS, with K = 1. A step may overwrite the old state."""
+        The first call gets BOS, with K = 1; so do others that read what is between BOS and the output. A step may
+        overwrite the old state."""
 
     def scores(self, hidden: Tensor) -> Tensor:
         """Decoder states [..., D] (what `step` returned, for all or for some sentences) → float32 logits of the next

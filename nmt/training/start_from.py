@@ -111,11 +111,17 @@ def read(config: Config) -> tuple[Config, Start | None]:
     known = {key: checkpoint.provenance[key] for key in _ORIGIN if key in checkpoint.provenance}
     log.info("training.start_from: %s%s", path, f", step {known['step']:,}" if "step" in known else "")
     expected, given = checkpoint.config.data.language_pairs, config.data.language_pairs
-    if own and expected.several and not given.several:
+    if own and expected.has_tags and given.has_tags and "sides" in {expected.tagged, given.tagged} != {"sides"}:
+        raise NmtError(
+            f"training.start_from: {path}: its tokens of languages are those of data.language_tags: {expected.tagged}: "
+            f"set data.language_tags={expected.tagged}"
+        )
+    if own and expected.has_tags and not given.has_tags:
         log.warning(
             "training.start_from: that model expects a token such as %s before each source; this run is of one pair of "
-            "languages, and gives none",
+            "languages, and gives none%s",
             expected.tags(next((pair for pair in expected.pairs if given.has(pair)), expected.pairs[0]))[-1],
+            ": set data.language_tags=sides" if expected.tagged == "sides" else "",
         )
     if new := [str(pair) for pair in given.pairs if not expected.has(pair)]:
         log.log(

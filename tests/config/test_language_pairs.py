@@ -19,8 +19,11 @@ MANY = "en-de de-en en-fr"
 
 def test_tokens_tell_the_target_or_both() -> None:
     pair = LanguagePair("en", "fr")
-    assert pairs_of(MANY).tags(pair) == ("<2fr>",) and pairs_of(MANY).most_tags == 1
-    assert pairs_of(MANY, "both").tags(pair) == ("<en>", "<2fr>") and pairs_of(MANY, "both").most_tags == 2
+    assert pairs_of(MANY).tags(pair) == ("<2fr>",) and pairs_of(MANY).tag_count() == 1
+    assert pairs_of(MANY, "both").tags(pair) == ("<en>", "<2fr>") and pairs_of(MANY, "both").tag_count() == 2
+    assert not pairs_of(MANY, "both").tags(pair, side=1) and not pairs_of("en-fr", "both").tags(pair)
+    for pairs in (pairs_of(MANY, "sides"), pairs_of("en-fr", "sides")):
+        assert [pairs.tags(pair, side) for side in (0, 1)] == [("<en>",), ("<fr>",)] and pairs.tag_count(side=1) == 1
 
 
 @pytest.mark.parametrize(

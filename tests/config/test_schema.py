@@ -104,7 +104,7 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
      ["data.validation[1] and data.validation[0] are both called news: give each another name"]),
     (["model.positions=learned", "model.max_positions=257", "data.train=[{file: a.tsv, tag: <bt>}]"],
-     ["model.max_positions=257 is below data.max_length=256 + 1 (end of sentence) + 1 (tokens before the source)"]),
+     ["model.max_positions=257 is below data.max_length=256 + 1 (end of sentence) + 1 (tokens before the text)"]),
     (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu", "none of them"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
     (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),

@@ -88,7 +88,7 @@ def test_sentences(text: str, sentence: str) -> None:
 
 
 def test_turkish_sentences() -> None:
-    assert sentence_case("<b>İKİ IŞIK</b>", "tr") == "<b>İki ışık</b>"
+    assert sentence_case("<b>İKİ IŞIK</b>", "tr") == sentence_case("<b>İKİ IŞIK</b>", "tur_Latn") == "<b>İki ışık</b>"
 
 
 @pytest.mark.parametrize("part", ["http://", "<a", "<a> "])

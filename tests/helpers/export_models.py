@@ -61,7 +61,8 @@ def engine_of(made: Checkpoint) -> PyTorchEngine:
 def make_model(*overrides: str) -> Checkpoint:
     """Random weights with which some outputs end by themselves, and not at once: most random ones babble on."""
     for seed in range(100):
-        made = _random_model(seed, *overrides)
+        given = make_settings(*overrides)
+        made = random_model(seed, given, make_vocabulary(given))
         found = Translator(engine_of(made), made.vocabulary, made.config.decoding).hypotheses(LINES)
         sources = made.vocabulary.source.encode(LINES)
         own = [2 < len(best.pieces) <= len(ids) + 9 for [best], ids in zip(found, sources, strict=True)]
@@ -71,14 +72,12 @@ def make_model(*overrides: str) -> Checkpoint:
 
 
 @torch.no_grad()
-def _random_model(seed: int, *overrides: str) -> Checkpoint:
+def random_model(seed: int, given: Config, vocabulary: Vocabulary) -> Checkpoint:
     """Random weights, large enough that outputs vary; EOS stands out now and then, and what never comes never does.
 
     For the latter the last norm's bias points somewhere, and the output layer's rows the other way.
     """
     torch.manual_seed(seed)
-    given = make_settings(*overrides)
-    vocabulary = make_vocabulary(given)
     model = model_file.new_model(given.model, vocabulary)
     for parameter in model.parameters():
         if parameter.dim() > 1:

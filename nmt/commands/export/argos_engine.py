@@ -45,7 +45,7 @@ class ArgosPackages:
 
     def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine_protocol.Searcher."""
-        count = self._pairs.most_tags
+        count = self._pairs.tag_count()
         return self._by_package(
             [source.ids for source in sources],
             lambda engine, chosen: engine.search(
@@ -55,7 +55,7 @@ class ArgosPackages:
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.engine_protocol.Searcher."""
-        count = self._pairs.most_tags
+        count = self._pairs.tag_count()
         return self._by_package(
             [source for source, _ in pairs],
             lambda engine, chosen: engine.score([(pairs[i][0][count:], pairs[i][1]) for i in chosen], batch_tokens),

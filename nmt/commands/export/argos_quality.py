@@ -60,7 +60,7 @@ def _rows(text: Text, destination: Path, loaded: Checkpoint, options: Options) -
     translator = open_model(loaded.path).translator("cpu")
     texts_ = translator.translate(text.sources, to=text.pair.target, from_=text.pair.source)
     name = f"{text.pair}, {len(text.sources):,} lines"
-    yield [name, "nmt", "float32", *_scores(text, texts_)]
+    yield [name, "nmt", "float32", *scores(text, texts_)]
     with TemporaryDirectory(prefix="nmt-") as folder:
         for quantization in dict.fromkeys(["float32", options.quantization]):
             place = destination
@@ -69,9 +69,10 @@ def _rows(text: Text, destination: Path, loaded: Checkpoint, options: Options) -
                 argos.write(place, loaded, replace(options, quantization=quantization, sentence_splitter=None))
             package = argos.packages(place, loaded.config)[text.pair]
             translations = argos_engine.translate(package, text.sources)
-            yield [name, "Argos Translate", quantization, *_scores(text, translations)]
+            yield [name, "Argos Translate", quantization, *scores(text, translations)]
 
 
-def _scores(text: Text, translations: Sequence[str]) -> list[str]:
+def scores(text: Text, translations: Sequence[str]) -> list[str]:
+    """BLEU and chrF, as they are printed."""
     metrics = validation_metrics(text.pair.target).values()
     return [f"{metric.corpus_score(list(translations), [text.references]).score:.2f}" for metric in metrics]

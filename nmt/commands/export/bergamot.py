@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export import bergamot_alignment, bergamot_inputs, marian_binary, marian_layers
+from nmt.commands.export import bergamot_alignment, bergamot_inputs, marian_binary, marian_layers, model_card
 from nmt.commands.export.marian_binary import LARGEST, Item, multiplier_of, quantised
+from nmt.commands.export.model_card import Usage
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, TransformerConfig
@@ -91,6 +92,7 @@ def write(folder: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
     (folder / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
     pair = loaded.config.data.language_pairs.pairs[0]
     (folder / MODEL_INFO).write_text(_model_info(pair), encoding="utf-8")
+    model_card.write(folder, loaded, Usage("bergamot", _usage(names), quantization="int8"))
 
 
 def file_names(loaded: Checkpoint) -> dict[str, str]:
@@ -231,3 +233,26 @@ def _model_info(pair: LanguagePair) -> str:
         "API": 1,
     }
     return json.dumps(info, ensure_ascii=False, indent=2) + "\n"
+
+
+def _usage(names: Mapping[str, str]) -> str:
+    vocabularies = dict.fromkeys([names["srcvocab"], names["trgvocab"]])
+    return f"""
+translateLocally imports this folder, packed as a `.tar.gz`: Translator Settings, Languages, Import model. In a web
+page, with `npm install @browsermt/bergamot-translator` and the files of this folder:
+
+```js
+import {{ TranslatorBacking }} from '@browsermt/bergamot-translator';
+class Local extends TranslatorBacking {{ async loadModelRegistery() {{ return []; }} }}
+const {{ exports: engine }} = await new Local({{}}).loadWorker();
+const file = async (name) => (await fetch(name)).arrayBuffer();
+await engine.loadTranslationModel({{ from: 'source', to: 'target' }}, {{
+    model: await file('{names["model"]}'),
+    vocabs: [{", ".join(f"await file('{name}')" for name in vocabularies)}],
+    shortlist: new ArrayBuffer(0),
+}});
+const texts = [{{ text: 'A sentence.', html: false }}];
+const [{{ target }}] = await engine.translate({{ models: [{{ from: 'source', to: 'target' }}], texts }});
+console.log(target.text);
+```
+"""

@@ -23,8 +23,14 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
 
 def explain_languages(pairs: LanguagePairs) -> str:
     """How a model of several pairs is told the languages."""
+    of_nmt, before = "nmt chooses them with --to; other programs must put", "before those of the source"
+    if pairs.tag_count(side=1):
+        each = (f"{pair}: {' and '.join(pairs.tags(pair) + pairs.tags(pair, side=1))}" for pair in pairs.pairs)
+        return (
+            f"{of_nmt} a token {before}, and give one as target_prefix, which the output begins with: {'; '.join(each)}"
+        )
     tags = "; ".join(f"{pair}: {' '.join(pairs.tags(pair))}" for pair in pairs.pairs)
-    return f"nmt chooses them with --to; other programs must put tokens before those of the source: {tags}"
+    return f"{of_nmt} tokens {before}: {tags}"
 
 
 def length_exponent(decoding: DecodingConfig) -> float:
@@ -35,7 +41,10 @@ def length_exponent(decoding: DecodingConfig) -> float:
 
 def _usage(loaded: Checkpoint) -> str:
     decoding, pairs = loaded.config.decoding, loaded.config.data.language_pairs
-    tags = f"{list(pairs.tags(pairs.pairs[0]))} + " if pairs.several else ""
+    before, first = (list(pairs.tags(pairs.pairs[0], side=side)) for side in (0, 1))
+    tags = f"{before} + " if before else ""
+    start = f", target_prefix=[{first}]" if first else ""
+    skipped = f"[{len(first)}:]" if first else ""
     return f"""
 With `nmt`, use this folder in place of a model file. With `pip install ctranslate2 sentencepiece`, in this folder:
 
@@ -44,7 +53,7 @@ import ctranslate2, sentencepiece
 source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{{side}}.spm") for side in ("source", "target"))
 search = {{"beam_size": {decoding.beam_size}, "length_penalty": {length_exponent(decoding):g}}}
 subwords = {tags}source.encode("A sentence.", out_type=str)
-[result] = ctranslate2.Translator(".").translate_batch([subwords], **search)
-print(target.decode(result.hypotheses[0]))
+[result] = ctranslate2.Translator(".").translate_batch([subwords], **search{start})
+print(target.decode(result.hypotheses[0]{skipped}))
 ```
 """

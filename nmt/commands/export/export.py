@@ -75,7 +75,7 @@ def export(
             raise _NotKept
         if format.scores and (quantization != "float32" or references is not None):
             comparison = replace(comparison, scores=format.scores(made, loaded, options))
-    if kept and pairs.several:
+    if kept and pairs.has_tags:
         log.info("languages: %s", format.languages(pairs))
     for line in format.explain(loaded, options) if kept and format.explain else ():
         log.info("%s", line)

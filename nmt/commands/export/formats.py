@@ -63,7 +63,16 @@ class Format:
 def formats() -> Mapping[Name, Format]:
     """All formats by name."""
     from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
-    from nmt.commands.export import argos, argos_quality, bergamot, bergamot_inputs, ctranslate2, marian, parity
+    from nmt.commands.export import (
+        argos,
+        argos_quality,
+        bergamot,
+        bergamot_inputs,
+        bergamot_quality,
+        ctranslate2,
+        marian,
+        parity,
+    )
     from nmt.commands.export.argos_engine import ArgosPackages
     from nmt.commands.export.bergamot_engine import BergamotFolder
     from nmt.commands.export.marian_engine import MarianEngine
@@ -113,5 +122,6 @@ def formats() -> Mapping[Name, Format]:
             write=lambda folder, loaded, options: bergamot.write(folder, loaded, options.lines),
             engine=BergamotFolder,
             languages=lambda pairs: "",  # it has one pair
+            scores=bergamot_quality.measure,
         ),
     }

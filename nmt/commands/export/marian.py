@@ -90,7 +90,8 @@ def check(settings: Config) -> None:
     for key, size in (("key_size", model.key_size), ("value_size", model.value_size)):
         if size is not None and size > width:
             raise NmtError(f"model.{key}: {size}: Marian's heads are d_model / heads wide: {fix} at most {width}")
-    if settings.data.language_pairs.most_tags > 1:
+    pairs = settings.data.language_pairs
+    if pairs.tag_count() > 1 or pairs.tag_count(side=1):
         raise NmtError(
             f"data.language_tags: {settings.data.language_tags}: MarianTokenizer puts one token before a source: {fix} "
             "target"
@@ -300,7 +301,7 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
         pad_token=pad,
         unk_token=unknown,
         eos_token=end,
-        model_max_length=settings.longest_source + 1 + pairs.most_tags,
+        model_max_length=settings.longest_source + 1 + pairs.tag_count(),
         clean_up_tokenization_spaces=False,
     ).save_pretrained(folder)
 

@@ -55,11 +55,11 @@ class TransformersEngine:
         for start in range(0, len(sources), _SENTENCES):
             found += self._outputs(sources[start : start + _SENTENCES], options)
         places = [(i, output) for i, outputs in enumerate(found) for output in outputs]
-        scores = self.score([(sources[i].ids, output) for i, output in places], batch_tokens)
+        scores = self.score([sources[i].pair(output) for i, output in places], batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), options)
         hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for (i, output), token_scores in zip(places, scores, strict=True):
-            hypotheses[i].append(Hypothesis.scored(output, token_scores, penalties))
+            hypotheses[i].append(Hypothesis.scored(output, token_scores[len(sources[i].start) :], penalties))
         return [sorted(each, key=lambda h: h.score, reverse=True)[: options.n_best] for each in hypotheses]
 
     @torch.inference_mode()
@@ -82,10 +82,13 @@ class TransformersEngine:
         """The finished outputs of each source, without EOS."""
         beam, end = options.beam_size, int(self._target[EOS])
         source, mask = self.inputs([source.ids for source in sources])
+        first = torch.tensor([[self._start, *self._target[list(each.start)].tolist()] for each in sources])
+        before = first.shape[1]  # BOS, and the start of the output
         limits = torch.tensor([source.longest for source in sources]).repeat_interleave(beam)  # [B·K]
         sequences = self.model.generate(
             source,
             attention_mask=mask,
+            decoder_input_ids=first,
             num_beams=beam,
             num_return_sequences=beam,
             length_penalty=0.0,
@@ -93,16 +96,17 @@ class TransformersEngine:
             do_sample=False,
             min_length=0,  # overrides the settings in the folder
             no_repeat_ngram_size=0,
+            forced_bos_token_id=None,
             forced_eos_token_id=None,
             bad_words_ids=self._never,
             decoder_start_token_id=self._start,
             pad_token_id=self._padding,
             eos_token_id=end,
-            max_length=int(limits.max()) + 2,  # with BOS and EOS
-            logits_processor=[_ForceEnd(limits, end)],
+            max_length=before + int(limits.max()) + 1,  # with EOS
+            logits_processor=[_ForceEnd(before + limits, end)],
         )
         ours = {their: our for our, their in enumerate(self._target.tolist())}
-        outputs = [row[: row.index(end)] for row in F.pad(sequences[:, 1:], (0, 1), value=end).tolist()]
+        outputs = [row[: row.index(end)] for row in F.pad(sequences[:, before:], (0, 1), value=end).tolist()]
         outputs = [[ours[each] for each in row] for row in outputs]
         return [outputs[i : i + beam] for i in range(0, len(outputs), beam)]
 
@@ -111,11 +115,11 @@ class _ForceEnd:
     """Allows only EOS, at its own log P, for outputs that have their longest length."""
 
     def __init__(self, limits: Tensor, end: int):
-        self.limits, self.end = limits, end  # [B·K]
+        self.limits, self.end = limits, end  # [B·K]: BOS counted
 
     def __call__(self, ids: Tensor, scores: Tensor) -> Tensor:
         """ids with BOS [B·K, T+1] and the scores of the next token [B·K, V] → scores."""
-        full = self.limits < ids.shape[1]  # T of them
+        full = self.limits <= ids.shape[1]
         others = torch.arange(scores.shape[1]) != self.end
         return scores.masked_fill(full[:, None] & others, -math.inf)
 

@@ -96,7 +96,7 @@ def sample(tokenizer: Tokenizer) -> list[str]:
 
 def comparable(lines: Sequence[str], settings: schema.Config, tokenizer: Tokenizer) -> dict[int, list[int]]:
     """The source ids, by line number, of lines that are not empty and not too long. NmtError if there are none."""
-    tags = settings.data.language_pairs.most_tags
+    tags = settings.data.language_pairs.tag_count()
     limit = min(settings.longest_source, export_folder.longest_position(settings) - 1 - tags)
     encoded = dict(enumerate(tokenizer.encode(list(lines)), start=1))
     kept = {number: ids for number, ids in encoded.items() if 0 < len(ids) <= limit}
@@ -118,10 +118,17 @@ def compare(
     decoding, kept = settings.decoding, comparable(lines, settings, vocabulary.source)
     known = settings.data.language_pairs
     pairs = list(islice(cycle(known.pairs), len(kept)))
+    if positions is not None:
+        positions -= known.tag_count(side=1)
+    starts = [tuple(vocabulary.target.tags(known.tags(pair, side=1))) for pair in pairs]
     for (number, ids), pair in zip(kept.items(), pairs, strict=True):
         kept[number] = vocabulary.source.tags(known.tags(pair)) + ids
-    sources = [SearchInput(ids, decoding.longest_output(len(ids), positions)) for ids in kept.values()]
-    others = theirs.subwords([lines[number - 1] for number in kept], pairs if known.several else None)
+    sources = [
+        SearchInput(ids, decoding.longest_output(len(ids), positions), start=start)
+        for ids, start in zip(kept.values(), starts, strict=True)
+    ]
+    given = vocabulary.source.prepared([lines[number - 1] for number in kept])
+    others = theirs.subwords(given, pairs if known.has_tags else None)
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
         options = Options(
@@ -139,10 +146,10 @@ def compare(
         return {number: best for number, (best, *_) in zip(kept, results, strict=True)}
 
     greedy, beam = search(ours, 1), search(ours, decoding.beam_size)
-    targets = [hypothesis.tokens for hypothesis in beam.values()]
-    scored = theirs.score(list(zip(kept.values(), targets, strict=True)), batch_tokens(theirs, decoding))
-    by_line = zip(beam.values(), scored, strict=True)
-    log_p = [both for mine, its in by_line for both in zip(mine.token_scores, its, strict=True)]
+    outputs = [source.pair(hypothesis.tokens) for source, hypothesis in zip(sources, beam.values(), strict=True)]
+    scored = theirs.score(outputs, batch_tokens(theirs, decoding))
+    by_line = zip(starts, beam.values(), scored, strict=True)
+    log_p = [both for start, mine, its in by_line for both in zip(mine.token_scores, its[len(start) :], strict=True)]
     return Parity(
         lines=len(kept),
         tokenized=[number for (number, ids), its in zip(kept.items(), others, strict=True) if ids != its],

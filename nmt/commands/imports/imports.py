@@ -1,17 +1,19 @@
 """Imports a model that another program has trained: a model file of nmt that translates alike."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import nmt
 from nmt.checkpoints import model_file
-from nmt.commands.imports import marian, marian_npz, source
+from nmt.commands.imports import m2m100, marian, marian_npz, source
 from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.m2m100_proof import M2M100Source
 from nmt.commands.imports.marian_npz import MarianFiles
 from nmt.commands.imports.marian_numpy import MarianNumpy
-from nmt.commands.imports.proof import MarianSource, Proof, prove
+from nmt.commands.imports.proof import MarianSource, Proof, Source, prove
+from nmt.data import punctuation
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
 
@@ -20,21 +22,39 @@ _SLOW = 4  # one line of so many is compared with NumPy: a search takes seconds 
 log = logging.getLogger("nmt")
 
 
-_READERS = {"marian": (marian.read, MarianSource)}  # by model_type in config.json
+_Open = Callable[[Path, Imported], Source]
+# By model_type in config.json: what reads a model, and what opens it to compare with.
+_READERS: Mapping[str, tuple[Callable[..., Imported], _Open]] = {
+    "marian": (marian.read, MarianSource),
+    m2m100.KIND: (m2m100.read, M2M100Source),
+}
 
 
-def import_model(name: str, output: Path, wanted: Sequence[str] = ()) -> Proof | None:
+def import_model(
+    name: str,
+    output: Path,
+    wanted: Sequence[str] = (),
+    text: Sequence[Path] = (),
+    *,
+    normalize_punctuation: bool = False,
+) -> Proof | None:
     """Write a model file from a folder of the Hugging Face hub, its name on the hub, or an .npz file of Marian.
 
-    wanted: codes of languages, the source first; none: as the model names them. Returns the comparison with the
-    source, or None where transformers, which it needs, is not installed.
+    wanted: codes of languages, the source first; none: as the model names them. text: of a model of many languages,
+    files in the wanted ones, if only the subwords that they use are to be kept. normalize_punctuation: text is given to
+    the model as Moses writes it. Returns the comparison with the source, or None where transformers, which it needs,
+    is not installed.
 
     Raises NmtError if something is missing or damaged, if the model is of another kind than nmt's, or if the comparison
     finds another model.
     """
+    if normalize_punctuation:
+        punctuation.normalized([], "en")  # raises before the long work
     path = source.locate(name)
     place = check_output(output, [path] if path.is_file() else sorted(path.iterdir()))
-    proof, imported = _proven(path, name, wanted)
+    proof, imported = _proven(path, name, wanted, text)
+    if normalize_punctuation:
+        imported = imported.with_punctuation()
     licence = {} if imported.licence is None else {"license": imported.licence}
     provenance = {"nmt": nmt.__version__, "imported_from": name, **licence}
     model_file.save(place, imported.checkpoint(provenance))
@@ -43,8 +63,10 @@ def import_model(name: str, output: Path, wanted: Sequence[str] = ()) -> Proof |
     return proof
 
 
-def _proven(path: Path, name: str, wanted: Sequence[str]) -> tuple[Proof | None, Imported]:
+def _proven(path: Path, name: str, wanted: Sequence[str], text: Sequence[Path]) -> tuple[Proof | None, Imported]:
     """The model in a folder or a file, compared with its source."""
+    if text and not m2m100.is_one(path):
+        raise NmtError(f"--text: {name} keeps all its subwords: only models of many languages (M2M-100, NLLB) need it")
     if (file := marian_npz.find(path)) is not None:
         imported = marian_npz.read(file, file.name.removesuffix(".npz"), wanted)
         return prove(imported, MarianNumpy(MarianFiles.read(file), imported), every=_SLOW), imported
@@ -53,10 +75,10 @@ def _proven(path: Path, name: str, wanted: Sequence[str]) -> tuple[Proof | None,
     if not (path / "config.json").is_file():
         raise NmtError(f"{path}: has neither config.json nor an .npz file: give the folder of a model")
     kind = source.read_mapping(path / "config.json").get("model_type")
-    if kind not in _READERS:
+    if not isinstance(kind, str) or kind not in _READERS:
         raise NmtError(f"{path / 'config.json'}: model_type: {source.shown(kind)}: nmt imports {', '.join(_READERS)}")
     read, engine = _READERS[kind]
-    imported = read(path, path.resolve().name, wanted)
+    imported = read(path, path.resolve().name, wanted, *([text] if text else []))
     if find_spec("transformers") is None:
         log.warning("not compared with its source: that needs transformers: pip install 'transformers>=5'")
         return None, imported

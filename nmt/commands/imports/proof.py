@@ -60,7 +60,26 @@ def prove(imported: Imported, theirs: Source, every: int = 1) -> Proof:
     return proof
 
 
-class MarianSource(TransformersEngine):
+class TransformersSource(TransformersEngine):
+    """A model of transformers that another one was imported from."""
+
+    def ours(self, theirs: Sequence[int], own: list[int]) -> list[int]:
+        """Their ids of a line as ours. own: those that our tokenizer gives. What is unknown to the model may be several
+        subwords of ours: where theirs are the same, it is these."""
+        if self._source[torch.tensor(own)].tolist() == list(theirs):
+            return own
+        by_theirs = {their: our for our, their in reversed(list(enumerate(self._source.tolist())))}
+        return [by_theirs.get(i, UNK) for i in theirs]
+
+    @torch.inference_mode()
+    def states(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
+        """As `Source`."""
+        ids, mask = self.inputs(sources)
+        states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        return [row[: len(source) + 1] for row, source in zip(states, sources, strict=True)]
+
+
+class MarianSource(TransformersSource):
     """A MarianMT model as transformers loads it, without the network."""
 
     def __init__(self, folder: Path, imported: Imported):
@@ -71,22 +90,10 @@ class MarianSource(TransformersEngine):
         self._own, self._known = imported.vocabulary.source, imported.config.data.language_pairs
 
     def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
-        """As nmt.commands.export.parity.Exported. What is unknown to the model may be several subwords of ours: where
-        theirs are the same, these are the ones that our tokenizer gives."""
+        """As nmt.commands.export.parity.Exported."""
         ours = self._own.encode(list(lines))
         if pairs is not None:
             lines = [f"{language_code(pair.target)} {line}" for line, pair in zip(lines, pairs, strict=True)]
             ours = [self._own.tags(self._known.tags(pair)) + ids for pair, ids in zip(pairs, ours, strict=True)]
         theirs = [ids[:-1] for ids in self.tokenizer(list(lines))["input_ids"]]
-        by_theirs = {their: our for our, their in reversed(list(enumerate(self._source.tolist())))}
-        return [
-            own if self._source[torch.tensor(own)].tolist() == ids else [by_theirs.get(i, UNK) for i in ids]
-            for own, ids in zip(ours, theirs, strict=True)
-        ]
-
-    @torch.inference_mode()
-    def states(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
-        """As `Source`."""
-        ids, mask = self.inputs(sources)
-        states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        return [row[: len(source) + 1] for row, source in zip(states, sources, strict=True)]
+        return [self.ours(ids, own) for ids, own in zip(theirs, ours, strict=True)]

@@ -92,7 +92,7 @@ def tokenizer(proto: bytes, pieces: Sequence[str], names: Mapping[str, str], fil
     """A SentencePiece model with these pieces as its subwords, in this order. names: of pieces that are tokens of
     languages, ours; file: of the model, in messages.
 
-    Raises NmtError if it would cut text into other pieces than before.
+    Raises NmtError if it would cut text into other pieces than before, where it has these.
     """
     known = {subword.piece: subword for subword in sentencepiece_model.subwords(proto)}
     # Lowest of all: in byte-pair encoding a merge that is not used must not come before another one.
@@ -101,9 +101,12 @@ def tokenizer(proto: bytes, pieces: Sequence[str], names: Mapping[str, str], fil
     made = Tokenizer(sentencepiece_model.with_subwords(proto, subwords), file)
     before = sentencepiece.SentencePieceProcessor()
     before.LoadFromSerializedProto(proto)
-    lines = list(map(normalization.nfc, LINES))  # as vocabularies of nmt want it; it does not matter for others
+    lines, kept = list(map(normalization.nfc, LINES)), set(pieces)  # NFC: as vocabularies of nmt want it
     for line, ids in zip(lines, made.encode(lines), strict=True):
-        theirs = [piece if piece in known else "<unk>" for piece in before.Encode(line, out_type=str)]
+        cut = before.Encode(line, out_type=str)
+        if any(piece in known and piece not in kept for piece in cut):
+            continue
+        theirs = [piece if piece in known else "<unk>" for piece in cut]
         ours = ["<unk>" if i == UNK else piece for i, piece in zip(ids, made.pieces(ids), strict=True)]
         if ours != theirs:
             raise NmtError(f"{file}: with the ids of its vocabulary it would cut text into other pieces: not imported")

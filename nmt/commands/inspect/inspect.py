@@ -115,7 +115,7 @@ class Inspector:
         pieces = vocabulary.source.pieces([*ids, EOS])
         original = Sentence(source, pair.source, pieces, to_words(pieces))
         result = Sentence(translation.text, pair.target, translation.pieces, to_words(translation.pieces))
-        inside = self._inside(ids, output)
+        inside = self._inside(ids, translator.languages.tags(pair, side=1), output)
         aligned = inside.alignment
         return Inspection(
             model=self.name,
@@ -133,12 +133,12 @@ class Inspector:
         )
 
     @torch.inference_mode()
-    def _inside(self, source: Sequence[int], target: Sequence[int]) -> Inside:
-        """Of a pair of ids without EOS; on the CPU."""
+    def _inside(self, source: Sequence[int], start: Sequence[int], target: Sequence[int]) -> Inside:
+        """Of a pair of ids without EOS, where the decoder reads `start` before the target; on the CPU."""
         device = self.engine.device
         inside = self.model.inside(
-            torch.tensor([[*source, EOS]], device=device), torch.tensor([[BOS, *target]], device=device)
-        )
+            torch.tensor([[*source, EOS]], device=device), torch.tensor([[BOS, *start, *target]], device=device)
+        ).after_start(len(start))
         return replace(
             inside,
             attention={kind: weights.cpu() for kind, weights in inside.attention.items()},

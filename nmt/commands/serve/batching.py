@@ -218,7 +218,7 @@ class AnswerSize:
         vocabulary = translator.vocabulary
         self._source_subword = _longest(vocabulary.source.every_piece())
         self._target_subword = _longest(vocabulary.target.every_piece())
-        self._tags = translator.languages.most_tags
+        self._tags = translator.languages.tag_count()
 
     def upper_bound(self, parts: Iterable[int], n_best: int, alignment: bool) -> int:
         """Bytes for lines that are translated in parts of these lengths in subwords, each with n_best translations.

@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, length_penalty_tensor
 from nmt.device import from_host, runs_ahead
 
 SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU
@@ -27,13 +27,18 @@ _Step = tuple[Tensor, Tensor, Tensor]
 
 @torch.inference_mode()
 def beam_search(
-    stepper: Stepper, source: Tensor, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor] = ()
+    stepper: Stepper,
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    processors: Sequence[LogitsProcessor] = (),
+    starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 
-    source [B, S]; max_lengths [B]: the most tokens before EOS. The score is log P(Y|X) / lp(Y). A hypothesis of that
-    many tokens can only be followed by EOS, with the probability that the model gives it, so a score is always the
-    model's own for exactly these tokens.
+    source [B, S]; max_lengths [B]: the most tokens before EOS; starts: as in `begin`. The score is log P(Y|X)
+    / lp(Y). A hypothesis of that many tokens can only be followed by EOS, with the probability that the model gives it,
+    so a score is always the model's own for exactly these tokens.
 
     A sentence's candidates are the V continuations of each of its K live hypotheses. Among the K best candidates,
     those with EOS end; the K best without EOS live on. The search of a sentence is over when K hypotheses have ended
@@ -51,7 +56,7 @@ def beam_search(
     finished = FinishedSentences(max_lengths, device)
     penalties = from_host(length_penalty_tensor(finished.longest + 1, options), device)  # of |Y| = 0, 1, …
     longest = penalties[mask.limits + 1]  # [B]: of the longest output
-    state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
+    state, tokens = begin(stepper, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
     nothing = torch.full((len(source), options.n_best), -math.inf, device=device)
     zeros = torch.zeros_like(nothing, dtype=torch.long)

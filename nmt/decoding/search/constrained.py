@@ -16,7 +16,7 @@ from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.finished import DROP_SHARE
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, length_penalty_tensor
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, length_penalty_tensor
 
 _WIDEST = 32  # the widest beam that phrases ask for; with more tokens than that, banks share hypotheses
 
@@ -38,14 +38,16 @@ def constrained_beam_search(
     options: Options,
     required: Sequence[Sequence[Group]],
     processors: Sequence[LogitsProcessor] = (),
+    starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence that contain its required phrases, best first; at most n_best.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; required: for each sentence its groups (none: no
     requirement), for each group its phrases in tokens, of which one must appear, unbroken; with options.spellings its
     text is enough. Phrases may overlap, and the same tokens may meet several groups. A phrase followed by one of
-    options.continuing does not count (▁Haus followed by es is another word). Everything else is as in `beam_search`,
-    which this equals for sentences without groups. Raises ValueError if `required` is not as long as `source`.
+    options.continuing does not count (▁Haus followed by es is another word); starts: as in `begin`. Everything else is
+    as in `beam_search`, which this equals for sentences without groups. Raises ValueError if `required` is not as long
+    as `source`.
 
     An output that leaves groups unmet is returned only if no output was found that leaves fewer unmet: the caller
     counts. A group is ignored if each of its phrases is over the limit, begins inside a word, or contains EOS or one
@@ -66,7 +68,7 @@ def constrained_beam_search(
     sentences = searches  # those that are not over
     mask = NextTokenMask(max_lengths, options, processors, device)
     penalties = length_penalty_tensor(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
-    state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, K]
+    state, tokens = begin(stepper, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far; -inf: not live
     continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=device)
     padding = _Node(None, 0, options.eos, -math.inf, PhraseState(), 0)

@@ -13,16 +13,22 @@ from torch import Tensor
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, build_hypotheses
 
 
 @torch.inference_mode()
 def greedy(
-    stepper: Stepper, source: Tensor, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor] = ()
+    stepper: Stepper,
+    source: Tensor,
+    max_lengths: Tensor,
+    options: Options,
+    processors: Sequence[LogitsProcessor] = (),
+    starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """The output of each sentence that `beam_search` finds with a beam of one, in half the time.
 
-    source [B, S]; max_lengths [B]. Without options.scores no probabilities are computed: those returned are 0.
+    source [B, S]; max_lengths [B]; starts: as in `begin`. Without options.scores no probabilities are computed: those
+    returned are 0.
     """
     if not len(source):
         return []
@@ -30,7 +36,7 @@ def greedy(
     mask = NextTokenMask(max_lengths, options, processors, source.device)
     finished = FinishedSentences(max_lengths, source.device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens, log P of these
-    state, tokens = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)  # [B, 1]
+    state, tokens = begin(stepper, source, options, starts)  # [B, 1]
     for length in itertools.count():  # tokens that each output has
         hidden, state = stepper.step(state, tokens)
         scores = stepper.scores(hidden)  # [B, 1, V]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, build_hypotheses
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, build_hypotheses
 from nmt.device import from_host
 
 _STEPS_AT_ONCE = 64  # drawn together
@@ -25,12 +25,13 @@ def sample(
     options: Options,
     seeds: Sequence[int],
     processors: Sequence[LogitsProcessor] = (),
+    starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """options.n_best independent samples for each sentence, best first; they may contain duplicates.
 
-    source [B, S]; max_lengths [B]; seeds: one for each sentence. A sentence's samples depend on its seed only, not on
-    the rest of the batch. Probabilities are the model's own, before temperature, top-k and top-p. A sample that no
-    token can continue is left out.
+    source [B, S]; max_lengths [B]; seeds: one for each sentence; starts: as in `begin`. A sentence's samples depend
+    on its seed only, not on the rest of the batch. Probabilities are the model's own, before temperature, top-k and
+    top-p. A sample that no token can continue is left out.
     """
     if not len(source):
         return []
@@ -40,7 +41,7 @@ def sample(
     sentences = torch.arange(len(source), device=device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens [B, N], log P of these
     ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)  # [B, N]
-    state, tokens = stepper.start(stepper.encode(source)), torch.full((len(source), 1), options.bos, device=device)
+    state, tokens = begin(stepper, source, options, starts)  # [B, 1]
     for length, draws in enumerate(_draws(seeds, n, device)):  # length: tokens that each output has
         hidden, state = stepper.step(state, tokens)
         log_p = mask.log_probabilities(stepper.scores(hidden), length)

@@ -20,15 +20,17 @@ def search(
     processors: Sequence[LogitsProcessor] = (),
     seeds: Sequence[int] = (),
     required: Sequence[Sequence[Group]] = (),
+    starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence; required:
-    for each sentence its groups of phrases, of each of which one must appear; empty if no sentence has any.
+    for each sentence its groups of phrases, of each of which one must appear; empty if no sentence has any; starts
+    [B, N]: the tokens between BOS and the output of each.
     """
     if options.method == "sample":
-        return sample(stepper, source, max_lengths, options, seeds, processors)
+        return sample(stepper, source, max_lengths, options, seeds, processors, starts)
     if required:
-        return constrained_beam_search(stepper, source, max_lengths, options, required, processors)
+        return constrained_beam_search(stepper, source, max_lengths, options, required, processors, starts)
     find = greedy if options.beam_size == 1 else beam_search
-    return find(stepper, source, max_lengths, options, processors)
+    return find(stepper, source, max_lengths, options, processors, starts)

@@ -65,6 +65,18 @@ class LogitsProcessor(Protocol):
         `Stepper.reorder`."""
 
 
+def begin(stepper: Stepper, source: Tensor, options: Options, starts: Tensor | None) -> tuple[State, Tensor]:
+    """The state before the first token of an output, and the token that is read then, [B, 1]: BOS, or the last of
+    `starts` [B, N], when BOS and the others have been read. Outputs and scores are of what follows."""
+    state, token = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)
+    if starts is None:
+        return state, token
+    for place in range(starts.shape[1]):
+        _, state = stepper.step(state, token)
+        token = starts[:, place : place + 1]
+    return state, token
+
+
 def length_penalty_tensor(longest: int, options: Options) -> Tensor:
     """`length_penalties` as a tensor, float32 on the CPU."""
     return torch.tensor(length_penalties(longest, options))

@@ -223,7 +223,7 @@ def test_the_settings_are_the_models(exported: tuple[Checkpoint, Path]) -> None:
     tokenizers = [Tokenizer((folder / name).read_bytes()) for name in decoding["vocabs"]]
     assert [len(each) for each in tokenizers] == [len(made.vocabulary.source), len(made.vocabulary.target)]
     assert {path.name for path in folder.iterdir()} == {
-        MODEL, "config.intgemm8bitalpha.yml", "model_info.json", *decoding["vocabs"]
+        MODEL, "config.intgemm8bitalpha.yml", "model_info.json", "README.md", *decoding["vocabs"]
     }  # fmt: skip
     info = json.loads((folder / "model_info.json").read_text())
     assert (info["src"], info["trg"], info["srcTags"], info["trgTag"]) == ("English", "German", {"en": "English"}, "de")
@@ -318,6 +318,8 @@ def test_the_inputs_are_those_of_the_validation_text(tmp_path: Path) -> None:
     source.write_text("\n".join(line for line in LINES if line) + "\n", encoding="utf-8")
     found, kept = export(given, "bergamot", tmp_path / "out")
     assert kept and found.lines == len(LINES) - 1
+    rows = [line.split() for line in found.scores.splitlines() if "int8" in line or "float32" in line]
+    assert [row[0] for row in rows] == ["en-de,", "en-de,"] and rows[0][-1] != "0.00"
     export(given, "bergamot", tmp_path / "again", lines=LINES)
     first, second = ((tmp_path / name / MODEL).read_bytes() for name in ("out", "again"))
     assert first == second

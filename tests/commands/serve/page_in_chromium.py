@@ -12,6 +12,7 @@ from helpers.services import Gated, service, until
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import VocabularyConfig
 from nmt.data import vocabulary
+from nmt.data.vocabulary import Vocabulary
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.translator import Translation
 
@@ -139,7 +140,7 @@ def test_a_model_of_several_pairs_offers_them(browser: Browser) -> None:
     translator = Several()
     pairs = LanguagePairs((LanguagePair("en", "de"), LanguagePair("de", "en"), LanguagePair("en", "fr")))
     tagged = vocabulary.learn(TEXTS, VocabularyConfig(size=300), ["<2de>", "<2en>", "<2fr>"])
-    translator.languages = LanguageChoice(pairs, tagged)
+    translator.languages = LanguageChoice(pairs, Vocabulary(tagged, tagged))
     with service(translator) as (served, _):
         browser.open(f"http://127.0.0.1:{served.port}/", READY)
         assert browser.texts("#pair option") == ["English to German", "English to French", "German to English"]

@@ -1,0 +1,247 @@
+"""data.language_tags: sides: `<en>` before the source, `<de>` before the target, which outputs and scores leave out."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.export_models import random_model
+from helpers.languages import counting_config, write_counting
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export.export import export
+from nmt.commands.inspect.inspect import Inspector
+from nmt.commands.train import train
+from nmt.config import reader
+from nmt.config.schema import Config
+from nmt.data.prepare import PreparedData, prepare
+from nmt.data.vocabulary import EOS
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.glossary import Glossary
+from nmt.decoding.search.options import Options
+from nmt.decoding.translation import Translation
+from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
+
+CPU = torch.device("cpu")
+LINES = ["one two three", "four", "ten nine", "seven eight seven six", "two"]
+SIDES = "data.language_tags=sides"
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("counting")
+    write_counting(folder, "train", 60, seed=1)
+    write_counting(folder, "validation", 5, seed=2)
+    return folder
+
+
+def config_of(texts: Path, run: Path, *overrides: str) -> Config:
+    return reader.parse(Config, counting_config(texts, run), "test config", (SIDES, "vocabulary.size=340", *overrides))
+
+
+def prepared_of(texts: Path, *overrides: str) -> tuple[Config, PreparedData]:
+    config = config_of(texts, texts / "run", *overrides)
+    return config, prepare(config)
+
+
+RANDOM = (
+    "decoding.max_extra_tokens=9", "decoding.max_length_ratio=1", "decoding.beam_size=3", "model.layers=2",
+    "model.norm=pre", "model.tie=none",
+)  # fmt: skip
+
+
+def random_of(texts: Path, seed: int) -> Checkpoint:
+    config, prepared = prepared_of(texts, *RANDOM)
+    return random_model(seed, config, prepared.vocabulary)
+
+
+@pytest.fixture(scope="module")
+def made(texts: Path) -> Checkpoint:
+    """A random model of which some outputs end, and that depend on the language."""
+    return random_of(texts, seed=1)
+
+
+def saved(made: Checkpoint, folder: Path) -> Path:
+    model_file.save(folder / "model.safetensors", made)
+    return folder / "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def file(made: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(made, tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def translator(file: Path) -> Translator:
+    return nmt.load(file, "cpu", overrides=["decoding.engine=torch"])
+
+
+def assert_close(found: list[list[Translation]], expected: list[list[Translation]]) -> None:
+    for its, ours in zip(found, expected, strict=True):
+        assert [(one.text, one.pieces) for one in its] == [(one.text, one.pieces) for one in ours]
+        for one, other in zip(its, ours, strict=True):
+            assert one.token_scores == pytest.approx(other.token_scores, abs=2e-4)
+            assert one.score == pytest.approx(other.score, abs=2e-4)
+
+
+# --------------------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize("overrides", [
+    (), ("vocabulary.shared=false", "model.tie=none"), ("vocabulary.bpe_dropout=0.5", "data.augment.uppercase=0.5"),
+])  # fmt: skip
+def test_each_side_begins_with_its_language(texts: Path, overrides: tuple[str, ...]) -> None:
+    _, prepared = prepared_of(texts, *overrides)
+    step = len(prepared.train) // 3
+    for prefix, ids, tokenizer in zip(
+        ("source", "target"),
+        prepared.train.pairs(np.arange(0, len(prepared.train), step)),
+        (prepared.vocabulary.source, prepared.vocabulary.target),
+        strict=True,
+    ):
+        expected = {"source": ["<en>", "<de>", "<en>"], "target": ["<de>", "<en>", "<fr>"]}[prefix]
+        assert [tokenizer.pieces(each[:1].tolist()) for each in ids] == [[tag] for tag in expected]
+        assert all(tokenizer.tag(piece) is None for each in ids for piece in tokenizer.pieces(each[1:].tolist()))
+    for held_out in prepared.validation:
+        source, target = (side[0].tolist() for side in held_out.ids.pairs(np.arange(1)))
+        tags = prepared.vocabulary.source.pieces(source[:1]) + prepared.vocabulary.target.pieces(target[:1])
+        assert tags == list(held_out.tags) == [f"<{language}>" for language in held_out.languages]
+
+
+def test_a_run_of_one_pair_has_them_too_and_every_step_works(texts: Path, tmp_path: Path) -> None:
+    one = f"data.train=[{{source: {texts}/train.en, target: {texts}/train.fr, languages: [en, fr]}}]"
+    no_validation, learned = "data.validation=null", ("model.positions=learned", "model.max_positions=22")
+    few = "training.max_steps=2", "training.validate_every=2", "data.max_length=20"
+    train(config_of(texts, tmp_path / "run", one, no_validation, *few, *learned, "training.token_cutoff=0.1"), "cpu")
+    translator = nmt.load(tmp_path / "run", "cpu", overrides=["decoding.max_extra_tokens=50"])
+    assert translator.longest_source == 20 and translator.longest_output(20) == 20
+    [[found]] = translator.hypotheses(["one " * 30], alignment=True)  # in parts
+    assert found.source_pieces is not None and found.source_pieces.count("<en>") > 1
+    assert len(found.pieces) == len(found.alignment or ()) == len(found.token_scores) and "<fr>" not in found.pieces
+    train(config_of(texts, tmp_path / "all", *few, "training.packed=true"), "cpu")  # with validation
+
+
+# --------------------------------------------------------------------------- search
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_search_is_that_of_a_forced_first_token_without_its_score(
+    made: Checkpoint, translator: Translator, beam: int
+) -> None:
+    """The other way: a plain model, whose outputs must begin with the token."""
+    tag = made.vocabulary.target.tag("<fr>")
+    assert tag is not None
+    translator = Translator(
+        translator.engine, translator.vocabulary,
+        dataclasses.replace(translator.decoding, beam_size=beam, normalization="none"),
+        made.config.data.language_pairs,
+    )  # fmt: skip
+    found = translator.hypotheses(LINES, beam, to="fr")
+    ids = [[*made.vocabulary.source.tags(["<en>"]), *line] for line in made.vocabulary.source.encode(LINES)]
+    sources = [SearchInput(line, translator.longest_output(len(line) - 1) + 1, prefix=(tag,)) for line in ids]
+    options = Options(beam_size=beam, n_best=beam, normalization="none")
+    expected = PyTorchEngine([made.build()], CPU).search(sources, options, 1000)
+    different = 0
+    for its, ours, line in zip(found, expected, translator.translate(LINES, to="de"), strict=True):
+        texts = [made.vocabulary.target.decode([one.tokens[1:]])[0] for one in ours]
+        assert [one.text for one in its] == list(dict.fromkeys(texts))[: len(its)]
+        of_text = dict(reversed(list(zip(texts, ours, strict=True))))
+        for one in its:
+            assert one.token_scores == pytest.approx(of_text[one.text].token_scores[1:], abs=2e-4)
+            assert one.log_probability == pytest.approx(sum(one.token_scores), abs=2e-4)
+        different += its[0].text != line
+    assert different
+
+
+@pytest.mark.parametrize("decoding", [
+    {}, {"method": "sample"}, {"consensus": "chrf"}, {"no_repeat_ngram": 1, "min_length": 3}, {"coverage_penalty": 0.2},
+])  # fmt: skip
+def test_every_search_gives_its_own_score_and_alignment(
+    translator: Translator, made: Checkpoint, decoding: dict[str, object]
+) -> None:
+    settings = dataclasses.replace(translator.decoding, **decoding)  # type: ignore[arg-type]
+    own = Translator(translator.engine, translator.vocabulary, settings, made.config.data.language_pairs)
+    for [found], line in zip(own.hypotheses(LINES, alignment=True, to="de", from_="en"), LINES, strict=True):
+        assert len(found.pieces) == len(found.alignment or ()) == len(found.token_scores)
+        assert not set(found.pieces) & {"<de>", "<en>", "<fr>"}
+        [again] = own.score([line], [found.text], to="de", from_="en")
+        assert again is not None
+        if again.pieces == found.pieces:
+            assert again.token_scores == pytest.approx(found.token_scores, abs=2e-4)
+        if "min_length" in decoding:
+            assert len(set(found.pieces)) == len(found.pieces) >= 4
+
+
+def test_terms_prefixes_and_ensembles(translator: Translator, made: Checkpoint) -> None:
+    languages = made.config.data.language_pairs
+    own = Translator(translator.engine, translator.vocabulary, translator.decoding, languages)
+    own.use_glossary(Glossary([("two", "zwei")]), "glossary")
+    assert "zwei" in own.translate(["one two three"], to="de")[0]
+    [[begun]] = translator.hypotheses(["four"], prefixes=["acht"], to="de")
+    assert begun.text.startswith("acht") and begun.pieces[0] != "<de>"
+    twice = Translator(PyTorchEngine([made.build(), made.build()], CPU), own.vocabulary, own.decoding, languages)
+    assert_close(twice.hypotheses(LINES, 2, to="fr"), translator.hypotheses(LINES, 2, to="fr"))
+
+
+def test_inspecting_shows_the_target_alone(file: Path) -> None:
+    inspector = Inspector.load(file, "cpu")
+    seen = inspector.inspect("one two", to="de", from_="en")
+    rows, source = len(seen.target.pieces), len(seen.source.pieces)
+    assert seen.source.pieces[0] == "<en>" and seen.target.pieces[0] != "<de>"
+    assert seen.inside.attention["cross"].shape[2:] == (rows, source)
+    assert seen.inside.attention["decoder"].shape[2:] == (rows, rows)
+    for weights in seen.inside.attention.values():
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert seen.alignment is not None and seen.nodes[0].parent is None
+
+
+# --------------------------------------------------------------------------- CTranslate2
+
+
+@pytest.mark.parametrize("ends_early", [False, True])
+def test_ctranslate2_gives_the_same(texts: Path, tmp_path: Path, translator: Translator, ends_early: bool) -> None:
+    """ends_early: EOS is often the second best first token, where CTranslate2's own beam differs."""
+    pytest.importorskip("ctranslate2")
+    made = random_of(texts, seed=1)
+    if ends_early:
+        [best] = translator.hypotheses(LINES[:1], to="de")[0]
+        rows = made.weights["output.weight"]
+        rows[EOS] = 0.98 * rows[translator.vocabulary.target.every_piece().index(best.pieces[0])]
+    file = saved(made, tmp_path)
+    for beam in (1, 4):
+        overrides = [f"decoding.beam_size={beam}"]
+        theirs = nmt.load(file, "cpu", overrides=[*overrides, "decoding.engine=ctranslate2"])
+        ours = nmt.load(file, "cpu", overrides=[*overrides, "decoding.engine=torch"])
+        for to in ("de", "fr"):
+            found, expected = (one.hypotheses(LINES, beam, to=to) for one in (theirs, ours))
+            assert_close(found, expected)
+            assert theirs.translate(LINES, to=to) == ours.translate(LINES, to=to)
+            texts_ = [best.text for best, *_ in expected]
+            scored = [one.score(LINES, texts_, to=to, from_="en") for one in (theirs, ours)]
+            for its, our in zip(*scored, strict=True):
+                assert its is not None and our is not None
+                assert its.token_scores == pytest.approx(our.token_scores, abs=2e-4)
+
+
+def test_an_exported_folder_has_them_too(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("ctranslate2")
+    with caplog.at_level("INFO", logger="nmt"):
+        found, kept = export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
+    assert kept and found.holds
+    assert "en-fr: <en> and <fr>" in caplog.text and "target_prefix" in caplog.text
+    exported = nmt.load(tmp_path / "folder", "cpu", overrides=["decoding.beam_size=1"])
+    greedy = nmt.load(file, "cpu", overrides=["decoding.beam_size=1"])
+    assert_close(exported.hypotheses(LINES, to="fr"), greedy.hypotheses(LINES, to="fr"))
+
+
+def test_marian_has_no_room_for_the_token_of_the_target(texts: Path, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    config, prepared = prepared_of(texts)
+    file = saved(random_model(1, config, prepared.vocabulary), tmp_path)
+    with pytest.raises(NmtError, match=r"data\.language_tags: sides: MarianTokenizer"):
+        export(file, "marian", tmp_path / "out")
