@@ -3,7 +3,8 @@ languages.
 
 A package is a zip archive of one folder: `metadata.json`, the CTranslate2 model in `model/`, `sentencepiece.model`,
 which encodes the source and decodes the target, `README.md`, and the splitter of sentences in `stanza/` or `minisbd/`
-if there is one. A model of several pairs is told its target by the token that CTranslate2 puts before each source.
+if there is one. A model of several pairs is told its languages by the token that CTranslate2 puts before each source,
+and by `target_prefix` of `metadata.json`.
 Source: argostranslate 1.11 (package.py, tokenizer.py, translate.py, sbd.py).
 """
 
@@ -29,7 +30,7 @@ from nmt.data.vocabulary import EOS, Vocabulary
 from nmt.errors import NmtError
 
 SUFFIX = ".argosmodel"
-MODEL, SUBWORDS = "model", "sentencepiece.model"
+MODEL, SUBWORDS, METADATA = "model", "sentencepiece.model", "metadata.json"
 # What Argos Translate leaves at CTranslate2's defaults: sources are cut after so many subwords, EOS included, and
 # outputs after so many. Beyond the table of positions, CTranslate2 would raise an error instead.
 LONGEST_SOURCE, LONGEST_OUTPUT = 1024, 256
@@ -143,7 +144,8 @@ def _check_decoding(vocabulary: Vocabulary) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.source.proto)
     texts = vocabulary.target.decode([[i, i] for i in range(len(vocabulary.target))])
     for i, (piece, text) in enumerate(zip(vocabulary.target.every_piece(), texts, strict=True)):
-        if i > EOS and decode(processor, [piece, piece]) != text.replace("_", " "):
+        theirs = decode(processor, [piece, piece]).replace("\n", " ")
+        if i > EOS and theirs.strip(" ") != text.replace("_", " ").strip(" "):
             raise NmtError(
                 f"vocabulary.shared: false: Argos Translate writes the target with the SentencePiece model of the "
                 f"source, which writes {piece} otherwise: train with a shared vocabulary"
@@ -182,7 +184,9 @@ def _write_of_pair(folder: Path, loaded: Checkpoint, pair: LanguagePair, quantiz
         "to_name": _name(known[pair.target]),
     }
     metadata = {"package_version": _VERSION, "argos_version": _ARGOS_VERSION, **languages}
-    (folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="ascii")
+    if start := pairs.tags(pair, side=1):
+        [metadata["target_prefix"]] = start  # a control symbol, which gives no text
+    (folder / METADATA).write_text(json.dumps(metadata, indent=2) + "\n", encoding="ascii")
     model_card.write(folder, loaded, Usage("argostranslate", _usage(loaded.config, pair), [pair], quantization))
 
 

@@ -1,6 +1,7 @@
 """The packages of Argos Translate that were exported: as an engine, to compare them with their model, and translated
 with as Argos Translate does it."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -91,9 +92,11 @@ def translate(package: Path, sentences: Sequence[str]) -> list[str]:
     """As Argos Translate translates each sentence: the same call of CTranslate2, with batches on all threads."""
     with argos.unpacked(package) as folder:
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / argos.SUBWORDS))
+        prefix = json.loads((folder / argos.METADATA).read_text(encoding="ascii")).get("target_prefix")
         translator = load_package().Translator(str(folder / argos.MODEL), inter_threads=cpu_threads(), intra_threads=1)
     results = translator.translate_batch(
         [argos.encode(processor, sentence) for sentence in sentences],
+        target_prefix=[[prefix]] * len(sentences) if prefix else None,
         replace_unknowns=True,
         max_batch_size=32,
         batch_type="tokens",

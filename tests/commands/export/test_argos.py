@@ -22,6 +22,7 @@ from nmt.commands.export.options import Options
 from nmt.commands.imports.imports import import_model
 from nmt.config.schema import VocabularyConfig
 from nmt.data import vocabulary
+from nmt.data.normalization import Normalization
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
@@ -122,6 +123,8 @@ def test_what_argos_translate_cannot_do_is_refused(overrides: list[str], words: 
 def test_subwords_that_the_sources_model_writes_otherwise_are_refused() -> None:
     text = ["one two three äöü"] * 20
     target = vocabulary.learn(text, VocabularyConfig(size=290))
+    folded = target.normalized_by(Normalization.of("fold_source", side=0))
+    argos.check(replace(make_model(), vocabulary=Vocabulary(folded, target, same_subwords=True)))
     source = vocabulary.learn(text, VocabularyConfig(size=24, byte_fallback=False))
     argos.check(replace(make_model(*SEPARATE), vocabulary=Vocabulary(target, source)))
     with pytest.raises(NmtError, match=r"vocabulary\.shared: false: .*writes <0x00> otherwise"):
