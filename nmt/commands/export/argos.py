@@ -130,6 +130,8 @@ def explain(loaded: Checkpoint, options: Options) -> list[str]:
         f"Argos Translate has its own search and length penalty, splits text into sentences by itself, cuts a sentence "
         f"after {LONGEST_SOURCE} subwords and its translation after {LONGEST_OUTPUT}, and writes a space for each _"
     ]
+    if loaded.vocabulary.source.punctuation:
+        lines.append("Argos Translate does not normalize punctuation, as this model was trained with and nmt does")
     if options.sentence_splitter is None:
         lines.append("no --sentence-splitter: Argos Translate downloads one for the language at the first translation")
     elif options.sentence_splitter.is_dir():

@@ -14,7 +14,6 @@ import sentencepiece
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import argos
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.normalization import nfc
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.ctranslate2_model import CTranslate2Model, load_package
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
@@ -36,10 +35,10 @@ class ArgosPackages:
         self._packages = argos.packages(destination, loaded.config)
 
     def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
-        """As nmt.commands.export.parity.Exported, of text in NFC."""
+        """As nmt.commands.export.parity.Exported, of text that nmt has prepared."""
         with argos.unpacked(next(iter(self._packages.values()))) as folder:
             processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / argos.SUBWORDS))
-        ids = [list(processor.encode(nfc(line))) for line in lines]
+        ids = [list(processor.encode(line)) for line in self._vocabulary.source.prepared(list(lines))]
         if pairs is None:
             return ids
         return [self._tags(pair) + own for pair, own in zip(pairs, ids, strict=True)]
