@@ -9,6 +9,7 @@ Source: argostranslate 1.11 (package.py, tokenizer.py, translate.py, sbd.py).
 """
 
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -53,8 +54,12 @@ def check(loaded: Checkpoint) -> None:
             f"model.max_positions: {limit}: Argos Translate gives up to {LONGEST_SOURCE} subwords, and CTranslate2 "
             f"would stop with an error: train with at least {LONGEST_SOURCE}, or with other model.positions"
         )
-    if "" in config.data.language_pairs.sources:
-        raise NmtError("data.source_language: not known: Argos Translate needs its code: import with --languages")
+    for language, code in codes(config).items():
+        if not re.fullmatch("[a-z0-9-]+", code):
+            raise NmtError(
+                f"language {language!r}: Argos Translate needs the code of a language, such as en or pt-BR: correct "
+                "data.source_language and data.target_language, or import with --languages"
+            )
     _check_decoding(loaded.vocabulary)
 
 
@@ -79,7 +84,7 @@ def write(destination: Path, loaded: Checkpoint, options: Options) -> None:
     if options.sentence_splitter is not None:
         _check_splitter(options.sentence_splitter, loaded.config)
     pairs = loaded.config.data.language_pairs.pairs
-    with TemporaryDirectory(prefix="nmt-") as made:
+    with TemporaryDirectory(dir=destination.parent) as made:
         folder = Path(made)
         (folder / MODEL).mkdir()
         weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}

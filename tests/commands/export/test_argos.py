@@ -112,6 +112,10 @@ def test_their_side_of_text(tmp_path: Path) -> None:
     ("overrides", "words"),
     [
         ([PAIRS, "data.language_tags=both"], r"data\.language_tags: both: Argos Translate can put one token"),
+        (
+            ["data.train=[{source: a, target: b, languages: [en, ../x]}]", "data.validation=null"],
+            r"language '\.\./x': ",
+        ),
         (["model.positions=learned", "model.max_positions=300"], r"model\.max_positions: 300: .*at least 1024"),
     ],
 )
