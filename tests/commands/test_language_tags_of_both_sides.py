@@ -12,6 +12,7 @@ from helpers.languages import counting_config, write_counting
 import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export import argos_engine
 from nmt.commands.export.export import export
 from nmt.commands.inspect.inspect import Inspector
 from nmt.commands.train import train
@@ -237,6 +238,21 @@ def test_an_exported_folder_has_them_too(file: Path, tmp_path: Path, caplog: pyt
     exported = nmt.load(tmp_path / "folder", "cpu", overrides=["decoding.beam_size=1"])
     greedy = nmt.load(file, "cpu", overrides=["decoding.beam_size=1"])
     assert_close(exported.hypotheses(LINES, to="fr"), greedy.hypotheses(LINES, to="fr"))
+
+
+def test_packages_of_argos_translate_have_them_too(file: Path, tmp_path: Path) -> None:
+    package = pytest.importorskip("ctranslate2")
+    found, kept = export(file, "argos", tmp_path / "packages", "float32", LINES)
+    assert kept and found.holds
+    export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
+    tokenizer = model_file.load(file).vocabulary.target
+    sources = [["<en>", *tokenizer.pieces(ids)] for ids in tokenizer.encode(LINES)]
+    results = package.Translator(str(tmp_path / "folder")).translate_batch(
+        sources, target_prefix=[["<fr>"]] * len(LINES), beam_size=4, length_penalty=0.2
+    )
+    ids = {piece: i for i, piece in enumerate(tokenizer.every_piece())}
+    expected = tokenizer.decode([[ids[piece] for piece in result.hypotheses[0]] for result in results])
+    assert argos_engine.translate(tmp_path / "packages" / "translate-en_fr-100_0.argosmodel", LINES) == expected
 
 
 def test_marian_has_no_room_for_the_token_of_the_target(texts: Path, tmp_path: Path) -> None:

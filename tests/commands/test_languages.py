@@ -270,7 +270,7 @@ def test_an_export_tells_the_languages(
     assert kept and found.holds  # for argos: each package puts the token of its languages before a source by itself
     if format == "argos":
         assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-            f"translate-{pair}-1_0.argosmodel" for pair in ("de_en", "en_de", "en_fr")
+            f"translate-{pair}-100_0.argosmodel" for pair in ("de_en", "en_de", "en_fr")
         ]
         return
     [said] = [message for message in caplog.messages if message.startswith("languages: ")]

@@ -3,11 +3,13 @@ languages.
 
 A package is a zip archive of one folder: `metadata.json`, the CTranslate2 model in `model/`, `sentencepiece.model`,
 which encodes the source and decodes the target, `README.md`, and the splitter of sentences in `stanza/` or `minisbd/`
-if there is one. A model of several pairs is told its target by the token that CTranslate2 puts before each source.
+if there is one. A model of several pairs is told its languages by the token that CTranslate2 puts before each source,
+and by `target_prefix` of `metadata.json`.
 Source: argostranslate 1.11 (package.py, tokenizer.py, translate.py, sbd.py).
 """
 
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -29,11 +31,12 @@ from nmt.data.vocabulary import EOS, Vocabulary
 from nmt.errors import NmtError
 
 SUFFIX = ".argosmodel"
-MODEL, SUBWORDS = "model", "sentencepiece.model"
+MODEL, SUBWORDS, METADATA = "model", "sentencepiece.model", "metadata.json"
 # What Argos Translate leaves at CTranslate2's defaults: sources are cut after so many subwords, EOS included, and
 # outputs after so many. Beyond the table of positions, CTranslate2 would raise an error instead.
 LONGEST_SOURCE, LONGEST_OUTPUT = 1024, 256
-_VERSION, _ARGOS_VERSION = "1.0", "1.9.0"  # of the package; of Argos Translate, as its own packages have it
+# LibreTranslate and Argos Translate replace a package when their index has a higher version for its languages.
+_VERSION, _ARGOS_VERSION = "100.0", "1.9.0"  # of the package; of Argos Translate, as its own packages have it
 # Codes of its own, by which LibreTranslate shows pt-BR and zh-Hant, with their names.
 _OWN_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
 
@@ -51,8 +54,12 @@ def check(loaded: Checkpoint) -> None:
             f"model.max_positions: {limit}: Argos Translate gives up to {LONGEST_SOURCE} subwords, and CTranslate2 "
             f"would stop with an error: train with at least {LONGEST_SOURCE}, or with other model.positions"
         )
-    if "" in config.data.language_pairs.sources:
-        raise NmtError("data.source_language: not known: Argos Translate needs its code: import with --languages")
+    for language, code in codes(config).items():
+        if not re.fullmatch("[a-z0-9-]+", code):
+            raise NmtError(
+                f"language {language!r}: Argos Translate needs the code of a language, such as en or pt-BR: correct "
+                "data.source_language and data.target_language, or import with --languages"
+            )
     _check_decoding(loaded.vocabulary)
 
 
@@ -77,7 +84,7 @@ def write(destination: Path, loaded: Checkpoint, options: Options) -> None:
     if options.sentence_splitter is not None:
         _check_splitter(options.sentence_splitter, loaded.config)
     pairs = loaded.config.data.language_pairs.pairs
-    with TemporaryDirectory(prefix="nmt-") as made:
+    with TemporaryDirectory(dir=destination.parent) as made:
         folder = Path(made)
         (folder / MODEL).mkdir()
         weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
@@ -128,6 +135,8 @@ def explain(loaded: Checkpoint, options: Options) -> list[str]:
         f"Argos Translate has its own search and length penalty, splits text into sentences by itself, cuts a sentence "
         f"after {LONGEST_SOURCE} subwords and its translation after {LONGEST_OUTPUT}, and writes a space for each _"
     ]
+    if loaded.vocabulary.source.punctuation:
+        lines.append("Argos Translate does not normalize punctuation, as this model was trained with and nmt does")
     if options.sentence_splitter is None:
         lines.append("no --sentence-splitter: Argos Translate downloads one for the language at the first translation")
     elif options.sentence_splitter.is_dir():
@@ -142,7 +151,8 @@ def _check_decoding(vocabulary: Vocabulary) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.source.proto)
     texts = vocabulary.target.decode([[i, i] for i in range(len(vocabulary.target))])
     for i, (piece, text) in enumerate(zip(vocabulary.target.every_piece(), texts, strict=True)):
-        if i > EOS and decode(processor, [piece, piece]) != text.replace("_", " "):
+        theirs = decode(processor, [piece, piece]).replace("\n", " ")
+        if i > EOS and theirs.strip(" ") != text.replace("_", " ").strip(" "):
             raise NmtError(
                 f"vocabulary.shared: false: Argos Translate writes the target with the SentencePiece model of the "
                 f"source, which writes {piece} otherwise: train with a shared vocabulary"
@@ -181,7 +191,9 @@ def _write_of_pair(folder: Path, loaded: Checkpoint, pair: LanguagePair, quantiz
         "to_name": _name(known[pair.target]),
     }
     metadata = {"package_version": _VERSION, "argos_version": _ARGOS_VERSION, **languages}
-    (folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="ascii")
+    if start := pairs.tags(pair, side=1):
+        [metadata["target_prefix"]] = start  # a control symbol, which gives no text
+    (folder / METADATA).write_text(json.dumps(metadata, indent=2) + "\n", encoding="ascii")
     model_card.write(folder, loaded, Usage("argostranslate", _usage(loaded.config, pair), [pair], quantization))
 
 
@@ -225,5 +237,5 @@ argostranslate.package.install_from_path("{package}")
 print(argostranslate.translate.translate("A sentence.", "{source}", "{target}"))
 ```
 
-LibreTranslate uses what is installed in this way for its user: `libretranslate --load-only {source},{target}`.
+LibreTranslate uses what its user has installed in this way: `libretranslate --load-only {source},{target}`.
 """

@@ -1,6 +1,7 @@
 """The packages of Argos Translate that were exported: as an engine, to compare them with their model, and translated
 with as Argos Translate does it."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,6 @@ import sentencepiece
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import argos
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.normalization import nfc
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.ctranslate2_model import CTranslate2Model, load_package
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
@@ -35,10 +35,10 @@ class ArgosPackages:
         self._packages = argos.packages(destination, loaded.config)
 
     def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
-        """As nmt.commands.export.parity.Exported, of text in NFC."""
+        """As nmt.commands.export.parity.Exported, of text that nmt has prepared."""
         with argos.unpacked(next(iter(self._packages.values()))) as folder:
             processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / argos.SUBWORDS))
-        ids = [list(processor.encode(nfc(line))) for line in lines]
+        ids = [list(processor.encode(line)) for line in self._vocabulary.source.prepared(list(lines))]
         if pairs is None:
             return ids
         return [self._tags(pair) + own for pair, own in zip(pairs, ids, strict=True)]
@@ -91,9 +91,11 @@ def translate(package: Path, sentences: Sequence[str]) -> list[str]:
     """As Argos Translate translates each sentence: the same call of CTranslate2, with batches on all threads."""
     with argos.unpacked(package) as folder:
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / argos.SUBWORDS))
+        prefix = json.loads((folder / argos.METADATA).read_text(encoding="ascii")).get("target_prefix")
         translator = load_package().Translator(str(folder / argos.MODEL), inter_threads=cpu_threads(), intra_threads=1)
     results = translator.translate_batch(
         [argos.encode(processor, sentence) for sentence in sentences],
+        target_prefix=[[prefix]] * len(sentences) if prefix else None,
         replace_unknowns=True,
         max_batch_size=32,
         batch_type="tokens",

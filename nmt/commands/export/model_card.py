@@ -77,7 +77,7 @@ def _front_matter(loaded: Checkpoint, usage: Usage, title: str, codes: Sequence[
     yield "language", list(dict.fromkeys(two_letters(code) for code in codes if code))
     if licenses:
         yield "license", licenses if len(licenses) > 1 else licenses[0]
-    if _ON_THE_HUB.fullmatch(origin := str(source.get("imported_from", ""))):
+    if _is_on_the_hub(origin := str(source.get("imported_from", ""))):
         yield "base_model", origin
     yield "library_name", usage.library
     yield "pipeline_tag", "translation"
@@ -177,7 +177,12 @@ def _corpus_name(corpus: Corpus) -> str:
 
 def _model_name(origin: str) -> str:
     """A name on the hub as it is; of a path the last part."""
-    return origin if _ON_THE_HUB.fullmatch(origin) else PurePath(origin).name
+    return origin if _is_on_the_hub(origin) else PurePath(origin).name
+
+
+def _is_on_the_hub(origin: str) -> bool:
+    """Whether it is a name there, and no folder here."""
+    return _ON_THE_HUB.fullmatch(origin) is not None and not Path(origin).exists()
 
 
 def _language_name(code: str) -> str:

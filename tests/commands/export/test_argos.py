@@ -22,6 +22,7 @@ from nmt.commands.export.options import Options
 from nmt.commands.imports.imports import import_model
 from nmt.config.schema import VocabularyConfig
 from nmt.data import vocabulary
+from nmt.data.normalization import Normalization
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
@@ -83,16 +84,16 @@ def test_a_package_has_what_argos_translate_reads(tmp_path: Path) -> None:
     made, splitter = make_model(), tmp_path / "en.onnx"
     splitter.write_bytes(b"a network")
     package = package_of(made, tmp_path / "out", splitter)
-    assert package.name == "translate-en_de-1_0.argosmodel"
+    assert package.name == "translate-en_de-100_0.argosmodel"
     with zipfile.ZipFile(package) as archive:
-        files = {name.removeprefix("translate-en_de-1_0/"): archive.read(name) for name in archive.namelist()}
+        files = {name.removeprefix("translate-en_de-100_0/"): archive.read(name) for name in archive.namelist()}
     assert files.keys() == {
         "metadata.json", "README.md", "sentencepiece.model", "minisbd/en.onnx",
         "model/config.json", "model/model.bin", "model/shared_vocabulary.json",
     }  # fmt: skip
     assert files["sentencepiece.model"] == made.vocabulary.source.proto and files["minisbd/en.onnx"] == b"a network"
     assert json.loads(files["metadata.json"]) == {
-        "package_version": "1.0", "argos_version": "1.9.0",
+        "package_version": "100.0", "argos_version": "1.9.0",
         "from_code": "en", "from_name": "English", "to_code": "de", "to_name": "German",
     }  # fmt: skip
     assert b"argostranslate.translate.translate" in files["README.md"]
@@ -111,6 +112,10 @@ def test_their_side_of_text(tmp_path: Path) -> None:
     ("overrides", "words"),
     [
         ([PAIRS, "data.language_tags=both"], r"data\.language_tags: both: Argos Translate can put one token"),
+        (
+            ["data.train=[{source: a, target: b, languages: [en, ../x]}]", "data.validation=null"],
+            r"language '\.\./x': ",
+        ),
         (["model.positions=learned", "model.max_positions=300"], r"model\.max_positions: 300: .*at least 1024"),
     ],
 )
@@ -122,6 +127,8 @@ def test_what_argos_translate_cannot_do_is_refused(overrides: list[str], words: 
 def test_subwords_that_the_sources_model_writes_otherwise_are_refused() -> None:
     text = ["one two three äöü"] * 20
     target = vocabulary.learn(text, VocabularyConfig(size=290))
+    folded = target.normalized_by(Normalization.of("fold_source", side=0))
+    argos.check(replace(make_model(), vocabulary=Vocabulary(folded, target, same_subwords=True)))
     source = vocabulary.learn(text, VocabularyConfig(size=24, byte_fallback=False))
     argos.check(replace(make_model(*SEPARATE), vocabulary=Vocabulary(target, source)))
     with pytest.raises(NmtError, match=r"vocabulary\.shared: false: .*writes <0x00> otherwise"):
