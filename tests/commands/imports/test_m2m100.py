@@ -94,16 +94,16 @@ def test_rows_and_sides_that_are_wrong_are_found(m2m100_folder: Path) -> None:
 @pytest.mark.parametrize("of_text", [False, True])
 def test_text_is_cut_as_before(kind: str, of_text: bool) -> None:
     proto = sentencepiece_model(kind)
-    known = Subwords(proto, ["en", "de"])
+    known, codes = Subwords(proto), ["en", "de"]
     german = [line for line in TEXT if line.isascii()]
-    kept = known.of_text(german) if of_text else known.of_languages()
+    kept = known.of_text(german, codes) if of_text else known.of_languages(codes)
     if kind == "unigram":  # the price of an unknown character follows from the lowest score
         assert min(subwords(proto)[3:], key=lambda each: each.score).piece in kept
     pieces = list(dict.fromkeys(["<pad>", "<unk>", "<s>", "</s>", *sorted(kept)]))
     made = tokenizer(proto, pieces, {}, "it")  # compares all lines of TEXT with its own pieces
     assert (len(made) < 300) == of_text
     whole = vocabulary.Tokenizer(  # all pieces, in the same order
-        tokenizer(proto, [*pieces, *sorted(Subwords(proto, ["xx"]).of_languages() - kept)], {}, "it").proto
+        tokenizer(proto, [*pieces, *sorted(known.of_languages(["xx"]) - kept)], {}, "it").proto
     )
     same = 0
     for line in [*TEXT, *(" ".join(line.split()[::-1]) for line in TEXT)]:
@@ -115,11 +115,11 @@ def test_text_is_cut_as_before(kind: str, of_text: bool) -> None:
 
 
 def test_pieces_of_other_scripts_are_left_out_and_single_characters_stay() -> None:
-    known = Subwords(sentencepiece_model(), ["en", "de"])
-    kept = known.of_languages()
+    known, codes = Subwords(sentencepiece_model()), ["en", "de"]
+    kept = known.of_languages(codes)
     assert {"▁the", "天", ".", "1"} <= kept and not any(len(piece) > 1 and "天" in piece[1:] for piece in kept)
-    assert "天" not in known.of_text(["the"]) and "ß" in known.of_text(["the"])
-    cyrillic = Subwords(sentencepiece_model(), ["ru"]).of_languages()
+    assert "天" not in known.of_text(["the"], codes) and "ß" in known.of_text(["the"], codes)
+    cyrillic = known.of_languages(["ru"])
     assert any("погод" in piece for piece in cyrillic) and "▁the" not in cyrillic
 
 
