@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Tests the pages that nmt makes in headless Chromium (Debian: apt-get install chromium chromium-driver), which
-# scripts/test.sh does without. SCREENSHOTS names a folder for pictures of them; arguments go to pytest.
+# Tests in programs that scripts/test.sh does without: the pages that nmt makes in headless Chromium, and exported
+# models in Firefox's translation engine. Debian: apt-get install chromium chromium-driver nodejs npm.
+# SCREENSHOTS names a folder for pictures of the pages; arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-for program in chromium chromedriver; do
+for program in chromium chromedriver node npm; do
     command -v "$program" >/dev/null || {
-        echo "test_page: $program is not installed: apt-get install chromium chromium-driver" >&2
+        echo "test_page: $program is not installed: apt-get install chromium chromium-driver nodejs npm" >&2
         exit 1
     }
 done
-exec scripts/test.sh tests/commands/*/page_in_chromium.py "$@"
+export BERGAMOT="$PWD/.venv/bergamot" # for scripts/bergamot_translate.mjs
+mkdir -p "$BERGAMOT"
+npm install --silent --no-fund --prefix "$BERGAMOT" @browsermt/bergamot-translator@0.4.9
+# Without it Node.js does not start the engine's worker: the package was published without this file.
+echo '{"type": "commonjs"}' >"$BERGAMOT/node_modules/@browsermt/bergamot-translator/worker/package.json"
+exec scripts/test.sh tests/commands/*/page_in_chromium.py tests/commands/export/bergamot_in_node.py "$@"

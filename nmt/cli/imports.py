@@ -28,6 +28,9 @@ def import_(
         list[Path] | None,
         options.file("Of a model of many languages: text in those to keep, whose subwords alone are kept; repeatable."),
     ] = None,
+    normalize_punctuation: Annotated[
+        bool, typer.Option("--normalize-punctuation", help="Read text as Moses writes it, as OPUS-MT was trained.")
+    ] = False,
     device: options.UnusedDevice = "auto",
 ) -> None:
     """Make a model file of a model that another program has trained: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
@@ -40,7 +43,7 @@ def import_(
     from nmt.commands.imports import imports
 
     codes = [code.strip() for code in languages.split(",")] if languages else []
-    proof = imports.import_model(source, output, codes, text or ())
+    proof = imports.import_model(source, output, codes, text or (), normalize_punctuation=normalize_punctuation)
     if proof is not None:
         texts.result(proof)
     texts.result(output)

@@ -230,6 +230,9 @@ class DataConfig:
         affects="score",
         by_content=True,
     )
+    license: str | None = free_setting(
+        None, "license of the training text, such as `cc-by-4.0`, for the model card of exports; null: not stated"
+    )
     stages: tuple[Stage, ...] = mix_setting(
         (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
     )

@@ -125,6 +125,17 @@ def with_normalization(proto: bytes, name: str, charsmap: bytes) -> bytes:
     return b"".join([*others, _encoded(_NORMALIZER, normalizer)])
 
 
+def with_normalization_name(proto: bytes, name: str) -> bytes:
+    """A model whose normalization has another name; what it does stays."""
+    written = []
+    for field in _fields(proto):
+        kept = [_encoded(_NAME, name.encode())]
+        if field.number == _NORMALIZER:
+            kept += [inner.encoded for inner in _fields(field.content) if inner.number != _NAME]
+        written.append(_encoded(_NORMALIZER, b"".join(kept)) if field.number == _NORMALIZER else field.encoded)
+    return b"".join(written)
+
+
 def smallest(rules: Path | None = None) -> bytes:
     """A model of no use but to normalize text. rules: a file of them in the format of SentencePiece."""
     model = io.BytesIO()

@@ -16,7 +16,7 @@ from nmt.config.special_subwords import BOS as BOS
 from nmt.config.special_subwords import EOS as EOS
 from nmt.config.special_subwords import PAD as PAD
 from nmt.config.special_subwords import UNK as UNK
-from nmt.data import normalization, sentencepiece_model
+from nmt.data import normalization, punctuation, sentencepiece_model
 from nmt.data.normalization import Normalization, UsedCharacters, plain
 from nmt.errors import NmtError
 
@@ -35,6 +35,7 @@ class Tokenizer:
         """proto: the bytes of a model file; name: how messages call it. Raises NmtError if they are not a SentencePiece
         model, or one with other ids for the special subwords."""
         self.proto, self._in_nfc = proto, False  # whether text is put into NFC first
+        self.punctuation: str | None = None  # the language whose punctuation is normalized first
         self._processor = processor = sentencepiece.SentencePieceProcessor()
         try:
             processor.LoadFromSerializedProto(proto)
@@ -49,6 +50,7 @@ class Tokenizer:
         with suppress(ValueError):  # SentencePiece has read it, so that this is no damage
             name = sentencepiece_model.normalization_name(proto)
             self._in_nfc = name in (normalization.NFC, normalization.FOLDED)
+            self.punctuation = punctuation.language_of(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokenizer, (self.proto,)
@@ -73,8 +75,7 @@ class Tokenizer:
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
         for a line that is not Unicode text."""
-        if self._in_nfc and all(isinstance(line, str) for line in lines):
-            lines = list(map(normalization.nfc, lines))
+        lines = self.prepared(lines)
         try:
             if len(lines) < _FEW and all(isinstance(line, str) for line in lines):
                 return [self._processor.Encode(line, out_type=int) for line in lines]
@@ -82,6 +83,20 @@ class Tokenizer:
         except (TypeError, UnicodeError, RuntimeError):
             _check_unicode(lines)
             raise
+
+    def prepared(self, lines: list[str]) -> list[str]:
+        """Lines as SentencePiece reads them, and as programs without nmt must give them to it: in NFC, or with the
+        punctuation that the model was trained with."""
+        if not (self._in_nfc or self.punctuation) or not all(isinstance(line, str) for line in lines):
+            return lines
+        if self._in_nfc:
+            lines = list(map(normalization.nfc, lines))
+        return lines if self.punctuation is None else punctuation.normalized(lines, self.punctuation)
+
+    def with_punctuation(self, language: str) -> "Tokenizer":
+        """One with the same subwords that first normalizes punctuation, by the rules for a language."""
+        name = punctuation.name_of(language, sentencepiece_model.normalization_name(self.proto))
+        return Tokenizer(sentencepiece_model.with_normalization_name(self.proto, name))
 
     def encode_inside(self, text: str) -> list[int]:
         """The ids of a text that follows another without a space; empty where its subwords always have a space."""
@@ -94,7 +109,7 @@ class Tokenizer:
 
     def normalize(self, lines: list[str]) -> list[str]:
         """Each line of Unicode text as it is cut into subwords, with `▁` for a space."""
-        return list(self._processor.Normalize(list(map(normalization.nfc, lines)) if self._in_nfc else lines))
+        return list(self._processor.Normalize(self.prepared(lines)))
 
     def written(self, texts: list[str]) -> list[str]:
         """What a model writes where each text is meant: the text as it comes back from its subwords."""

@@ -92,7 +92,7 @@ def joined_words(words: FlatSequences, ends: npt.NDArray[np.bool_]) -> FlatSeque
 def separates_words(tokenizer: Tokenizer) -> bool:
     """Whether the subwords of a line are those of its words: each word begins with a space of its own, and none of the
     vocabulary's subwords has a space elsewhere."""
-    if any(_SPACE in piece[1:] for piece in tokenizer.every_piece()):
+    if tokenizer.punctuation or any(_SPACE in piece[1:] for piece in tokenizer.every_piece()):
         return False
     line, *words = tokenizer.encode([" a  b ", "a", "b"])
     return line == list(chain.from_iterable(words)) and all(tokenizer.pieces(ids[:1])[0][0] == _SPACE for ids in words)

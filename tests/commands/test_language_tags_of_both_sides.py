@@ -12,6 +12,7 @@ from helpers.languages import counting_config, write_counting
 import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export import argos, argos_engine
 from nmt.commands.export.export import export
 from nmt.commands.inspect.inspect import Inspector
 from nmt.commands.train import train
@@ -237,6 +238,25 @@ def test_an_exported_folder_has_them_too(file: Path, tmp_path: Path, caplog: pyt
     exported = nmt.load(tmp_path / "folder", "cpu", overrides=["decoding.beam_size=1"])
     greedy = nmt.load(file, "cpu", overrides=["decoding.beam_size=1"])
     assert_close(exported.hypotheses(LINES, to="fr"), greedy.hypotheses(LINES, to="fr"))
+
+
+def test_packages_of_argos_translate_put_both_tokens(texts: Path, file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    found, kept = export(file, "argos", tmp_path / "out", "float32", lines=LINES)
+    assert kept and found.holds
+    german, french = (
+        argos_engine.translate(tmp_path / "out" / f"translate-en_{code}-1_0.argosmodel", LINES) for code in ("de", "fr")
+    )
+    overrides = ["decoding.normalization=average", "decoding.length_penalty=0.2", "decoding.beam_size=4"]
+    own = nmt.load(file, "cpu", overrides=[*overrides, f"decoding.max_extra_tokens={argos.LONGEST_OUTPUT}"])
+    for theirs, language in ((german, "de"), (french, "fr")):
+        ended = [
+            (text, best.text)
+            for text, [best] in zip(theirs, own.hypotheses(LINES, to=language), strict=True)
+            if len(best.pieces) < argos.LONGEST_OUTPUT
+        ]
+        assert ended and all(text == best for text, best in ended)
+    assert german != french
 
 
 def test_marian_has_no_room_for_the_token_of_the_target(texts: Path, tmp_path: Path) -> None:

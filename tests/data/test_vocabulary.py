@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nmt.config import schema
 from nmt.data import vocabulary
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
+from nmt.data.word_encoding import WordEncoder
 from nmt.errors import NmtError
 
 # Much of what must not become a special id is in the text learned from, so that merges could spell it.
@@ -182,3 +183,14 @@ def test_model_with_other_ids() -> None:
     )
     with pytest.raises(NmtError, match=r"theirs: its ids of padding.* are \(-1, 0, 1, 2\), not \(0, 1, 2, 3\)"):
         Tokenizer(model.getvalue(), "theirs")
+
+
+def test_punctuation_is_normalized_before_text_is_cut_also_in_a_copy_and_word_by_word() -> None:
+    written = "\"It is,\" he said - (3.50 ...) 'so'"
+    plain = learned([written] * 5, size=280)
+    made = Tokenizer(plain.with_punctuation("en").proto)
+    lines = ["“It is,” he said – (3.50 …) ‘so’", "", "“"]
+    assert made.punctuation == "en" and plain.punctuation is None
+    assert made.encode(lines) == plain.encode([written, "", '"']) != plain.encode(lines)
+    by_word = WordEncoder(made).encode(lines)
+    assert by_word.ids.tolist() == [i for ids in made.encode(lines) for i in (*ids, EOS)]

@@ -4,7 +4,10 @@ from pathlib import Path
 
 from nmt.checkpoints import ctranslate2_files, export_folder, model_file
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export import model_card
+from nmt.commands.export.model_card import Usage
 from nmt.config.language_pairs import LanguagePairs
+from nmt.config.schema import DecodingConfig
 
 
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
@@ -15,6 +18,7 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, weights, positions, quantization)
     source_text = model_file.source_text(loaded.provenance)
     export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)
+    model_card.write(folder, loaded, Usage("ctranslate2", _usage(loaded), quantization=quantization))
 
 
 def explain_languages(pairs: LanguagePairs) -> str:
@@ -27,3 +31,27 @@ def explain_languages(pairs: LanguagePairs) -> str:
         )
     tags = "; ".join(f"{pair}: {' '.join(pairs.tags(pair))}" for pair in pairs.pairs)
     return f"{of_nmt} tokens {before}: {tags}"
+
+
+def length_exponent(decoding: DecodingConfig) -> float:
+    """β of the length penalty |Y|^β, as other engines have it. For `average` and `none` ours is the same; for
+    ((5+|Y|)/6)^α it is chosen so that both have the same slope at 20 subwords."""
+    return decoding.length_penalty * {"gnmt": 20 / (5 + 20), "average": 1.0, "none": 0.0}[decoding.normalization]
+
+
+def _usage(loaded: Checkpoint) -> str:
+    decoding, pairs = loaded.config.decoding, loaded.config.data.language_pairs
+    tags, start = (list(pairs.tags(pairs.pairs[0], side)) for side in (0, 1))
+    before, prefix, skip = f"{tags} + " if tags else "", f"[{start}], " if start else "", len(start)
+    return f"""
+With `nmt`, use this folder in place of a model file. With `pip install ctranslate2 sentencepiece`, in this folder:
+
+```python
+import ctranslate2, sentencepiece
+source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{{side}}.spm") for side in ("source", "target"))
+search = {{"beam_size": {decoding.beam_size}, "length_penalty": {length_exponent(decoding):g}}}
+subwords = {before}source.encode("A sentence.", out_type=str)
+[result] = ctranslate2.Translator(".").translate_batch([subwords], {prefix}**search)
+print(target.decode(result.hypotheses[0]{f"[{skip}:]" if skip else ""}))
+```
+"""

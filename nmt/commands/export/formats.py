@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nmt.commands.export.options import Options
 from nmt.errors import NmtError
 
 if TYPE_CHECKING:
@@ -15,16 +16,7 @@ if TYPE_CHECKING:
     from nmt.commands.export.parity import Exported
     from nmt.config.language_pairs import LanguagePairs
 
-Name = Literal["ctranslate2", "marian"]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a user chooses for an export. quantization: one of the format's; lines: text like that to translate, on
-    which the export is compared."""
-
-    quantization: str
-    lines: Sequence[str]
+Name = Literal["ctranslate2", "marian", "argos", "bergamot"]
 
 
 @dataclass(frozen=True)
@@ -34,17 +26,27 @@ class Format:
     load_package: raises NmtError if a package that it needs is missing.
     quantizations: the numbers that it has; the first is the default.
     check: raises NmtError, with the setting, for a Transformer that it cannot represent, before any work.
-    write: writes model, vocabulary and settings into an existing empty folder.
+    sample: the lines to compare on if a user gives none; raises NmtError if there are none.
+    write: writes model, vocabulary and settings into an existing empty folder; or in place of a file, see `suffix`.
     engine: opens such a folder, to compare it with the model; its `search` and `score` run on the CPU.
     languages: how another program tells a model of several pairs which languages to translate, in one line.
+    suffix: the end of the name of a file that it can be instead of a folder, for a model of one pair.
+    splits: whether a splitter of sentences is a part of it.
+    scores: a table of the scores of what was written, or an empty text.
+    explain: lines about what the engine does otherwise than nmt.
     """
 
     load_package: Callable[[], object]
     quantizations: Sequence[str]
     check: Callable[["Checkpoint"], None]
+    sample: Callable[["Checkpoint"], Sequence[str]]
     write: Callable[[Path, "Checkpoint", Options], None]
     engine: Callable[[Path, "Checkpoint"], "Exported"]
     languages: Callable[["LanguagePairs"], str]
+    suffix: str | None = None
+    splits: bool = False
+    scores: Callable[[Path, "Checkpoint", Options], str] | None = None
+    explain: Callable[["Checkpoint", Options], Sequence[str]] | None = None
 
     def choose_quantization(self, name: Name, quantization: str | None) -> str:
         """The one that was asked for, or the default. Raises NmtError if the format does not have it."""
@@ -52,7 +54,7 @@ class Format:
             return quantization or self.quantizations[0]
         if len(self.quantizations) == 1:
             [only] = self.quantizations
-            fix = f"a {name} folder is always {only}: leave out --quantization"
+            fix = f"{name} is always {only}: leave out --quantization"
         else:
             fix = f"choose one of {', '.join(self.quantizations)}"
         raise NmtError(f"--quantization {quantization}: {fix}")
@@ -61,16 +63,31 @@ class Format:
 def formats() -> Mapping[Name, Format]:
     """All formats by name."""
     from nmt.checkpoints.ctranslate2_files import QUANTIZATIONS
-    from nmt.commands.export import ctranslate2, marian
+    from nmt.commands.export import (
+        argos,
+        argos_quality,
+        bergamot,
+        bergamot_inputs,
+        bergamot_quality,
+        ctranslate2,
+        marian,
+        parity,
+    )
+    from nmt.commands.export.argos_engine import ArgosPackages
+    from nmt.commands.export.bergamot_engine import BergamotFolder
     from nmt.commands.export.marian_engine import MarianEngine
     from nmt.decoding import ctranslate2_model
     from nmt.decoding.ctranslate2_folder import CTranslate2Folder
+
+    def random_sample(loaded: "Checkpoint") -> Sequence[str]:
+        return parity.sample(loaded.vocabulary.source)
 
     return {
         "ctranslate2": Format(
             load_package=ctranslate2_model.load_package,
             quantizations=QUANTIZATIONS,
             check=lambda loaded: None,  # it has every setting of a Transformer
+            sample=random_sample,
             write=lambda folder, loaded, options: ctranslate2.write(folder, loaded, options.quantization),
             engine=lambda folder, loaded: CTranslate2Folder(folder, "cpu"),
             languages=ctranslate2.explain_languages,
@@ -79,8 +96,32 @@ def formats() -> Mapping[Name, Format]:
             load_package=marian.load_package,
             quantizations=("float32",),
             check=lambda loaded: marian.check(loaded.config),
+            sample=random_sample,
             write=lambda folder, loaded, options: marian.write(folder, loaded),
             engine=lambda folder, loaded: MarianEngine(folder),
             languages=marian.explain_languages,
+        ),
+        "argos": Format(
+            load_package=ctranslate2_model.load_package,
+            quantizations=("int8", *(one for one in QUANTIZATIONS if one != "int8")),
+            check=argos.check,
+            sample=random_sample,
+            write=argos.write,
+            engine=ArgosPackages,
+            languages=lambda pairs: f"a package for each of {', '.join(map(str, pairs.pairs))}",
+            suffix=argos.SUFFIX,
+            splits=True,
+            scores=argos_quality.measure,
+            explain=argos.explain,
+        ),
+        "bergamot": Format(
+            load_package=lambda: None,
+            quantizations=("int8",),
+            check=lambda loaded: bergamot.check(loaded.config),
+            sample=bergamot_inputs.sample,
+            write=lambda folder, loaded, options: bergamot.write(folder, loaded, options.lines),
+            engine=BergamotFolder,
+            languages=lambda pairs: "",  # it has one pair
+            scores=bergamot_quality.measure,
         ),
     }

@@ -23,6 +23,9 @@ from torch import Tensor, nn
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export import model_card
+from nmt.commands.export.ctranslate2 import length_exponent
+from nmt.commands.export.model_card import Usage
 from nmt.config.language_pairs import LanguagePairs
 from nmt.config.schema import Config, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
@@ -107,6 +110,7 @@ def write(folder: Path, loaded: Checkpoint) -> None:
     theirs.save_pretrained(folder)
     export_folder.write(folder, loaded.config, loaded.vocabulary)
     _write_tokenizer(folder, loaded)
+    model_card.write(folder, loaded, Usage("transformers", _usage(loaded)))
     mode = (folder / export_folder.SETTINGS).stat().st_mode  # as the umask wants; safetensors allows only the owner
     for weights in folder.glob("*.safetensors"):
         weights.chmod(mode)
@@ -147,8 +151,7 @@ def _tokens(sizes: TransformerConfig) -> dict[str, int]:
 def _generation_config(settings: Config) -> "GenerationConfig":
     """The settings of transformers that are nearest to our search.
 
-    Its longest and shortest outputs are fixed numbers, and its length penalty is |Y|^β. For `average` and `none` ours
-    is the same; for ((5+|Y|)/6)^α β is chosen so that both have the same slope at 20 subwords.
+    Its longest and shortest outputs are fixed numbers, and its length penalty is |Y|^β.
     """
     from transformers import GenerationConfig
 
@@ -175,8 +178,7 @@ def _method(decoding: DecodingConfig) -> dict[str, Any]:
         return {"num_beams": 1, "do_sample": True, "temperature": decoding.temperature, **cuts}
     if decoding.beam_size == 1:
         return {"num_beams": 1}
-    slope = {"gnmt": 20 / (5 + 20), "average": 1.0, "none": 0.0}[decoding.normalization]
-    beta = decoding.length_penalty * slope
+    beta = length_exponent(decoding)
     return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
 
 
@@ -307,6 +309,21 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
 def language_code(target: str) -> str:
     """What stands before a text for MarianTokenizer, which makes one subword of it: that of the target language."""
     return f">>{target}<<"
+
+
+def _usage(loaded: Checkpoint) -> str:
+    pairs = loaded.config.data.language_pairs
+    code = f"{language_code(pairs.targets[0])} " if pairs.several else ""
+    return f"""
+With `pip install torch transformers sentencepiece`, in this folder:
+
+```python
+from transformers import MarianMTModel, MarianTokenizer
+model, tokenizer = MarianMTModel.from_pretrained("."), MarianTokenizer.from_pretrained(".")
+outputs = model.generate(**tokenizer(["{code}A sentence."], return_tensors="pt"))
+print(tokenizer.batch_decode(outputs, skip_special_tokens=True)[0])
+```
+"""
 
 
 def explain_languages(pairs: LanguagePairs) -> str:

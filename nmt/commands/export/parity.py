@@ -58,6 +58,7 @@ class Parity:
     largest: float  # difference of a token's log P
     scored: bool  # whether all these differences are within rounding
     other: str = "export"  # what is compared with the model
+    scores: str = ""  # a table of scores, if the export was scored
 
     @property
     def holds(self) -> bool:
@@ -82,7 +83,7 @@ class Parity:
         counts += [f"{name} {self.lines - len(mismatches)}" for name, mismatches in searches.items()]
         rows.append(f"{self.lines} lines compared; identical: {', '.join(counts)}")
         rows.append(f"log P of a token differs by at most {self.largest:.1e}")
-        return "\n".join(rows)
+        return "\n".join([*rows, *filter(None, [self.scores])])
 
 
 def sample(tokenizer: Tokenizer) -> list[str]:
@@ -126,7 +127,8 @@ def compare(
         SearchInput(ids, decoding.longest_output(len(ids), positions), start=start)
         for ids, start in zip(kept.values(), starts, strict=True)
     ]
-    others = theirs.subwords([lines[number - 1] for number in kept], pairs if known.has_tags else None)
+    given = vocabulary.source.prepared([lines[number - 1] for number in kept])
+    others = theirs.subwords(given, pairs if known.has_tags else None)
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
         options = Options(

@@ -40,6 +40,15 @@ class Imported:
         made.build()
         return made
 
+    def with_punctuation(self) -> "Imported":
+        """The same, with vocabularies that normalize punctuation by the rules for their languages."""
+        pair, vocabulary = self.config.data.language_pairs.pairs[0], self.vocabulary
+        source, target = (
+            vocabulary.source.with_punctuation(pair.source),
+            vocabulary.target.with_punctuation(pair.target),
+        )
+        return replace(self, vocabulary=Vocabulary(source, target, same_subwords=vocabulary.shared))
+
 
 def checked(config: Config) -> Config:
     """The settings. Raises NmtError where one is out of its range, such as a width that no machine can hold."""

@@ -13,6 +13,7 @@ from nmt.commands.imports.m2m100_proof import M2M100Source
 from nmt.commands.imports.marian_npz import MarianFiles
 from nmt.commands.imports.marian_numpy import MarianNumpy
 from nmt.commands.imports.proof import MarianSource, Proof, Source, prove
+from nmt.data import punctuation
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
 
@@ -29,19 +30,31 @@ _READERS: Mapping[str, tuple[Callable[..., Imported], _Open]] = {
 }
 
 
-def import_model(name: str, output: Path, wanted: Sequence[str] = (), text: Sequence[Path] = ()) -> Proof | None:
+def import_model(
+    name: str,
+    output: Path,
+    wanted: Sequence[str] = (),
+    text: Sequence[Path] = (),
+    *,
+    normalize_punctuation: bool = False,
+) -> Proof | None:
     """Write a model file from a folder of the Hugging Face hub, its name on the hub, or an .npz file of Marian.
 
     wanted: codes of languages, the source first; none: as the model names them. text: of a model of many languages,
-    files in the wanted ones, if only the subwords that they use are to be kept. Returns the comparison with the source,
-    or None where transformers, which it needs, is not installed.
+    files in the wanted ones, if only the subwords that they use are to be kept. normalize_punctuation: text is given to
+    the model as Moses writes it. Returns the comparison with the source, or None where transformers, which it needs,
+    is not installed.
 
     Raises NmtError if something is missing or damaged, if the model is of another kind than nmt's, or if the comparison
     finds another model.
     """
+    if normalize_punctuation:
+        punctuation.normalized([], "en")  # raises before the long work
     path = source.locate(name)
     place = check_output(output, [path] if path.is_file() else sorted(path.iterdir()))
     proof, imported = _proven(path, name, wanted, text)
+    if normalize_punctuation:
+        imported = imported.with_punctuation()
     licence = {} if imported.licence is None else {"license": imported.licence}
     provenance = {"nmt": nmt.__version__, "imported_from": name, **licence}
     model_file.save(place, imported.checkpoint(provenance))

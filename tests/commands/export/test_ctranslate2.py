@@ -36,7 +36,7 @@ def test_the_folder_holds_what_text_needs(tmp_path: Path) -> None:
     ctranslate2.write(tmp_path, make_model(*SEPARATE))
     assert {path.name for path in tmp_path.iterdir()} == {
         "model.bin", "config.json", "source_vocabulary.json", "target_vocabulary.json",
-        "source.spm", "target.spm", "nmt.yaml",
+        "source.spm", "target.spm", "nmt.yaml", "README.md",
     }  # fmt: skip
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["add_source_eos"] and config["decoder_start_token"] == "<s>"

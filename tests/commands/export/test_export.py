@@ -104,7 +104,7 @@ def test_a_quantized_folder_is_kept_whatever_differs(model: Path, tmp_path: Path
 def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, words in (
         ((model, "ctranslate2", tmp_path / "out", "int4"), "--quantization int4: choose one of float32, "),
-        ((model, "marian", tmp_path / "out", "int8"), "--quantization int8: a marian folder is always float32"),
+        ((model, "marian", tmp_path / "out", "int8"), "--quantization int8: marian is always float32"),
         ((model, "marian", model / "out"), "is a file, not a folder"),
     ):
         with pytest.raises(NmtError, match=words):

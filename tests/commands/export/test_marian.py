@@ -53,7 +53,8 @@ def test_the_folder_is_what_transformers_expects(overrides: tuple[str, ...], tmp
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {
         "config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json",
-        "vocab.json", "source.spm", "target.spm", "nmt.yaml", *(["target_vocab.json"] if overrides else []),
+        "vocab.json", "source.spm", "target.spm", "nmt.yaml", "README.md",
+        *(["target_vocab.json"] if overrides else []),
     }  # fmt: skip
     generation = json.loads((tmp_path / "generation_config.json").read_text())
     assert generation["decoder_start_token_id"] == BOS and generation["eos_token_id"] == EOS

@@ -1,0 +1,108 @@
+"""The binary file of a Marian model: named arrays of numbers, some of them 8-bit integers that stand for numbers.
+
+Little-endian: the version 1 and the number of items (uint64); of each item four uint64: the bytes of its name with a
+NUL, its type, its dimensions and its bytes; all names; all shapes (int32); a number of zeros (uint64) and those zeros,
+up to a multiple of 256 bytes; then each item's bytes, filled up with zeros to a multiple of 256.
+
+Matrices of 8-bit integers end in a float32, the multiplier by which numbers became integers. They are stored by
+columns, but for embeddings, of which the product with the output layer needs the rows.
+Source: browsermt/marian-dev, src/common/binary.cpp, src/common/types.h and src/tensors/cpu/integer_common.h.
+"""
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST = 127  # of 8-bit integers: -128 is not used
+_VERSION, _ALIGNMENT = 1, 256
+_FLOAT32, _INT8, _QUANTISED = 0x404, 0x101, 0x4101
+_TYPES = {_FLOAT32: "<f4", _INT8: "<i1", _QUANTISED: "<i1"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """values: float32 or int8, in the shape that Marian computes with. multiplier: None, or what numbers were
+    multiplied by before they were rounded to int8 values; such items are matrices."""
+
+    name: str
+    values: NDArray[Any]
+    multiplier: np.float32 | None = None
+
+    @property
+    def numbers(self) -> NDArray[np.float32]:
+        """The numbers that the values stand for, float32."""
+        numbers = self.values.astype(np.float32)
+        return numbers if self.multiplier is None else numbers / self.multiplier
+
+
+def quantised(name: str, matrix: NDArray[np.float32], multiplier: np.float32) -> Item:
+    """A matrix of 8-bit integers, each the nearest to a number times the multiplier."""
+    return Item(name, np.rint(matrix * multiplier).clip(-LARGEST, LARGEST).astype(np.int8), multiplier)
+
+
+def multiplier_of(largest: float) -> np.float32:
+    """By which a number with the largest absolute value becomes 127; for zeros alone any number."""
+    return np.float32(LARGEST) / np.float32(largest if largest > 0 else 1)
+
+
+def write(path: Path, items: Sequence[Item]) -> None:
+    """Write a new file."""
+    contents = [_content(item) for item in items]
+    names = [item.name.encode() + b"\0" for item in items]
+    head = struct.pack("<2Q", _VERSION, len(items))
+    for item, name, content in zip(items, names, contents, strict=True):
+        head += struct.pack("<4Q", len(name), _type(item), item.values.ndim, len(content))
+    head += b"".join(names) + b"".join(struct.pack(f"<{item.values.ndim}i", *item.values.shape) for item in items)
+    zeros = -(len(head) + 8) % _ALIGNMENT
+    with path.open("xb") as file:
+        file.write(head + struct.pack("<Q", zeros) + bytes(zeros))
+        for content in contents:
+            file.write(content)
+
+
+def read(path: Path) -> dict[str, Item]:
+    """The items of a file that `write` has written, by name."""
+    data = path.read_bytes()
+    _, count = struct.unpack_from("<2Q", data)
+    headers = list(struct.iter_unpack("<4Q", data[16 : 16 + 32 * count]))
+    place, names, items = 16 + 32 * count, [], {}
+    for size, *_ in headers:
+        names.append(data[place : place + size - 1].decode())
+        place += size
+    shapes = []
+    for _, _, dimensions, _ in headers:
+        shapes.append(struct.unpack_from(f"<{dimensions}i", data, place))
+        place += 4 * dimensions
+    place += 8 + struct.unpack_from("<Q", data, place)[0]
+    for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
+        count = math.prod(shape)
+        by_columns = kind == _QUANTISED and _by_columns(name)
+        values = np.frombuffer(data, _TYPES[kind], count, place).reshape(shape[::-1] if by_columns else shape)
+        multiplier = np.frombuffer(data, "<f4", 1, place + count)[0] if kind == _QUANTISED else None
+        items[name] = Item(name, values.T if by_columns else values, multiplier)
+        place += size
+    return items
+
+
+def _type(item: Item) -> int:
+    if item.multiplier is not None:
+        return _QUANTISED
+    return _INT8 if item.values.dtype == np.int8 else _FLOAT32
+
+
+def _by_columns(name: str) -> bool:
+    return "Wemb" not in name
+
+
+def _content(item: Item) -> bytes:
+    values = item.values.astype(_TYPES[_type(item)])
+    content = values.T.tobytes() if item.multiplier is not None and _by_columns(item.name) else values.tobytes()
+    if item.multiplier is not None:
+        content += struct.pack("<f", item.multiplier)
+    return content + bytes(-len(content) % _ALIGNMENT)

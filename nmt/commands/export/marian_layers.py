@@ -1,0 +1,123 @@
+"""A Transformer's layers by the names that Marian gives their weights.
+
+In Marian queries, keys and values have a matrix each; ours are one stacked matrix, which is split here.
+Source: marian, src/models/transformer.h and src/layers/generic.h.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt.models.transformer.attention import MultiHeadAttention
+from nmt.models.transformer.model import Transformer
+
+
+class Place(NamedTuple):
+    """A module of a model that has a matrix and a bias, which can be replaced: `matrix` and `bias` are Marian's names
+    of them."""
+
+    matrix: str
+    bias: str
+    parent: nn.Module
+    attribute: str
+
+    @property
+    def module(self) -> nn.Module:
+        return self.parent.get_submodule(self.attribute)
+
+    def replace(self, module: nn.Module) -> None:
+        setattr(self.parent, self.attribute, module)
+
+
+class _Projections(nn.Module):
+    """x → queries, keys and values, [..., D] → [..., H·dk + H·dk + H·dv], by a layer each."""
+
+    def __init__(self, stacked: nn.Linear, widths: list[int]):
+        super().__init__()
+        weights = torch.split(stacked.weight, widths)
+        biases = [None] * len(widths) if stacked.bias is None else torch.split(stacked.bias, widths)
+        self.parts = nn.ModuleList(_linear(weight, bias) for weight, bias in zip(weights, biases, strict=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([part(x) for part in self.parts], dim=-1)
+
+
+class _SplitAttention(MultiHeadAttention):
+    """The same attention, in which each matrix is a layer that is called."""
+
+    projection: Any
+
+    def __init__(self, of: MultiHeadAttention):
+        width = of.output.out_features
+        with torch.device("meta"):
+            super().__init__(width, of.heads, of.key_size, of.value_size, dropout=0.0, bias=False)
+        self.projection, self.output = _Projections(of.projection, of.widths), of.output
+
+    def _project(self, x: Tensor, part: slice) -> Tensor:
+        """x [B, T, D] → queries only, or keys and values."""
+        queries, keys, values = self.projection.parts
+        return torch.cat([queries(x)] if part.start is None else [keys(x), values(x)], dim=-1)
+
+
+def split_attention(model: Transformer) -> None:
+    """Replace the attention of a model, which computes the same afterwards. It is for search and scoring."""
+    for layer in [*model.encoder, *model.decoder]:
+        layer.self_attention = _SplitAttention(layer.self_attention)
+        if hasattr(layer, "cross_attention"):
+            layer.cross_attention = _SplitAttention(layer.cross_attention)
+
+
+def linear_layers(model: Transformer) -> Iterator[Place]:
+    """The linear layers of a model after `split_attention`, but for the output layer."""
+    for name, layer in _layers(model):
+        for part, attention in _attentions(layer):
+            for place, letter in enumerate("qkv"):
+                yield _place(f"{name}_{part}", letter, attention.projection.parts, str(place))
+            yield _place(f"{name}_{part}", "o", attention, "output")
+        yield _place(f"{name}_ffn", "1", layer.feed_forward, "inner")
+        yield _place(f"{name}_ffn", "2", layer.feed_forward, "outer")
+
+
+def norms(model: Transformer) -> Iterator[tuple[str, nn.LayerNorm]]:
+    """The layer norms of a post-norm model; the name is to be formatted with `scale` or `bias`."""
+    for name, layer in _layers(model):
+        for part, _ in _attentions(layer):
+            residual = layer.self_attention_residual if part == "self" else layer.cross_attention_residual
+            yield f"{name}_{part}_Wo_ln_{{}}", residual.norm
+        yield f"{name}_ffn_ffn_ln_{{}}", layer.feed_forward_residual.norm
+
+
+def _layers(model: Transformer) -> Iterator[tuple[str, Any]]:
+    for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
+        for number, layer in enumerate(layers, start=1):
+            yield f"{side}_l{number}", layer
+
+
+def _attentions(layer: Any) -> Iterator[tuple[str, Any]]:
+    yield "self", layer.self_attention
+    if hasattr(layer, "cross_attention"):
+        yield "context", layer.cross_attention
+
+
+def _place(prefix: str, letter: str, parent: nn.Module, attribute: str) -> Place:
+    return Place(f"{prefix}_W{letter}", f"{prefix}_b{letter}", parent, attribute)
+
+
+def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    layer.weight = nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        layer.bias = nn.Parameter(bias, requires_grad=False)
+    return layer
+
+
+def reads_source(matrix: str) -> bool:
+    """Whether the input of a matrix is of the source: in the encoder, and as keys and values of cross-attention."""
+    return matrix.startswith("encoder") or matrix.endswith(("context_Wk", "context_Wv"))
+
+
+def output_names(model: Transformer) -> list[str]:
+    """The names of the output layer's matrix: the embedding's, and another one with a shortlist of subwords."""
+    return ["Wemb" if model.config.tie == "all" else "decoder_Wemb", "none"]

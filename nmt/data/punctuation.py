@@ -1,0 +1,40 @@
+"""Punctuation as Moses' normalize-punctuation.perl writes it (“ becomes ", – becomes -, spaces before and after signs):
+models such as OPUS-MT were trained on such text. The rules depend on the language, and look at more than one word.
+
+Which language's rules a vocabulary has is in the name of its normalization, so that a model takes them along.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+from nmt.errors import NmtError
+
+_NAME = re.compile(r"moses_([A-Za-z0-9_-]+)\+(.*)")
+
+
+def name_of(language: str, other: str) -> str:
+    """The name of a normalization that comes before the one named `other`."""
+    return f"moses_{language}+{other}"
+
+
+def language_of(name: str) -> str | None:
+    """The language of whose rules a normalization's name tells; None if it tells of none."""
+    match = _NAME.fullmatch(name)
+    return match[1] if match else None
+
+
+def normalized(lines: list[str], language: str) -> list[str]:
+    """Each line by the rules for a language. Raises NmtError if sacremoses, which has them, is not installed."""
+    return list(map(_normalizer(language), lines))
+
+
+@cache
+def _normalizer(language: str) -> Callable[[str], str]:
+    try:
+        from sacremoses import MosesPunctNormalizer
+    except ImportError:
+        raise NmtError(
+            "this model's vocabulary normalises punctuation, which needs sacremoses: pip install sacremoses"
+        ) from None
+    return MosesPunctNormalizer(language).normalize

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Compare a folder of `nmt export --format bergamot` with its model, in Bergamot's own engine.
+
+    scripts/bergamot_parity.py MODEL FOLDER --source FILE --reference FILE [--lines 1000]
+
+The engine is @browsermt/bergamot-translator, which is that of Firefox, under Node.js: scripts/bergamot_translate.mjs.
+It prints how many lines the engine translates as nmt computes the folder, and the BLEU of both and of the model.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import sacrebleu
+import torch
+
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export.bergamot_engine import BergamotFolder
+from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.search.options import Options
+from nmt.errors import NmtError
+from nmt.files.text import read_lines
+
+_MOST_SUBWORDS = 126  # the engine cuts longer lines
+
+
+def in_the_engine(folder: Path, lines: Sequence[str]) -> list[str]:
+    """The lines, translated by Bergamot one by one."""
+    script = Path(__file__).with_name("bergamot_translate.mjs")
+    text = "".join(f"{line}\n" for line in lines)
+    found = subprocess.run(["node", script, folder], input=text, capture_output=True, encoding="utf-8", check=False)
+    if found.returncode:
+        raise NmtError(f"node {script.name}: {found.stderr.strip()}")
+    return found.stdout.split("\n")[:-1]
+
+
+def here(engine: PyTorchEngine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
+    """The lines, translated by an engine of nmt with the search of Bergamot: greedily, and at most twice as long."""
+    sources = [SearchInput(ids, 2 * (len(ids) + 1)) for ids in loaded.vocabulary.source.encode(list(lines))]
+    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    found = engine.search(sources, options, engine.auto_batch_tokens)
+    return loaded.vocabulary.target.decode([best.tokens for [best] in found])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, help="a model file or a run folder")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--lines", type=int, default=1000)
+    given = parser.parse_args()
+    loaded = model_file.load(model_file.locate(given.model))
+    encode = loaded.vocabulary.source.encode
+    pairs = zip(read_lines(given.source), read_lines(given.reference), strict=True)
+    pairs = islice((pair for pair in pairs if 0 < len(encode([pair[0]])[0]) <= _MOST_SUBWORDS), given.lines)
+    sources, references = map(list, zip(*pairs, strict=True))
+    engine = in_the_engine(given.folder, sources)
+    folder = here(BergamotFolder(given.folder, loaded), loaded, sources)
+    model = here(PyTorchEngine([loaded.build()], torch.device("cpu")), loaded, sources)
+    for name, found in (("the engine", engine), ("the folder, computed by nmt", folder), ("the model, float32", model)):
+        same = sum(one == other for one, other in zip(found, engine, strict=True))
+        bleu = sacrebleu.corpus_bleu(found, [references]).score
+        print(f"{name:30} BLEU {bleu:6.2f}   lines as the engine: {same:,} of {len(sources):,}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except NmtError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,65 @@
+"""A model card says what the model file tells, in the way that the hub reads it, and its code translates."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.export_models import make_model
+from huggingface_hub import ModelCard
+
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export import ctranslate2, marian, model_card
+from nmt.commands.export.model_card import Usage
+
+PROVENANCE = {
+    "nmt": "0.1.0",
+    "run_dir": "/home/someone/runs/mine",
+    "step": 1200,
+    "bleu": 37.6976,
+    "chrf": 61.1,
+    "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a"},
+    "start_from": {
+        "file": "/home/someone/start.safetensors",
+        "imported_from": "Helsinki-NLP/opus-mt-en-de",
+        "license": "cc-by-4.0",
+    },
+}
+
+
+def made(provenance: dict[str, object] = PROVENANCE) -> Checkpoint:
+    given = make_model()
+    data = replace(given.config.data, validation=given.config.data.train[0], license="cc0-1.0")
+    return replace(given, provenance=provenance, config=replace(given.config, data=data))
+
+
+def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
+    model_card.write(tmp_path, made(), Usage("ctranslate2", "How it is used."))
+    card = ModelCard.load(tmp_path / "README.md")
+    assert card.data.language == ["en", "de"] and card.data.license == ["cc-by-4.0", "cc0-1.0"]
+    assert card.data.base_model == "Helsinki-NLP/opus-mt-en-de" and card.data.pipeline_tag == "translation"
+    assert [(one.metric_type, one.metric_value) for one in card.data.eval_results] == [("bleu", 37.7), ("chrf", 61.1)]
+    for words in ("BLEU 37.70 (`nrefs:1|case:mixed|tok:13a`)", "1,200 steps", "How it is used.", "license: cc-by-4.0"):
+        assert words in card.text
+    assert "someone" not in card.content and str(Path.home()) not in card.content  # no folders of this machine
+
+
+def test_of_a_model_that_tells_nothing_nothing_is_claimed() -> None:
+    text = model_card.to_text(make_model(), Usage("ctranslate2", ""))
+    assert "holds no scores" in text and "does not tell how it was trained" in text
+    assert "license" not in text and "model-index" not in text
+
+
+@pytest.mark.parametrize("write", [ctranslate2.write, marian.write])
+def test_the_code_of_the_card_translates_in_the_folder(
+    write: Callable[[Path, Checkpoint], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(tmp_path, make_model("decoding.beam_size=1"))
+    [code] = re.findall(r"```python\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(code.replace("A sentence.", "seven eight seven"), {})
+    assert capsys.readouterr().out.strip()
