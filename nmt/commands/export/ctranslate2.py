@@ -41,8 +41,10 @@ def length_exponent(decoding: DecodingConfig) -> float:
 
 def _usage(loaded: Checkpoint) -> str:
     decoding, pairs = loaded.config.decoding, loaded.config.data.language_pairs
-    tags, start = (list(pairs.tags(pairs.pairs[0], side)) for side in (0, 1))
-    before, prefix, skip = f"{tags} + " if tags else "", f"[{start}], " if start else "", len(start)
+    before, first = (list(pairs.tags(pairs.pairs[0], side=side)) for side in (0, 1))
+    tags = f"{before} + " if before else ""
+    start = f", target_prefix=[{first}]" if first else ""
+    skipped = f"[{len(first)}:]" if first else ""
     return f"""
 With `nmt`, use this folder in place of a model file. With `pip install ctranslate2 sentencepiece`, in this folder:
 
@@ -50,8 +52,8 @@ With `nmt`, use this folder in place of a model file. With `pip install ctransla
 import ctranslate2, sentencepiece
 source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{{side}}.spm") for side in ("source", "target"))
 search = {{"beam_size": {decoding.beam_size}, "length_penalty": {length_exponent(decoding):g}}}
-subwords = {before}source.encode("A sentence.", out_type=str)
-[result] = ctranslate2.Translator(".").translate_batch([subwords], {prefix}**search)
-print(target.decode(result.hypotheses[0]{f"[{skip}:]" if skip else ""}))
+subwords = {tags}source.encode("A sentence.", out_type=str)
+[result] = ctranslate2.Translator(".").translate_batch([subwords], **search{start})
+print(target.decode(result.hypotheses[0]{skipped}))
 ```
 """
