@@ -22,6 +22,7 @@ def test_tokens_tell_the_target_or_both() -> None:
     assert pairs_of(MANY).tags(pair) == ("<2fr>",) and pairs_of(MANY).tag_count() == 1
     assert pairs_of(MANY, "both").tags(pair) == ("<en>", "<2fr>") and pairs_of(MANY, "both").tag_count() == 2
     assert not pairs_of(MANY, "both").tags(pair, side=1) and not pairs_of("en-fr", "both").tags(pair)
+    assert pairs_of("en-fr", "target_always").tags(pair) == ("<2fr>",)
     for pairs in (pairs_of(MANY, "sides"), pairs_of("en-fr", "sides")):
         assert [pairs.tags(pair, side) for side in (0, 1)] == [("<en>",), ("<fr>",)] and pairs.tag_count(side=1) == 1
 

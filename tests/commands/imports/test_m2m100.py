@@ -19,6 +19,7 @@ from nmt.commands.imports.m2m100_proof import M2M100Source
 from nmt.commands.imports.m2m100_subwords import Subwords
 from nmt.commands.imports.proof import prove
 from nmt.commands.imports.subwords import tokenizer
+from nmt.commands.init import init
 from nmt.commands.train import train
 from nmt.config import reader
 from nmt.config.schema import Config
@@ -231,6 +232,27 @@ def test_what_does_not_fit_is_refused_in_one_line(
 def test_languages_must_be_those_of_the_model(m2m100_folder: Path, wanted: list[str], said: str) -> None:
     with pytest.raises(NmtError, match=said):
         m2m100.read(m2m100_folder, "it", wanted)
+
+
+def test_a_config_for_training_further_has_its_tokens_and_codes(tmp_path: Path) -> None:
+    for family in ("small100", "nllb"):
+        folder, file = many_languages_folder(tmp_path / family, family), tmp_path / f"{family}.safetensors"
+        read = m2m100.read(folder, "it", ["en", "de"])
+        model_file.save(file, read.checkpoint({}))
+        write_corpus(tmp_path, "train", 20, seed=1)
+        write_corpus(tmp_path, "validation", 2, seed=2)
+        config, texts = tmp_path / f"{family}.yaml", (tmp_path / "train.en", tmp_path / "train.de")
+        init(config, "en", "de", texts, (tmp_path / "validation.en", tmp_path / "validation.de"), file)
+        overrides = ["training.max_steps=1", f"run_dir={tmp_path / family}/run", "training.batch_tokens=128"]
+        settings = reader.parse(Config, config.read_text(encoding="utf-8"), "it", overrides)
+        train(settings, "cpu")
+        trained = model_file.load(model_file.locate(tmp_path / family / "run")).config.data.language_pairs
+        of_model = read.config.data.language_pairs
+        assert trained.tags(trained.pairs[0]) == of_model.tags(of_model.pairs[0])
+        if family == "nllb":
+            with pytest.raises(NmtError, match="writes the language en as eng_Latn"):
+                other = [*overrides, "data.source_language=en", f"run_dir={tmp_path}/other"]
+                train(reader.parse(Config, config.read_text(encoding="utf-8"), "it", other), "cpu")
 
 
 def test_a_folder_with_tokenizer_json_alone(tmp_path: Path) -> None:
