@@ -51,6 +51,8 @@ def test_what_is_left_out_where_there_is_one_choice(pairs: str, to: str, from_: 
         ("pt-BR", "pt pt-br por pt-Latn"),
         ("pt-BR pt", "pt_BR"),
         ("zh-TW zh", "zh-tw zh-TW-x-mine"),
+        ("swh_Latn swe_Latn", "sw swh"),  # Coastal Swahili, by which Swahili is meant
+        ("arb_Arab arz_Arab", "ar ar-SA"),
     ],
 )
 def test_a_code_means_the_only_language_that_it_can_mean(known: str, meant: str) -> None:
@@ -71,6 +73,7 @@ def test_a_code_means_the_only_language_that_it_can_mean(known: str, meant: str)
         ("sr-Latn", "sr-Cyrl hr"),
         ("hr", "sr bs"),
         ("id", "ms"),
+        ("nob_Latn nno_Latn", "no"),
     ],
 )
 def test_a_code_means_no_other_language_and_no_choice(known: str, others: str) -> None:
