@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import transformers
 from helpers.export_models import make_model
 from helpers.translators import CPU, LINES, MODEL, SETTINGS, VOCABULARY, new_translator
 
@@ -92,6 +93,15 @@ def test_logits_of_16_bit_models_are_float32() -> None:
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, hidden.float() @ MODEL.output_weight.T)
     assert {weight.dtype for name, weight in model.named_parameters() if name != "output.weight"} == {hidden.dtype}
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8", "float32"])
+def test_the_bias_of_the_output_layer_is_added_as_it_is(precision: str) -> None:
+    biased = transformers.make(double=False, output_bias=True)
+    bias = biased.output.bias.detach().clone()
+    model = model_loader.prepare(biased, CPU, precision)
+    zeros = torch.zeros(3, biased.config.d_model, dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32)
+    torch.testing.assert_close(model.scores(zeros), bias.expand(3, -1))
 
 
 @pytest.mark.parametrize(

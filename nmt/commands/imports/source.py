@@ -36,11 +36,14 @@ def locate(source: str) -> Path:
     if not _HUB_NAME.fullmatch(source):
         raise no_such_file(path)
     try:
-        from huggingface_hub import list_repo_files, snapshot_download
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.utils import logging as hub_log
 
-        names = list_repo_files(source)
-        weights = ["*.safetensors"] if any(name.endswith(".safetensors") for name in names) else ["*.bin"]
-        return Path(snapshot_download(source, allow_patterns=[*_HUB_FILES, *weights]))
+        hub_log.set_verbosity_error()  # type: ignore[no-untyped-call]
+        folder = Path(snapshot_download(source, allow_patterns=[*_HUB_FILES, "model*.safetensors"]))
+        if not any(folder.glob("*.safetensors")):  # many models have both, and are downloaded once
+            folder = Path(snapshot_download(source, allow_patterns=[*_HUB_FILES, f"{Path(_PICKLED).stem}*.bin"]))
+        return folder
     except Exception as error:  # of many types: no network, no such model, one that needs a licence to be accepted
         raise NmtError(
             f"{source}: no such file or folder, and it cannot be downloaded from the Hugging Face hub "
@@ -204,19 +207,16 @@ class Weights:
 
 def read_weights(folder: Path) -> Weights:
     """Those of a folder of the hub. Raises NmtError if there are none, or their file is damaged or holds code."""
-    if (folder / _SAFE).is_file():
-        return Weights(str(folder / _SAFE), _read_safetensors(folder / _SAFE))
-    if (folder / f"{_SAFE}.index.json").is_file():
-        tensors = dict[str, Tensor]()
-        index = folder / f"{_SAFE}.index.json"
-        files = read_mapping(index).get("weight_map")
-        if not isinstance(files, dict) or not all(re.fullmatch(r"[\w.-]+", str(name)) for name in files.values()):
-            raise NmtError(f"{index}: has no weight_map of names to files")
-        for name in sorted(set(files.values())):
-            tensors |= _read_safetensors(folder / name)
-        return Weights(str(index), tensors)
-    if (folder / _PICKLED).is_file():
-        return Weights(str(folder / _PICKLED), _read_pickled(folder / _PICKLED))
+    for name, read in ((_SAFE, _read_safetensors), (_PICKLED, _read_pickled)):
+        index = folder / f"{name}.index.json"
+        if (folder / name).is_file():
+            return Weights(str(folder / name), read(folder / name))
+        if index.is_file():
+            files = read_mapping(index).get("weight_map")
+            if not isinstance(files, dict) or not all(re.fullmatch(r"[\w.-]+", str(part)) for part in files.values()):
+                raise NmtError(f"{index}: has no weight_map of names to files")
+            parts = [read(folder / part) for part in sorted(set(files.values()))]
+            return Weights(str(index), {key: tensor for part in parts for key, tensor in part.items()})
     raise NmtError(f"{folder}: has neither {_SAFE} nor {_PICKLED}: give a folder that has all files of the model")
 
 

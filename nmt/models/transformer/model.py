@@ -112,12 +112,12 @@ class Transformer(TranslationModel):
         """As TranslationModel. For a CPU, matrices are stored by columns: products with few rows are up to twice as
         fast. There the output matrix stays in float32 (see `scores`); a tied one is copied, as embeddings are read by
         rows."""
-        matrix, bias = self.output.weight.data, self.output.bias
+        matrix, bias = self.output.weight.data, None if self.output.bias is None else self.output.bias.data
         super().prepare_for_search(dtype)
         if matrix.is_cuda:
             return
         self.output.weight = nn.Parameter(matrix)
-        self.output.bias = bias
+        self.output.bias = None if bias is None else nn.Parameter(bias)
         for name, module in self.named_modules():
             in_parts = name.endswith("cross_attention.projection")
             if isinstance(module, nn.Linear) and not (in_parts and prefers_onednn()):

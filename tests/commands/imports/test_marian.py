@@ -15,7 +15,7 @@ from helpers.other_models import marian_folder, marian_npz, text
 
 import nmt
 from nmt.checkpoints import model_file
-from nmt.commands.imports import marian
+from nmt.commands.imports import marian, source
 from nmt.commands.imports import marian_npz as npz
 from nmt.commands.imports.imported import ABSENT, Imported
 from nmt.commands.imports.imports import import_model
@@ -231,6 +231,27 @@ def test_what_is_wrong_in_a_folder_is_said_in_one_line(
         import_model(str(folder), tmp_path / "model.safetensors")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "model.safetensors").exists() and not (folder / "executed").exists()
+
+
+def test_a_name_on_the_hub_is_downloaded_with_its_safest_weights(
+    hub: tuple[Path, Imported], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    folder, asked = hub[0], list[list[str]]()
+
+    def snapshot_download(name: str, allow_patterns: list[str]) -> str:
+        assert name == "someone/a-model"
+        asked.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    assert source.locate("someone/a-model") == folder
+    assert len(asked) == 1 and not any("bin" in pattern for pattern in asked[0])
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: 1 / 0)
+    with pytest.raises(NmtError, match="cannot be downloaded from the Hugging Face hub"):
+        source.locate("someone/a-model")
 
 
 def npz_with(**changes: Any) -> Callable[[Path], None]:
