@@ -7,8 +7,8 @@ from pathlib import Path
 from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.config.declaration import all_settings
-from nmt.config.language_codes import is_known
-from nmt.config.schema import Config, DataConfig, TrainingConfig, VocabularyConfig
+from nmt.config.language_codes import is_known, matching
+from nmt.config.schema import Config, TrainingConfig, VocabularyConfig
 from nmt.config.writer import in_one_line, to_dict
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -61,17 +61,19 @@ def init(
     """Write a config file, and log what to do next. train, validation: files of source and target text; start_from: a
     model file or a run folder, whose settings the file gets.
     A language that is None is the one that the name of the training text ends in, such as `train.fr` or `train.fr.gz`;
-    without one, it is that of the model, or that of the example in the documentation.
+    without one, it is that of the model, or that of the example in the documentation. It is written as the model does.
 
     Raises NmtError where there is such a file already, or it cannot be written, or the model cannot be read.
     """
     endings = map(_language, train) if train else (None, None)
     start = None if start_from is None else model_file.load_header(model_file.locate(start_from))[0]
     examples = ("en", "de") if start is None else start.data.language_pairs.pairs[0]
-    languages = source_language, target_language = [
-        (ending or example) if given is None else given
-        for given, ending, example in zip((source_language, target_language), endings, examples, strict=True)
+    known = ([], []) if start is None else (start.data.language_pairs.sources, start.data.language_pairs.targets)
+    given_or_found = zip((source_language, target_language), endings, examples, known, strict=True)
+    codes = [
+        ((ending or example) if code is None else code, of_side) for code, ending, example, of_side in given_or_found
     ]
+    languages = source_language, target_language = [matching(code, of_side) or code for code, of_side in codes]
     source, target = train or (f"train.{language}" for language in languages)
     validation_source, validation_target = validation or (f"validation.{language}" for language in languages)
     given: dict[str, object] = {
@@ -85,8 +87,8 @@ def init(
         raise NmtError(f"{str(config)!r}: choose a name of printable characters")
     fitting = _fitting(train) if train else {}
     if start is not None:
-        if start.data.language_tags != DataConfig.language_tags:
-            given["data.language_tags"] = start.data.language_tags
+        if tags := start.data.language_pairs.tags_for_one:
+            given["data.language_tags"] = tags
         fitting = {**fitting, **_CAREFUL, "training.start_from": str(start_from), **_of_model(start)}
     text = _text(str(config), given, fitting)
     schema.parse(text, "init")  # a language or a name of a file that a config cannot have

@@ -68,7 +68,7 @@ def of_languages(data: data_section.DataConfig) -> Iterator[str]:
     if not pairs.has_tags:
         return
     own = {corpus.tag for corpus in data.train}
-    made = {"target": ("<2{}>",), "both": ("<2{}>", "<{}>"), "sides": ("<{}>",)}[pairs.tagged]
+    made = {"both": ("<2{}>", "<{}>"), "sides": ("<{}>",)}.get(pairs.tagged, ("<2{}>",))
     for code in dict.fromkeys([*pairs.sources, *pairs.targets]):
         for tag in (form.format(code) for form in made):
             if not re.fullmatch(_TAG, tag):

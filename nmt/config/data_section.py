@@ -222,7 +222,7 @@ class DataConfig:
     language_tags: LanguageTags = subword_setting(
         "target",
         "tokens that name languages: `<2de>` before each source, or `both` `<en>` `<2de>`, if there are several pairs; "
-        "`sides`, also for one pair: `<en>` before each source and `<de>` before each target",
+        "`target_always`: also for one; `sides`, also for one: `<en>` before each source and `<de>` before each target",
     )
     validation: tuple[Corpus, ...] | Corpus | None = setting(
         None,

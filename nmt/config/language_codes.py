@@ -78,7 +78,7 @@ def matching(code: str, known: Sequence[str]) -> str | None:
 
     Case does not matter, and `_` is the same as `-`. A code that is not known means the language that it belongs to
     (`de` for `de-DE`: the lookup of RFC 4647, section 3.4), else the only known one of the same language, script and
-    region, as far as both say them (`zh-Hans` for `zh-CN`, `pt-BR` for `pt`).
+    region, as far as both say them (`zh-Hans` for `zh-CN`, `pt-BR` for `pt`, `swh_Latn` for `sw`).
     """
     by_normal = {normal(code): code for code in known}
     parts = normal(code).split("-")
@@ -96,9 +96,10 @@ def _agree(code: str, other: str) -> bool:
 
     try:
         tags = [langcodes.Language.get(one) for one in (code, other)]
+        languages = {macrolanguage(tag.language) if tag.language else None for tag in tags}
     except ValueError:
         return False
-    if not tags[0].language or tags[0].language != tags[1].language:
+    if None in languages or len(languages) > 1:
         return False
     regions = {tag.territory for tag in tags if tag.territory}
     scripts = {tag.maximize().script for tag in tags if tag.script or tag.territory}

@@ -5,7 +5,7 @@ al. 2017, Google's Multilingual Neural Machine Translation System, section 3), o
 English (S-ENC-T-ENC of Wu et al. 2021, Language Tags Matter for Zero-Shot Neural Machine Translation). Or each side
 begins with the token of its own language, `<en>` the source and `<fr>` the target (Fan et al. 2021, Beyond
 English-Centric Multilingual Machine Translation, section 2.2), as in M2M-100, NLLB and mBART. A model of one pair needs
-no token, and has none unless it names the languages of both sides.
+no token, and has none unless it is trained further from a model that does.
 """
 
 import difflib
@@ -20,7 +20,8 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-LanguageTags = Literal["target", "both", "sides"]
+LanguageTags = Literal["target", "target_always", "both", "sides"]
+_ALWAYS = ("target_always", "sides")  # also for one pair
 
 
 class LanguagePair(NamedTuple):
@@ -71,7 +72,15 @@ class LanguagePairs:
     @property
     def has_tags(self) -> bool:
         """Whether there are tokens that name languages."""
-        return self.several or self.tagged == "sides"
+        return self.several or self.tagged in _ALWAYS
+
+    @property
+    def tags_for_one(self) -> LanguageTags | None:
+        """The data.language_tags with which a run of one pair gives the tokens that a model of these pairs expects;
+        None if there are none, or no such setting."""
+        if not self.has_tags or self.tagged == "both":
+            return None
+        return "target_always" if self.tagged == "target" else self.tagged
 
     def tags(self, pair: LanguagePair, side: int = 0) -> tuple[str, ...]:
         """The tokens before a source (side 0) or a target (side 1) of this pair."""
@@ -101,7 +110,7 @@ class LanguagePairs:
             raise NmtError(f"no target language: give --to (in Python and HTTP: to): one of {', '.join(self.targets)}")
         if not source:
             source = _only([pair.source for pair in self.pairs if pair.target == target])
-        if not source and self.tagged != "target":
+        if not source and self.tagged in ("both", "sides"):
             raise NmtError(
                 f"no source language: give --from (in Python: from_, in HTTP: from): one of {', '.join(self.sources)}"
             )

@@ -21,6 +21,8 @@ from torch import Tensor
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema, writer
+from nmt.config.language_codes import matching
+from nmt.config.language_pairs import LanguagePairs
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -116,12 +118,14 @@ def read(config: Config) -> tuple[Config, Start | None]:
             f"training.start_from: {path}: its tokens of languages are those of data.language_tags: {expected.tagged}: "
             f"set data.language_tags={expected.tagged}"
         )
+    if own and expected.has_tags and given.has_tags:
+        _check_codes(expected, given)
     if own and expected.has_tags and not given.has_tags:
         log.warning(
             "training.start_from: that model expects a token such as %s before each source; this run is of one pair of "
             "languages, and gives none%s",
             expected.tags(next((pair for pair in expected.pairs if given.has(pair)), expected.pairs[0]))[-1],
-            ": set data.language_tags=sides" if expected.tagged == "sides" else "",
+            "" if (fitting := expected.tags_for_one) is None else f": set data.language_tags={fitting}",
         )
     if new := [str(pair) for pair in given.pairs if not expected.has(pair)]:
         log.log(
@@ -136,6 +140,16 @@ def read(config: Config) -> tuple[Config, Start | None]:
             log.info("training.start_from: %s: %s, as the vocabulary of the model has it, not %s", name, there, here)
     origin = {"file": str(path), "sha256": checkpoint.digest, **known}
     return config, Start(origin, checkpoint.vocabulary if own else None)
+
+
+def _check_codes(expected: LanguagePairs, given: LanguagePairs) -> None:
+    """Raises NmtError for a language that the model writes otherwise, as the tokens of languages are named by it."""
+    for known, codes in ((expected.sources, given.sources), (expected.targets, given.targets)):
+        for code in codes:
+            if code not in known and (meant := matching(code, known)):
+                raise NmtError(
+                    f"training.start_from: that model writes the language {code} as {meant}: write it so too"
+                )
 
 
 def _takes_vocabulary(config: Config) -> bool:

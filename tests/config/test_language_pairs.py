@@ -22,6 +22,7 @@ def test_tokens_tell_the_target_or_both() -> None:
     assert pairs_of(MANY).tags(pair) == ("<2fr>",) and pairs_of(MANY).tag_count() == 1
     assert pairs_of(MANY, "both").tags(pair) == ("<en>", "<2fr>") and pairs_of(MANY, "both").tag_count() == 2
     assert not pairs_of(MANY, "both").tags(pair, side=1) and not pairs_of("en-fr", "both").tags(pair)
+    assert pairs_of("en-fr", "target_always").tags(pair) == ("<2fr>",)
     for pairs in (pairs_of(MANY, "sides"), pairs_of("en-fr", "sides")):
         assert [pairs.tags(pair, side) for side in (0, 1)] == [("<en>",), ("<fr>",)] and pairs.tag_count(side=1) == 1
 
@@ -50,6 +51,8 @@ def test_what_is_left_out_where_there_is_one_choice(pairs: str, to: str, from_: 
         ("pt-BR", "pt pt-br por pt-Latn"),
         ("pt-BR pt", "pt_BR"),
         ("zh-TW zh", "zh-tw zh-TW-x-mine"),
+        ("swh_Latn swe_Latn", "sw swh"),  # Coastal Swahili, by which Swahili is meant
+        ("arb_Arab arz_Arab", "ar ar-SA"),
     ],
 )
 def test_a_code_means_the_only_language_that_it_can_mean(known: str, meant: str) -> None:
@@ -70,6 +73,7 @@ def test_a_code_means_the_only_language_that_it_can_mean(known: str, meant: str)
         ("sr-Latn", "sr-Cyrl hr"),
         ("hr", "sr bs"),
         ("id", "ms"),
+        ("nob_Latn nno_Latn", "no"),
     ],
 )
 def test_a_code_means_no_other_language_and_no_choice(known: str, others: str) -> None:

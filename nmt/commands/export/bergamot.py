@@ -45,7 +45,7 @@ def check(config: Config) -> None:
     """Raises NmtError, with the setting, if the engine cannot represent the model but for rounding."""
     model, pairs = config.model, config.data.language_pairs
     assert isinstance(model, TransformerConfig)
-    if pairs.several:
+    if pairs.has_tags:
         listed = ", ".join(map(str, pairs.pairs))
         raise NmtError(
             f"data.train: languages {listed}: Bergamot has no tokens of languages: train a model of one pair"

@@ -32,7 +32,7 @@ class M2M100Source(TransformersSource):
         self._kept, self._vocabulary = frozenset(kept), imported.vocabulary
         self._known = imported.config.data.language_pairs
         # SMaLL-100's tokenizer is code in its folder, which is not executed: M2M-100's puts the same before a text.
-        self._reads_target = self._known.tagged == "target"
+        self._reads_target = self._known.tagged != "sides"
         of_nllb = m2m100_vocabulary.family_of(folder).is_nllb
         kind = transformers.NllbTokenizer if of_nllb else transformers.M2M100Tokenizer
         try:

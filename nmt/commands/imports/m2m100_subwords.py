@@ -26,43 +26,44 @@ _CODES = {"ns": "nso"}  # of M2M-100, where it is not the code of a language
 
 
 class Subwords:
-    """Those of a SentencePiece model, and which of them languages need."""
+    """Those of a SentencePiece model, by their ids there, and which of them languages need."""
 
-    def __init__(self, proto: bytes, codes: Iterable[str]):
-        """codes: of the languages."""
-        self._proto, every = proto, sentencepiece_model.subwords(proto)
+    def __init__(self, proto: bytes):
+        self.proto, every = proto, sentencepiece_model.subwords(proto)
+        self.pieces = [each.piece for each in every]
         self._scores = {each.piece: each.score for each in every if each.kind in _OF_TEXT}
         self._bytes = {each.piece for each in every if each.kind == Kind.BYTE}
-        of_codes = list(map(scripts_of, codes))
-        self._scripts = tuple(sorted({name for names in of_codes for name in names})) if all(of_codes) else None
 
-    def of_languages(self) -> set[str]:
+    def of_languages(self, codes: Iterable[str]) -> set[str]:
         """Those in the scripts of the languages, with digits, punctuation and symbols, which are of all scripts; and
         every single character. All of them, where the scripts of a language are not known."""
-        return self.complete(
-            {piece for piece in self._scores if len(piece.lstrip("▁")) <= 1 or self._is_readable(piece)}
-        )
+        readable = self._readable(codes)
+        return self.complete(readable | {piece for piece in self._scores if len(piece.lstrip("▁")) <= 1})
 
-    def of_text(self, lines: Iterable[str]) -> set[str]:
+    def of_text(self, lines: Iterable[str], codes: Iterable[str]) -> set[str]:
         """Those that these lines are cut into, and the single characters of the languages' scripts, with digits,
         punctuation and symbols."""
-        used = {piece for piece in self._scores if len(piece.lstrip("▁")) <= 1 and self._is_readable(piece)}
+        used = {piece for piece in self._readable(codes) if len(piece.lstrip("▁")) <= 1}
         processor, remaining = sentencepiece.SentencePieceProcessor(), iter(lines)
-        processor.LoadFromSerializedProto(self._proto)
+        processor.LoadFromSerializedProto(self.proto)
         while some := list(islice(remaining, _LINES)):
             used.update(*processor.Encode(some, out_type=str))
         return self.complete(used & self._scores.keys())
 
     def complete(self, kept: Collection[str]) -> set[str]:
         """These and what they need: those that they are made of, or the one with the lowest score; and single bytes."""
-        if sentencepiece_model.merges(self._proto):
+        if sentencepiece_model.merges(self.proto):
             return self._bytes.union(kept, *map(self._made_of, kept))
         lowest = min(self._scores, key=self._scores.__getitem__, default=None)
         return self._bytes.union(kept, [] if lowest is None else [lowest])
 
-    def _is_readable(self, piece: str) -> bool:
-        known = None if self._scripts is None else in_scripts(self._scripts)
-        return known is None or all(known[ord(character)] for character in piece)
+    def _readable(self, codes: Iterable[str]) -> set[str]:
+        """Those in the scripts of languages."""
+        of_codes = list(map(scripts_of, codes))
+        if not all(of_codes):
+            return set(self._scores)
+        known = in_scripts(tuple(sorted({name for names in of_codes for name in names}))).tolist()
+        return {piece for piece in self._scores if all(known[ord(character)] for character in piece)}
 
     def _made_of(self, piece: str) -> set[str]:
         """Those that merges go through on the way to this one: at each step the one with the highest score, of several

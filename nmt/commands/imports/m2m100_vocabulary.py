@@ -18,7 +18,6 @@ from nmt.commands.imports.source import Settings, shown
 from nmt.commands.imports.subwords import Rows
 from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguageTags
-from nmt.data import sentencepiece_model
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
@@ -85,19 +84,18 @@ def read(
 
     Raises NmtError for languages that the model does not have, and for files that are missing or do not fit.
     """
-    proto, ids, file = _pieces(folder, family)
-    pieces, size = [each.piece for each in sentencepiece_model.subwords(proto)], config.number("vocab_size")
+    known, ids, file = _pieces(folder, family)
+    size = config.number("vocab_size")
     languages = _languages(folder, family, ids)
     _check_ids(file, config, ids, languages)
     codes = _chosen(family, languages, wanted)
     names = {family_token: family.our_token(code) for code, (family_token, _) in languages.items() if code in codes}
-    known = Subwords(proto, codes)
-    kept = known.of_languages() if lines is None else known.of_text(lines)
+    kept = known.of_languages(codes) if lines is None else known.of_text(lines, codes)
     theirs = {piece: i for piece, i in ids.items() if piece in kept or piece in _SPECIAL}
     theirs |= {token: i for token, i in languages.values() if token in names}
-    cut = [piece for piece in pieces if piece in kept and piece not in ids]  # these have no row
+    cut = [piece for piece in known.pieces if piece in kept and piece not in ids]  # these have no row
     ordered = list(dict.fromkeys([*subwords.ordered(theirs, []), *cut]))
-    made = subwords.tokenizer(proto, ordered, names, str(file))
+    made = subwords.tokenizer(known.proto, ordered, names, str(file))
     if max(theirs.values()) >= size:
         raise NmtError(
             f"{config.path}: vocab_size: {size}: the vocabulary has more subwords: they do not belong together"
@@ -105,16 +103,16 @@ def read(
     return Vocabulary(made, made), subwords.rows_of(ordered, theirs), codes
 
 
-def _pieces(folder: Path, family: Family) -> tuple[bytes, dict[str, int], Path]:
+def _pieces(folder: Path, family: Family) -> tuple[Subwords, dict[str, int], Path]:
     """The SentencePiece model, the ids of its pieces, and the file that has these."""
     if family.is_nllb and not (folder / _MODEL).is_file() and (folder / _WHOLE).is_file():
         proto, ids = tokenizer_json.read(folder / _WHOLE)
-        return proto, {**_SPECIAL, **ids}, folder / _WHOLE
-    proto = subwords.read(folder / _MODEL)
+        return Subwords(proto), {**_SPECIAL, **ids}, folder / _WHOLE
+    known = Subwords(subwords.read(folder / _MODEL))
     if not family.is_nllb:
-        return proto, source.read_vocabulary(folder / _IDS), folder / _IDS
-    named = [each.piece for each in sentencepiece_model.subwords(proto)][_FIRST:]
-    return proto, {**_SPECIAL, **{piece: i for i, piece in enumerate(named, start=len(_SPECIAL))}}, folder / _MODEL
+        return known, source.read_vocabulary(folder / _IDS), folder / _IDS
+    named = {piece: i for i, piece in enumerate(known.pieces[_FIRST:], start=len(_SPECIAL))}
+    return known, {**_SPECIAL, **named}, folder / _MODEL
 
 
 def _languages(folder: Path, family: Family, ids: Mapping[str, int]) -> dict[str, tuple[str, int]]:

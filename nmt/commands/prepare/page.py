@@ -139,14 +139,15 @@ def _mix_note(data: schema.DataConfig) -> str:
 
 def _mix(data: schema.DataConfig, mix: Mix, weights: Sequence[float | None]) -> list[list[str]]:
     """A table: what each corpus gives in an epoch of a mix."""
-    rows = [["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch", "tokens before the source"]]
-    tags = data.tags_of(data.train)
-    for corpus, tags_before, size, share, weight in zip(data.train, tags, mix.sizes, mix.shares, weights, strict=True):
+    rows = [["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch", "tokens before the text"]]
+    tags = zip(*(data.tags_of(data.train, side) for side in (0, 1)), strict=True)
+    for corpus, sides, size, share, weight in zip(data.train, tags, mix.sizes, mix.shares, weights, strict=True):
         given = float(share * mix.epoch)
         passes = f"{given / size:.2f}" if size else _NONE
         shown = _NONE if weight is None else f"{weight:g}"
         numbers = [f"{size:,}", shown, f"{float(share):.1%}", f"{given:,.0f}", passes]
-        rows.append([corpus.label, *numbers, " ".join(tags_before) or _NONE])
+        before = [" ".join(side) for side in sides if side]  # of the source, and of the target if it has some
+        rows.append([corpus.label, *numbers, " → ".join(before) or _NONE])
     return rows
 
 

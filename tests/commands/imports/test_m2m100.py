@@ -19,6 +19,7 @@ from nmt.commands.imports.m2m100_proof import M2M100Source
 from nmt.commands.imports.m2m100_subwords import Subwords
 from nmt.commands.imports.proof import prove
 from nmt.commands.imports.subwords import tokenizer
+from nmt.commands.init import init
 from nmt.commands.train import train
 from nmt.config import reader
 from nmt.config.schema import Config
@@ -94,16 +95,16 @@ def test_rows_and_sides_that_are_wrong_are_found(m2m100_folder: Path) -> None:
 @pytest.mark.parametrize("of_text", [False, True])
 def test_text_is_cut_as_before(kind: str, of_text: bool) -> None:
     proto = sentencepiece_model(kind)
-    known = Subwords(proto, ["en", "de"])
+    known, codes = Subwords(proto), ["en", "de"]
     german = [line for line in TEXT if line.isascii()]
-    kept = known.of_text(german) if of_text else known.of_languages()
+    kept = known.of_text(german, codes) if of_text else known.of_languages(codes)
     if kind == "unigram":  # the price of an unknown character follows from the lowest score
         assert min(subwords(proto)[3:], key=lambda each: each.score).piece in kept
     pieces = list(dict.fromkeys(["<pad>", "<unk>", "<s>", "</s>", *sorted(kept)]))
     made = tokenizer(proto, pieces, {}, "it")  # compares all lines of TEXT with its own pieces
     assert (len(made) < 300) == of_text
     whole = vocabulary.Tokenizer(  # all pieces, in the same order
-        tokenizer(proto, [*pieces, *sorted(Subwords(proto, ["xx"]).of_languages() - kept)], {}, "it").proto
+        tokenizer(proto, [*pieces, *sorted(known.of_languages(["xx"]) - kept)], {}, "it").proto
     )
     same = 0
     for line in [*TEXT, *(" ".join(line.split()[::-1]) for line in TEXT)]:
@@ -115,11 +116,11 @@ def test_text_is_cut_as_before(kind: str, of_text: bool) -> None:
 
 
 def test_pieces_of_other_scripts_are_left_out_and_single_characters_stay() -> None:
-    known = Subwords(sentencepiece_model(), ["en", "de"])
-    kept = known.of_languages()
+    known, codes = Subwords(sentencepiece_model()), ["en", "de"]
+    kept = known.of_languages(codes)
     assert {"▁the", "天", ".", "1"} <= kept and not any(len(piece) > 1 and "天" in piece[1:] for piece in kept)
-    assert "天" not in known.of_text(["the"]) and "ß" in known.of_text(["the"])
-    cyrillic = Subwords(sentencepiece_model(), ["ru"]).of_languages()
+    assert "天" not in known.of_text(["the"], codes) and "ß" in known.of_text(["the"], codes)
+    cyrillic = known.of_languages(["ru"])
     assert any("погод" in piece for piece in cyrillic) and "▁the" not in cyrillic
 
 
@@ -231,6 +232,27 @@ def test_what_does_not_fit_is_refused_in_one_line(
 def test_languages_must_be_those_of_the_model(m2m100_folder: Path, wanted: list[str], said: str) -> None:
     with pytest.raises(NmtError, match=said):
         m2m100.read(m2m100_folder, "it", wanted)
+
+
+def test_a_config_for_training_further_has_its_tokens_and_codes(tmp_path: Path) -> None:
+    for family in ("small100", "nllb"):
+        folder, file = many_languages_folder(tmp_path / family, family), tmp_path / f"{family}.safetensors"
+        read = m2m100.read(folder, "it", ["en", "de"])
+        model_file.save(file, read.checkpoint({}))
+        write_corpus(tmp_path, "train", 20, seed=1)
+        write_corpus(tmp_path, "validation", 2, seed=2)
+        config, texts = tmp_path / f"{family}.yaml", (tmp_path / "train.en", tmp_path / "train.de")
+        init(config, "en", "de", texts, (tmp_path / "validation.en", tmp_path / "validation.de"), file)
+        overrides = ["training.max_steps=1", f"run_dir={tmp_path / family}/run", "training.batch_tokens=128"]
+        settings = reader.parse(Config, config.read_text(encoding="utf-8"), "it", overrides)
+        train(settings, "cpu")
+        trained = model_file.load(model_file.locate(tmp_path / family / "run")).config.data.language_pairs
+        of_model = read.config.data.language_pairs
+        assert trained.tags(trained.pairs[0]) == of_model.tags(of_model.pairs[0])
+        if family == "nllb":
+            with pytest.raises(NmtError, match="writes the language en as eng_Latn"):
+                other = [*overrides, "data.source_language=en", f"run_dir={tmp_path}/other"]
+                train(reader.parse(Config, config.read_text(encoding="utf-8"), "it", other), "cpu")
 
 
 def test_a_folder_with_tokenizer_json_alone(tmp_path: Path) -> None:
