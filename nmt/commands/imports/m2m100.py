@@ -17,19 +17,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nmt.commands.imports import imported, m2m100_vocabulary, source
+from nmt.commands.imports import hugging_face, imported, m2m100_vocabulary, source
 from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.source import Settings, Weights
 from nmt.commands.imports.subwords import NONE
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import TransformerConfig
-from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
 log = logging.getLogger("nmt")
 
 KIND = "m2m_100"  # model_type in config.json
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "quick_gelu": "quick_gelu", "swish": "swish", "silu": "swish"}
 _SHARED = "model.shared.weight"
 # That a file may hold beside it: the same matrix by other names, and sinusoids.
 _ALSO = ["lm_head.weight", *(f"model.{side}.embed_{kind}" for side in ("encoder", "decoder")
@@ -77,24 +75,12 @@ def read(folder: Path, name: str, wanted: Sequence[str], text: Sequence[Path] = 
 
 def _settings(config: Settings) -> TransformerConfig:
     """Those of the model. Raises NmtError where it is of another kind than nmt's."""
-    config.check("nmt multiplies embeddings by the root of their width", {"scale_embedding": True})
     config.check("only models with one matrix for source, target and output", {"tie_word_embeddings": True})
-    heads, inner, width = map(config.number, ("encoder_attention_heads", "encoder_ffn_dim", "d_model"))
-    same = {"decoder_attention_heads": heads, "decoder_ffn_dim": inner}
-    config.check("in nmt it is the same in encoder and decoder", same)
-    if heads == 0 or width % heads or width % 2:
-        raise NmtError(f"{config.path}: d_model: {width}: not an even multiple of encoder_attention_heads: {heads}")
-    return TransformerConfig(
-        d_model=width,
-        feed_forward=inner,
-        encoder_layers=config.number("encoder_layers"),
-        decoder_layers=config.number("decoder_layers"),
-        heads=heads,
-        activation=config.choice("activation_function", _ACTIVATIONS, "relu"),  # type: ignore[arg-type]
+    return replace(
+        hugging_face.transformer(config, "relu"),
         norm="pre",
         positions="concatenated",
         position_offset=config.number("pad_token_id", 1) + 1,
-        tie="all",
         decoder_start="eos",
     )
 

@@ -9,11 +9,12 @@ Shapes: D d_model, V subwords of theirs, W of ours.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from nmt.commands.imports import imported, languages, marian_vocabulary, source
+from nmt.commands.imports import hugging_face, imported, languages, marian_vocabulary, source
 from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.marian_vocabulary import Sides
 from nmt.commands.imports.source import Settings, Weights
@@ -23,7 +24,6 @@ from nmt.data.vocabulary import BOS
 from nmt.errors import NmtError
 from nmt.models.transformer.positions import sinusoids
 
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "quick_gelu": "quick_gelu", "swish": "swish", "silu": "swish"}
 _SHARED = "model.shared.weight"
 
 
@@ -56,25 +56,9 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
 
 def _settings(config: Settings) -> TransformerConfig:
     """Those of the model. Raises NmtError where it is of another kind than nmt's."""
-    config.check("nmt multiplies embeddings by the root of their width", {"scale_embedding": True})
-    heads, inner, width = map(config.number, ("encoder_attention_heads", "encoder_ffn_dim", "d_model"))
-    same = {"decoder_attention_heads": heads, "decoder_ffn_dim": inner}
-    config.check("in nmt it is the same in encoder and decoder", same)
-    if heads == 0 or width % heads or width % 2:
-        raise NmtError(f"{config.path}: d_model: {width}: not a multiple of encoder_attention_heads: {heads}")
-    activation = config.choice("activation_function", _ACTIVATIONS, "gelu")
     shared, tied = config.flag("share_encoder_decoder_embeddings", True), config.flag("tie_word_embeddings", True)
-    return TransformerConfig(
-        d_model=width,
-        feed_forward=inner,
-        encoder_layers=config.number("encoder_layers"),
-        decoder_layers=config.number("decoder_layers"),
-        heads=heads,
-        activation=activation,  # type: ignore[arg-type]
-        tie=("all" if shared else "target") if tied else "none",
-        output_bias=True,
-        decoder_start="zero",
-    )
+    tie: Literal["all", "target", "none"] = ("all" if shared else "target") if tied else "none"
+    return replace(hugging_face.transformer(config, "gelu"), tie=tie, output_bias=True, decoder_start="zero")
 
 
 def _sides(folder: Path, config: Settings, *, one: bool) -> Sides:

@@ -1,5 +1,6 @@
 """Compares an imported model with its source: subwords, encoder states, log P, and what greedy and beam search find."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from nmt.data.vocabulary import UNK
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import batch_tokens
 from nmt.errors import NmtError
+
+log = logging.getLogger("nmt")
 
 _MOST = 1e-3  # difference of a token's log P
 _EXTRA = 10  # subwords of an output, more than of its source: models of random weights write until the limit
@@ -49,6 +52,7 @@ def prove(imported: Imported, theirs: Source, every: int = 1) -> Proof:
     config = replace(known, decoding=replace(known.decoding, max_extra_tokens=_EXTRA))
     ours = PyTorchEngine([imported.checkpoint({}).build()], torch.device("cpu"))
     lines = [*LINES, *parity.sample(vocabulary.source)][::every]
+    log.info("comparing with the source: %d lines", len(lines))  # which takes minutes with a large model
     found = replace(parity.compare(ours, theirs, vocabulary, config, lines), other="source")
     sources = list(parity.comparable(lines, config, vocabulary.source).values())
     states = ours.encode(sources, batch_tokens(ours, config.decoding))
