@@ -44,7 +44,7 @@ _OWN_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
 def check(loaded: Checkpoint) -> None:
     """Raises NmtError, with the setting, for a model that Argos Translate cannot use."""
     config = loaded.config
-    if config.data.language_pairs.tag_count() > 1 or config.data.language_pairs.tag_count(side=1):
+    if config.data.language_pairs.tag_count() > 1:
         raise NmtError(
             f"data.language_tags: {config.data.language_tags}: Argos Translate can put one token before a source: "
             "train with target"
