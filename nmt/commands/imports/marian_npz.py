@@ -4,6 +4,7 @@ Its sinusoids are Tensor2Tensor's, the decoder starts with a zero vector, and ma
 Source: marian-dev, src/models/transformer.h, src/layers/{generic.h,output.cpp,embedding.cpp}.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,9 @@ from nmt.config.schema import TransformerConfig
 from nmt.errors import NmtError
 
 _SETTINGS = "special:model.yml"  # the array that holds the settings as text
-_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "quick_gelu"}
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
+# Up to this version Marian computed gelu as x · σ(1.702 x); that of pymarian 1.12.42 is the exact one.
+_QUICK_GELU = (1, 12, 0)
 _EPSILON = 1e-6  # of its layer norms
 _EXPECTED: dict[str, dict[str, Any]] = {
     "only a Transformer of one encoder and one decoder can": {"type": "transformer"},
@@ -120,13 +123,21 @@ def _model(settings: Settings) -> TransformerConfig:
         encoder_layers=settings.number("enc-depth"),
         decoder_layers=settings.number("dec-depth"),
         heads=heads,
-        activation=settings.choice("transformer-ffn-activation", _ACTIVATIONS, "swish"),  # type: ignore[arg-type]
+        activation=activation(settings),  # type: ignore[arg-type]
         positions="concatenated",
         tie="all" if one else "target" if of_output else "none",
         output_bias=True,
         norm_epsilon=_EPSILON,
         decoder_start="zero",
     )
+
+
+def activation(settings: Settings) -> str:
+    """The activation function of the feed-forward layers, by its name here. Raises NmtError for an unknown one."""
+    name = settings.choice("transformer-ffn-activation", _ACTIVATIONS, "swish")
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", str(settings.values.get("version", "")))
+    version = tuple(map(int, found.groups())) if found else _QUICK_GELU
+    return "quick_gelu" if name == "gelu" and version <= _QUICK_GELU else name
 
 
 def _decoder_settings(path: Path) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.commands.imports.imported import Imported
-from nmt.commands.imports.marian_npz import MarianFiles
+from nmt.commands.imports.marian_npz import MarianFiles, activation
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.vocabulary import BOS, EOS, UNK
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
@@ -104,10 +104,11 @@ class MarianNumpy:
         activations: dict[str, Callable[[Numbers], Numbers]] = {
             "relu": lambda z: np.maximum(z, 0),
             "swish": lambda z: z / (1 + np.exp(-z)),
-            "gelu": lambda z: z / (1 + np.exp(-1.702 * z)),
+            "gelu": lambda z: z * (1 + np.vectorize(math.erf)(z / math.sqrt(2))) / 2,
+            "quick_gelu": lambda z: z / (1 + np.exp(-1.702 * z)),
         }
-        activation = activations[self.settings.values.get("transformer-ffn-activation", "swish")]
-        return self._norm(f"{prefix}_ffn", x + self._affine(prefix, "2", activation(inner)))
+        chosen = activations[activation(self.settings)]
+        return self._norm(f"{prefix}_ffn", x + self._affine(prefix, "2", chosen(inner)))
 
     # ---- what the comparison needs
 

@@ -40,6 +40,7 @@ NPZ: dict[str, dict[str, Any]] = {
     "no tied matrices": {"tied-embeddings-all": False, "output-omit-bias": True, "transformer-ffn-activation": "relu"},
     "output tied": {"tied-embeddings-all": False, "tied-embeddings": True, "transformer-ffn-activation": "gelu"},
     "own vocabularies": {"spm": True, "enc-depth": 1, "dec-depth": 1},
+    "a newer gelu": {"transformer-ffn-activation": "gelu", "version": "v1.12.42 b7be0e9", "enc-depth": 1},
 }
 
 
@@ -47,8 +48,8 @@ NPZ: dict[str, dict[str, Any]] = {
 def test_models_of_the_hub_are_the_same_models(changes: dict[str, Any], tmp_path: Path) -> None:
     folder = marian_folder(tmp_path, **changes)
     read = marian.read(folder, "name", ())
-    proof = prove(read, MarianSource(folder, read))
-    assert_same(proof, lines=56)
+    every = 1 if not changes or "codes" in changes else 5
+    assert_same(prove(read, MarianSource(folder, read), every), lines={1: 56, 5: 12}[every])
     codes = changes.get("codes", ("de",))
     assert [pair.target for pair in read.config.data.language_pairs.pairs] == list(codes)
     assert read.config.decoding.beam_size == 3 and read.config.decoding.normalization == "average"
@@ -111,7 +112,7 @@ def untied(read: Imported) -> Imported:
 def test_the_comparison_finds_a_fault(fault: Callable[[Imported], Imported], hub: tuple[Path, Imported]) -> None:
     folder, read = hub
     with pytest.raises(NmtError, match="another model than its source"):
-        prove(fault(read), MarianSource(folder, read))
+        prove(fault(read), MarianSource(folder, read), every=7)
 
 
 def test_subwords_that_the_model_lacks_are_unknown_to_it_and_never_written(hub: tuple[Path, Imported]) -> None:
