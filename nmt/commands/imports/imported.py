@@ -35,10 +35,8 @@ class Imported:
     notes: Sequence[str] = ()
 
     def checkpoint(self, provenance: Mapping[str, Any]) -> Checkpoint:
-        """As a model file holds it. Raises NmtError where the settings are out of range or the weights do not fit."""
-        made = Checkpoint(checked(self.config), self.vocabulary, self.weights, provenance)
-        made.build()
-        return made
+        """As a model file holds it. Raises NmtError where the settings are out of range."""
+        return Checkpoint(checked(self.config), self.vocabulary, self.weights, provenance)
 
     def with_punctuation(self) -> "Imported":
         """The same, with vocabularies that normalize punctuation by the rules for their languages."""

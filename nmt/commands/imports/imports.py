@@ -16,6 +16,7 @@ from nmt.commands.imports.proof import MarianSource, Proof, Source, prove
 from nmt.data import punctuation
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
+from nmt.files.text import to_path
 
 _SLOW = 4  # one line of so many is compared with NumPy: a search takes seconds a line
 
@@ -78,8 +79,10 @@ def _proven(path: Path, name: str, wanted: Sequence[str], text: Sequence[Path]) 
     if not isinstance(kind, str) or kind not in _READERS:
         raise NmtError(f"{path / 'config.json'}: model_type: {source.shown(kind)}: nmt imports {', '.join(_READERS)}")
     read, engine = _READERS[kind]
-    imported = read(path, path.resolve().name, wanted, *([text] if text else []))
+    called = path.resolve().name if to_path(name).exists() else name.rpartition("/")[2]  # not the hub's cache's name
+    imported = read(path, called, wanted, *([text] if text else []))
     if find_spec("transformers") is None:
+        imported.checkpoint({}).build()  # raises if weights and settings do not belong together
         log.warning("not compared with its source: that needs transformers: pip install 'transformers>=5'")
         return None, imported
     return prove(imported, engine(path, imported)), imported
