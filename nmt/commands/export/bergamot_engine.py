@@ -1,7 +1,6 @@
 """Computes an exported Bergamot model as its engine does, from the exported file; for comparison, not for speed.
 
-The weights and the multipliers are those of the file, the search is nmt's. The engine's products of 8-bit integers are
-exact here; those of its sums that processors cut off at 16 bits, which is rare, are not cut off.
+The weights and the multipliers are those of the file, the search is nmt's.
 
 Shapes: B sentences, T positions, I inputs, O outputs of a matrix.
 """
@@ -41,21 +40,25 @@ class BergamotFolder(PyTorchEngine):
 
 
 class _IntegerProduct(nn.Module):
-    """x W + b, where x and W are rounded to multiples of their own step."""
+    """x W + b, where x and W are rounded to multiples of their own step.
+
+    The engine adds 127 to the integers of x, so that none is below 0, and the bias makes up for it. Sums of integers
+    are exact, but in float32 this cancels out only nearly, and the next rounding may give other integers.
+    Source: browsermt/marian-dev, src/tensors/cpu/wasm_intgemm_fallback.cpp."""
 
     def __init__(self, matrix: Item, bias: Item, multiplier: Item):
         """matrix: of integers, [I, O]; multiplier: of its input."""
         super().__init__()
         assert matrix.multiplier is not None
-        # In float64 sums of products of integers are exact.
-        self.integers = torch.from_numpy(matrix.values.astype(np.float64))
-        self.bias = _numbers(bias)[0]
-        self.of_input = float(multiplier.values[0])
-        self.step = 1 / (self.of_input * float(matrix.multiplier))
+        self.integers = torch.from_numpy(matrix.values.astype(np.float64))  # in float64 their sums are exact
+        of_input, largest = np.float32(multiplier.values[0]), np.float32(LARGEST)
+        self.of_input, self.step = float(of_input), float(1 / (of_input * matrix.multiplier))
+        shift = float((largest / of_input) * (largest / matrix.multiplier) / largest)
+        self.bias = _numbers(bias)[0] - self.integers.sum(dim=0).float() * shift
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, I] → [B, T, O]."""
-        rounded = (x * self.of_input).round().clamp(-LARGEST, LARGEST)
+        rounded = (x * self.of_input).round().clamp(-LARGEST, LARGEST) + LARGEST
         return (rounded.double() @ self.integers).float() * self.step + self.bias
 
 
