@@ -1,6 +1,6 @@
 """The model card of an export: README.md, with the front matter that the Hugging Face hub reads.
 
-It says what the model file tells: languages, licence, sizes, training, and the scores of validation with their
+It says what the model file tells: languages, license, sizes, training, and the scores of validation with their
 signatures. Of files on this machine it has the names, not the folders.
 Source: https://huggingface.co/docs/hub/model-cards
 """

@@ -22,7 +22,7 @@ _TEXT = "(the text that the imported model was trained on)"
 
 @dataclass(frozen=True)
 class Imported:
-    """weights: by nmt's names; notes: what the user must know, a sentence each; licence: of the model, None if it is
+    """weights: by nmt's names; notes: what the user must know, a sentence each; license: of the model, None if it is
     not known; to_theirs: of each subword the other program's id, -1 where it has none, source and target; dimensions:
     of each dimension of the model theirs."""
 
@@ -31,7 +31,7 @@ class Imported:
     weights: Mapping[str, Tensor]
     to_theirs: tuple[Sequence[int], Sequence[int]]
     dimensions: Sequence[int]
-    licence: str | None = None
+    license: str | None = None
     notes: Sequence[str] = ()
 
     def checkpoint(self, provenance: Mapping[str, Any]) -> Checkpoint:

@@ -56,8 +56,8 @@ def import_model(
     proof, imported = _proven(path, name, wanted, text)
     if normalize_punctuation:
         imported = imported.with_punctuation()
-    licence = {} if imported.licence is None else {"license": imported.licence}
-    provenance = {"nmt": nmt.__version__, "imported_from": name, **licence}
+    license = {} if imported.license is None else {"license": imported.license}
+    provenance = {"nmt": nmt.__version__, "imported_from": name, **license}
     model_file.save(place, imported.checkpoint(provenance))
     for note in imported.notes:
         log.warning("%s", note)

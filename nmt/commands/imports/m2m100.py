@@ -68,7 +68,7 @@ def read(folder: Path, name: str, wanted: Sequence[str], text: Sequence[Path] = 
         ours,
         (rows.theirs, rows.theirs),
         range(model.d_model),
-        source.licence_of(folder) or family.licence,
+        source.license_of(folder) or family.license,
         family.notes,
     )
 

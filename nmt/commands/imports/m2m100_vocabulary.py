@@ -24,7 +24,7 @@ from nmt.errors import NmtError
 _MODEL, _IDS, _ABOUT, _WHOLE = "sentencepiece.bpe.model", "vocab.json", "tokenizer_config.json", "tokenizer.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # in NLLB
 _FIRST = 3  # the first piece of a SentencePiece model that is not special
-_NON_COMMERCIAL = "NLLB's licence is CC BY-NC 4.0: no commercial use of it, nor of what is trained from it"
+_NON_COMMERCIAL = "NLLB's license is CC BY-NC 4.0: no commercial use of it, nor of what is trained from it"
 # Of M2M-100, by which its tokens have their ids where no file says them.
 _OF_M2M100 = (
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
@@ -36,12 +36,12 @@ _OF_M2M100 = (
 @dataclass(frozen=True)
 class Family:
     """language_tags: as data.language_tags; token: what the tokens of languages look like, with the code as its group;
-    licence: under which the models are published; notes: what the user must know."""
+    license: under which the models are published; notes: what the user must know."""
 
     name: str
     language_tags: LanguageTags
     token: re.Pattern[str]
-    licence: str
+    license: str
     notes: Sequence[str] = ()
 
     @property

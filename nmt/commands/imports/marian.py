@@ -50,7 +50,7 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
         ours,
         (sides.rows[0].theirs, sides.rows[1].theirs),
         weights.dimensions.tolist(),
-        source.licence_of(folder),
+        source.license_of(folder),
     )
 
 

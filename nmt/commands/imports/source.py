@@ -44,7 +44,7 @@ def locate(source: str) -> Path:
         if not any(folder.glob("*.safetensors")):  # many models have both, and are downloaded once
             folder = Path(snapshot_download(source, allow_patterns=[*_HUB_FILES, f"{Path(_PICKLED).stem}*.bin"]))
         return folder
-    except Exception as error:  # of many types: no network, no such model, one that needs a licence to be accepted
+    except Exception as error:  # of many types: no network, no such model, one that needs a license to be accepted
         raise NmtError(
             f"{source}: no such file or folder, and it cannot be downloaded from the Hugging Face hub "
             f"({first_line(error)}): give a folder that has its files"
@@ -149,8 +149,8 @@ def shown(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
-def licence_of(folder: Path) -> str | None:
-    """The licence in the first lines of a folder's README.md, as the hub has it; None if there is none."""
+def license_of(folder: Path) -> str | None:
+    """The license in the first lines of a folder's README.md, as the hub has it; None if there is none."""
     path = folder / "README.md"
     if not path.is_file():
         return None

@@ -59,8 +59,8 @@ def test_it_is_the_same_model(family: str, kind: str, changes: dict[str, Any], t
     made = model_file.load(out)
     pairs = made.config.data.language_pairs
     assert len(pairs.pairs) == 2 and [pairs.tags(pairs.pairs[0], side) for side in (0, 1)] == TAGS[family]
-    licence = "cc-by-nc-4.0" if family == "nllb" else "mit"
-    assert made.provenance["license"] == licence
+    license = "cc-by-nc-4.0" if family == "nllb" else "mit"
+    assert made.provenance["license"] == license
     translator = nmt.load(out, "cpu")
     lines = ["the house and the garden", "das Wetter ist gut"]
     german = translator.translate(lines, to="de", from_="en")
