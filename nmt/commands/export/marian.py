@@ -286,7 +286,7 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
     vocabulary, settings = loaded.vocabulary, loaded.config
     pairs = settings.data.language_pairs
     pair, codes = pairs.pairs[0], {f"<2{target}>": language_code(target) for target in pairs.targets}
-    _write_ids(folder / "vocab.json", vocabulary.source, codes if pairs.several else {})
+    _write_ids(folder / "vocab.json", vocabulary.source, codes if pairs.has_tags else {})
     if not vocabulary.shared:
         _write_ids(folder / "target_vocab.json", vocabulary.target, {})
     pad, unknown, _, end = vocabulary.source.pieces([PAD, UNK, BOS, EOS])
@@ -313,7 +313,7 @@ def language_code(target: str) -> str:
 
 def _usage(loaded: Checkpoint) -> str:
     pairs = loaded.config.data.language_pairs
-    code = f"{language_code(pairs.targets[0])} " if pairs.several else ""
+    code = f"{language_code(pairs.targets[0])} " if pairs.has_tags else ""
     return f"""
 With `pip install torch transformers sentencepiece`, in this folder:
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nmt.config.language_codes import matching
-from nmt.config.language_pairs import LanguagePair
+from nmt.config.language_pairs import LanguagePair, LanguageTags
 from nmt.errors import NmtError
 
 
@@ -20,13 +20,20 @@ def pairs_of(
     if wanted:
         source, *targets = wanted
     else:
-        targets = list(tokens) if len(tokens) > 1 else [] if target is None else [target]
+        targets = list(tokens) or ([] if target is None else [target])
     if not source or not targets:
         raise NmtError("the files of the model do not name its languages: give --languages, such as --languages en,de")
-    if len(targets) == 1 and len(tokens) <= 1:
+    if not tokens and len(targets) > 1:
+        raise NmtError(f"--languages: {', '.join(targets)}: this model translates into one language: name it alone")
+    if not tokens:
         return [LanguagePair(source, targets[0])]
     known = {target: matching(target, list(tokens)) for target in targets}
     for target, code in known.items():
         if code is None:
             raise NmtError(f"--languages: {target}: this model translates into {', '.join(tokens)}")
     return [LanguagePair(source, code) for code in dict.fromkeys(known.values()) if code is not None]
+
+
+def tags_of(pairs: Sequence[LanguagePair], tokens: Sequence[str]) -> LanguageTags:
+    """`data.language_tags` of such a model: one that has learned tokens needs them for a single pair too."""
+    return "target_always" if tokens and len(pairs) == 1 else "target"

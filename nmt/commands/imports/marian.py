@@ -39,7 +39,7 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
     pairs = languages.pairs_of(about.get("source_lang"), about.get("target_lang"), sides.codes, wanted)
     found = {**config.values, **generation}
     search = imported.search_settings(found.get("num_beams"), found.get("length_penalty"))
-    settings = imported.settings(name, pairs, sides.vocabulary, model, search)
+    settings = imported.settings(name, pairs, sides.vocabulary, model, search, languages.tags_of(pairs, sides.codes))
     weights = _MarianWeights(source.read_weights(folder), model)
     ours = {**weights.embeddings(sides.rows), **weights.layers()}
     model, ours = _started(config, model, weights, sides.rows[1], ours)

@@ -84,7 +84,7 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
     sides = _sides(path, files, search, one=model.tie == "all")
     pairs = languages.pairs_of(None, None, sides.codes, wanted)
     decoding = imported.search_settings(search.get("beam-size"), search.get("normalize", 0.0))
-    settings = imported.settings(name, pairs, sides.vocabulary, model, decoding)
+    settings = imported.settings(name, pairs, sides.vocabulary, model, decoding, languages.tags_of(pairs, sides.codes))
     arrays = {key: torch.from_numpy(array) for key, array in files.arrays.items()}
     weights = Weights(str(path), arrays)
     ours = dict(_weights(weights, model, files.settings, sides.rows))

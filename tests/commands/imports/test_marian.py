@@ -15,6 +15,7 @@ from helpers.other_models import marian_folder, marian_npz, text
 
 import nmt
 from nmt.checkpoints import model_file
+from nmt.commands.export.export import export
 from nmt.commands.imports import marian, source
 from nmt.commands.imports import marian_npz as npz
 from nmt.commands.imports.imported import ABSENT, Imported
@@ -149,6 +150,19 @@ def test_a_run_from_an_imported_model_is_resumed_bit_for_bit(tmp_path: Path) -> 
     assert models["once"].vocabulary.protos == started.vocabulary.protos
 
 
+@pytest.mark.parametrize(("codes", "wanted"), [(("de", "fr"), ("en", "fr")), (("fra",), ())])
+def test_one_language_of_a_model_with_tokens_gets_its_token(
+    codes: tuple[str, ...], wanted: tuple[str, ...], tmp_path: Path
+) -> None:
+    read = marian.read(marian_folder(tmp_path, codes=codes), "name", wanted)
+    assert_same(prove(read, MarianSource(tmp_path, read), every=9), lines=7)
+    [pair] = read.config.data.language_pairs.pairs
+    assert read.config.data.language_pairs.tags(pair) == (f"<2{codes[-1]}>",)
+    model_file.save(tmp_path / "model.safetensors.nmt", read.checkpoint({}))
+    compared, kept = export(tmp_path / "model.safetensors.nmt", "marian", tmp_path / "out")
+    assert kept and compared.holds
+
+
 def test_import_and_export_keep_the_model(tmp_path: Path) -> None:
     """Imported, exported for transformers and imported again it is the same model; the folder's provenance is kept."""
     (tmp_path / "hub").mkdir()
@@ -158,8 +172,6 @@ def test_import_and_export_keep_the_model(tmp_path: Path) -> None:
     assert import_model(str(folder), first) is not None
     provenance = model_file.load_provenance(first)
     assert provenance["license"] == "cc-by-4.0" and provenance["imported_from"] == str(folder)
-
-    from nmt.commands.export.export import export
 
     _, kept = export(first, "marian", tmp_path / "out")
     assert kept
