@@ -178,12 +178,14 @@ class TranslationModel(nn.Module, ABC):
         return part if part in ("encoder", "decoder", "output") else "embeddings"
 
     def subword_rows(self) -> dict[str, Literal["source", "target"]]:
-        """The matrices [V, D] with a row for each subword, by name, and whose subwords these are: a model that starts
-        from another one with another vocabulary takes the rows of the subwords that both have."""
+        """The matrices [V, D] with a row for each subword, and the output bias [V], by name, and whose subwords these
+        are: a model that starts from another one with another vocabulary takes the rows of the subwords that both have.
+        """
         known: dict[str, Literal["source", "target"]] = {
             "source_embedding.weight": "source",
             "target_embedding.weight": "target",
             "output.weight": "target",
+            "output.bias": "target",
         }
         return {name: known[name] for name, _ in self.named_parameters() if name in known}
 

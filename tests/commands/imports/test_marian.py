@@ -150,6 +150,25 @@ def test_a_run_from_an_imported_model_is_resumed_bit_for_bit(tmp_path: Path) -> 
     assert models["once"].vocabulary.protos == started.vocabulary.protos
 
 
+def test_with_another_vocabulary_known_subwords_keep_row_and_bias(tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    read = marian.read(marian_folder(tmp_path / "hub"), "name", ())
+    model_file.save(tmp_path / "start.safetensors", read.checkpoint({}))
+    (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in text(6)), encoding="utf-8")
+    files = tmp_path / "train.txt", tmp_path / "train.txt"
+    init(tmp_path / "c.yaml", None, None, files, files, tmp_path / "start.safetensors")
+    few = ["training.max_steps=1", "training.batch_tokens=200", "training.validation_bleu=false"]
+    few += ["data.validation_in_training=warn", "vocabulary.relearn=true", "vocabulary.size=320"]
+    train(schema.load(tmp_path / "c.yaml", [*few, f"run_dir={tmp_path / 'run'}"]), "cpu")
+    begun = model_file.load(model_file.checkpoint_path(tmp_path / "run", 0))
+    old, new = (each.vocabulary.target.every_piece() for each in (read, begun))
+    both = [piece for piece in new if piece in old]
+    assert len(both) > 30 and len(new) == 320
+    for name in ("target_embedding.weight", "output.bias"):
+        rows = begun.weights[name][[new.index(piece) for piece in both]]
+        assert torch.equal(rows, read.weights[name][[old.index(piece) for piece in both]]), name
+
+
 @pytest.mark.parametrize(("codes", "wanted"), [(("de", "fr"), ("en", "fr")), (("fra",), ())])
 def test_one_language_of_a_model_with_tokens_gets_its_token(
     codes: tuple[str, ...], wanted: tuple[str, ...], tmp_path: Path
