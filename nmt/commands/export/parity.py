@@ -4,8 +4,9 @@ Both search the same text, greedily and with the model's beam, and the exported 
 search is the same in every engine, so it decides together with the scores; other beam search outputs are only listed.
 """
 
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Protocol
@@ -156,7 +157,7 @@ def compare(
         greedy=_mismatches(greedy, search(theirs, 1), vocabulary.target, first_different=True),
         beam=_mismatches(beam, search(theirs, decoding.beam_size), vocabulary.target, first_different=False),
         beam_size=decoding.beam_size,
-        largest=max((abs(our - their) for our, their in log_p), default=0.0),
+        largest=largest_of(abs(our - their) for our, their in log_p),
         scored=all(abs(our - their) <= _rounding(our) for our, their in log_p),
     )
 
@@ -178,6 +179,11 @@ def _mismatches(
         our_text, their_text = tokenizer.decode([mine.tokens, its.tokens])
         mismatches.append(Mismatch(number, our_text, their_text, *scores))
     return mismatches
+
+
+def largest_of(differences: Iterable[float]) -> float:
+    """The largest; NaN if one of them is: `max` would lose it."""
+    return max(differences, key=lambda each: math.inf if math.isnan(each) else each, default=0.0)
 
 
 def _rounding(log_p: float) -> float:

@@ -1,5 +1,6 @@
 """What config.json says of the encoder-decoders of transformers, in our settings."""
 
+from nmt.commands.imports import source
 from nmt.commands.imports.source import Settings
 from nmt.config.schema import TransformerConfig
 from nmt.errors import NmtError
@@ -16,6 +17,8 @@ def transformer(config: Settings, activation: str) -> TransformerConfig:
     config.check("in nmt it is the same in encoder and decoder", same)
     if heads == 0 or width % heads or width % 2:
         raise NmtError(f"{config.path}: d_model: {width}: not an even multiple of encoder_attention_heads: {heads}")
+    if not 64 <= (longest := config.number("max_position_embeddings", 1024)) <= 1_000_000:
+        raise NmtError(f"{config.path}: max_position_embeddings: {source.shown(longest)}: 64 to 1,000,000 is expected")
     return TransformerConfig(
         d_model=width,
         feed_forward=inner,

@@ -57,7 +57,11 @@ def import_model(
     if normalize_punctuation:
         imported = imported.with_punctuation()
     license = {} if imported.license is None else {"license": imported.license}
-    provenance = {"nmt": nmt.__version__, "imported_from": name, **license}
+    provenance = {
+        "nmt": nmt.__version__,
+        "imported_from": path.resolve().name if to_path(name).exists() else name,
+        **license,
+    }
     model_file.save(place, imported.checkpoint(provenance))
     for note in imported.notes:
         log.warning("%s", note)

@@ -41,6 +41,7 @@ _EXPECTED: dict[str, dict[str, Any]] = {
     "in nmt each attention ends in a projection": {"transformer-no-projection": False, "transformer-pool": False},
     "in nmt each layer has its own weights": {"transformer-tied-layers": []},
     "in nmt a feed-forward layer has two matrices": {"transformer-ffn-depth": 2},
+    "nmt writes from the first word to the last": {"right-left": False},
     "nmt has no factors": {"lemma-dim-emb": 0, "lemma-dependency": "", "factors-combine": "sum"},
     "nmt has no such embeddings": {"ulr": False, "input-types": []},
     "nmt computes the whole output layer": {"output-approx-knn": []},
@@ -135,7 +136,7 @@ def _model(settings: Settings) -> TransformerConfig:
 def activation(settings: Settings) -> str:
     """The activation function of the feed-forward layers, by its name here. Raises NmtError for an unknown one."""
     name = settings.choice("transformer-ffn-activation", _ACTIVATIONS, "swish")
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", str(settings.values.get("version", "")))
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", source.shown(settings.values.get("version", "")))
     version = tuple(map(int, found.groups())) if found else _QUICK_GELU
     return "quick_gelu" if name == "gelu" and version <= _QUICK_GELU else name
 
@@ -151,7 +152,7 @@ def _decoder_settings(path: Path) -> Mapping[str, Any]:
 def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, one: bool) -> Sides:
     """The vocabularies beside a model. one: its matrices are one, so that both must have the same ids."""
     given = search.get("vocabs") or files.settings.values.get("vocabs")
-    if not isinstance(given, list) or len(given) != 2:
+    if not isinstance(given, list) or len(given) != 2 or not all(isinstance(each, str) for each in given):
         raise NmtError(f"{files.settings.path}: vocabs: {source.shown(given)}: two vocabularies are expected")
     named = [path.parent / Path(str(each)).name for each in given]  # where they were in training does not matter
     if all(file.suffix == ".spm" for file in named):

@@ -57,7 +57,7 @@ def prove(imported: Imported, theirs: Source, every: int = 1) -> Proof:
     sources = list(parity.comparable(lines, config, vocabulary.source).values())
     states = ours.encode(sources, batch_tokens(ours, config.decoding))
     pairs = zip(states, theirs.states(sources), strict=True)
-    apart = max(float((our - their[:, imported.dimensions]).abs().max()) for our, their in pairs)
+    apart = parity.largest_of(float((our - their[:, imported.dimensions]).abs().max()) for our, their in pairs)
     proof = Proof(found, apart)
     if not found.largest <= _MOST or found.tokenized:
         raise NmtError(f"{proof}\nnot imported: it would be another model than its source")
@@ -88,7 +88,7 @@ class MarianSource(TransformersSource):
 
     def __init__(self, folder: Path, imported: Imported):
         transformers = load_package()
-        model = transformers.MarianMTModel.from_pretrained(folder, local_files_only=True)
+        model = transformers.MarianMTModel.from_pretrained(folder, local_files_only=True).float()  # as ours
         super().__init__(model, *imported.to_theirs)
         self.tokenizer = transformers.MarianTokenizer.from_pretrained(folder, local_files_only=True)
         self._own, self._known = imported.vocabulary.source, imported.config.data.language_pairs

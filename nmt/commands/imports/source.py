@@ -7,6 +7,7 @@ has bytes.
 import json
 import math
 import re
+import reprlib
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -145,7 +146,8 @@ class Settings:
 
 def shown(value: object) -> str:
     """A value in a message."""
-    text = "missing" if value is None else str(value)
+    plain = isinstance(value, str | int | float)
+    text = "missing" if value is None else str(value) if plain else reprlib.repr(value)  # of a list only the beginning
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
@@ -154,10 +156,10 @@ def license_of(folder: Path) -> str | None:
     path = folder / "README.md"
     if not path.is_file():
         return None
-    parts = re.split(r"(?m)^---\s*$", read_text(path), maxsplit=2)
-    if len(parts) < 3 or parts[0].strip():
-        return None
     try:
+        parts = re.split(r"(?m)^---\s*$", read_text(path), maxsplit=2)
+        if len(parts) < 3 or parts[0].strip():
+            return None
         front = as_mapping(parts[1], str(path), in_json=False)
     except NmtError:
         return None

@@ -19,7 +19,7 @@ from torch import Tensor
 from nmt.commands.imports import source
 from nmt.commands.imports.imported import ABSENT
 from nmt.commands.imports.sample_text import LINES
-from nmt.data import normalization, sentencepiece_model
+from nmt.data import sentencepiece_model
 from nmt.data.sentencepiece_model import Kind, Subword
 from nmt.data.vocabulary import BOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
@@ -56,6 +56,8 @@ def within(ids: Mapping[str, int], size: int, file: Path) -> dict[str, int]:
     """The ids that have a row in a matrix of `size` rows; rows without a piece get one that text does not have.
 
     Raises NmtError unless the special subwords are among them. file: of the ids, in messages."""
+    if size > 2 * len(ids) + 1000:
+        raise NmtError(f"{file}: has {len(ids):,} subwords, and the settings say {source.shown(size)}: not together")
     known = {piece: row for piece, row in ids.items() if row < size}
     known |= {f"<unused {row}>": row for row in range(len(ids), size)}
     for piece in ("<unk>", "</s>"):
@@ -101,7 +103,8 @@ def tokenizer(proto: bytes, pieces: Sequence[str], names: Mapping[str, str], fil
     made = Tokenizer(sentencepiece_model.with_subwords(proto, subwords), file)
     before = sentencepiece.SentencePieceProcessor()
     before.LoadFromSerializedProto(proto)
-    lines, kept = list(map(normalization.nfc, LINES)), set(pieces)  # NFC: as vocabularies of nmt want it
+    # Twice: nothing is left that `encode` would normalize before SentencePiece, which is compared here.
+    lines, kept = made.prepared(made.prepared(list(LINES))), set(pieces)
     for line, ids in zip(lines, made.encode(lines), strict=True):
         cut = before.Encode(line, out_type=str)
         if any(piece in known and piece not in kept for piece in cut):

@@ -190,7 +190,7 @@ def test_import_and_export_keep_the_model(tmp_path: Path) -> None:
     first, again = tmp_path / "first.safetensors", tmp_path / "again.safetensors"
     assert import_model(str(folder), first) is not None
     provenance = model_file.load_provenance(first)
-    assert provenance["license"] == "cc-by-4.0" and provenance["imported_from"] == str(folder)
+    assert provenance["license"] == "cc-by-4.0" and provenance["imported_from"] == folder.name
 
     _, kept = export(first, "marian", tmp_path / "out")
     assert kept
@@ -239,6 +239,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "layers without end": (with_json("config.json", encoder_layers=900), "has no weight model.encoder.layers.2"),
     "a number as text": (with_json("config.json", d_model="32"), "d_model: 32: a whole number is expected"),
+    "a vocabulary without end": (with_json("config.json", vocab_size=10**30), "and the settings say"),
+    "positions without end": (with_json("config.json", max_position_embeddings=10**12), "max_position_embeddings"),
     "another model": (with_json("config.json", model_type="t5"), "model_type: t5: nmt imports marian"),
     "no scale": (with_json("config.json", scale_embedding=False), "scale_embedding: False: cannot be imported"),
     "an activation": (with_json("config.json", activation_function="mish"), "activation_function: mish"),
@@ -330,6 +332,7 @@ HOSTILE_NPZ: dict[str, tuple[Callable[[Path], None], str]] = {
     "a recurrent model": (settings_with(type="s2s"), "type: s2s: cannot be imported: only a Transformer"),
     "average attention": (settings_with(transformer_decoder_autoreg="average-attention"), "self-attention"),
     "an SSRU": (settings_with(transformer_decoder_autoreg="rnn"), "self-attention"),
+    "from right to left": (settings_with(right_left=True), "right-left: True: cannot be imported"),
     "pre-norm": (settings_with(transformer_preprocess="n"), "transformer-preprocess: n: cannot be imported"),
     "learned positions": (settings_with(transformer_train_positions=True), "in nmt positions are sinusoids"),
     "another shape": (npz_with(encoder_l1_self_Wq=np.zeros((3, 3), np.float32)), r"is \[3, 3\], but its settings need"),
