@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 import torch
 import yaml
 from helpers.other_models import marian_folder, marian_npz, text
+from safetensors.torch import load_file, save_file
 
 import nmt
 from nmt.checkpoints import model_file
+from nmt.commands.export import parity
 from nmt.commands.export.export import export
 from nmt.commands.imports import marian, source
 from nmt.commands.imports import marian_npz as npz
@@ -114,6 +117,29 @@ def test_the_comparison_finds_a_fault(fault: Callable[[Imported], Imported], hub
     folder, read = hub
     with pytest.raises(NmtError, match="another model than its source"):
         prove(fault(read), MarianSource(folder, read), every=7)
+
+
+def test_a_source_of_16_bits_is_compared_in_float32(hub: tuple[Path, Imported], tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(hub[0], folder)
+    halves = {name: weight.half() for name, weight in load_file(folder / "model.safetensors").items()}
+    save_file(halves, folder / "model.safetensors", {"format": "pt"})
+    with_json("config.json", dtype="float16")(folder)
+    read = marian.read(folder, "name", ())
+    assert prove(read, MarianSource(folder, read), every=7).parity.holds  # in 16 bits it is refused
+
+
+def test_scores_that_are_no_numbers_do_not_agree(hub: tuple[Path, Imported], monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = MarianSource(*hub)
+    score = theirs.score
+    monkeypatch.setattr(
+        theirs,
+        "score",
+        lambda *given: [[math.nan] * len(row) if n == 3 else row for n, row in enumerate(score(*given))],
+    )
+    with pytest.raises(NmtError, match="another model"):
+        prove(hub[1], theirs, every=7)
+    assert math.isnan(parity.largest_of([0.1, math.nan, 0.2]))
 
 
 def test_subwords_that_the_model_lacks_are_unknown_to_it_and_never_written(hub: tuple[Path, Imported]) -> None:
