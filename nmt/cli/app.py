@@ -10,6 +10,7 @@ import typer
 
 from nmt import __version__
 from nmt.cli import evaluate, export, imports, inspect, schema, serve, terminal, train, translate
+from nmt.cli.command import Command
 from nmt.files import text
 
 app = terminal.application("Train translation models: parallel text and a YAML file in, a translator and its BLEU out.")
@@ -36,13 +37,16 @@ app.command(short_help="Prepare what is missing, then train or resume.")(train.t
 app.command(short_help="Build vocabulary and token store; report.")(train.prepare)
 app.command(short_help="Translate a file or standard input.")(translate.translate)
 app.command(short_help="Score given translations with a model.")(translate.score)
-app.command(short_help="Score and compare models or files.", cls=evaluate.Command)(evaluate.evaluate)
+app.command(short_help="Score and compare models or files.", cls=evaluate.EvaluateCommand)(evaluate.evaluate)
 app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
 app.command(short_help="Export for CTranslate2 or transformers.")(export.export)
 app.command("import", short_help="Start from a model of another program.")(imports.import_)
 app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
 app.command(short_help="Write a page that shows how runs went.")(inspect.report)
+
+for command in app.registered_commands:
+    command.cls = command.cls if issubclass(command.cls or object, Command) else Command
 
 
 def main() -> None:
