@@ -70,9 +70,9 @@ def override(value: T, what: str, overrides: Sequence[str]) -> T:
     return _read(type(value), _tree(writer.to_dict(value)), what, overrides, [])
 
 
-def from_dict(declaration: type[T], values: Mapping[str, Any], what: str) -> T:
-    """Read `declaration` from dicts, lists and scalars, as `parse` does from their YAML text."""
-    return _read(declaration, _tree(dict(values)), what, (), [])
+def from_dict(declaration: type[T], values: Mapping[str, Any], what: str, overrides: Sequence[str] = ()) -> T:
+    """Read `declaration` from dicts, lists, scalars and paths, as `parse` does from their YAML text."""
+    return _read(declaration, _tree(values), what, overrides, [])
 
 
 def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str], problems: list[str]) -> T:
@@ -88,7 +88,7 @@ def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str],
 
 def _tree(value: Any) -> Node:
     """Dicts, lists and scalars as if they had been read."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return Node({str(key): _tree(item) for key, item in value.items()}, "a mapping", "")
     if isinstance(value, list | tuple):
         items = [_tree(item) for item in value]
