@@ -4,12 +4,14 @@ Results go to standard output, everything else to standard error. Exit status: 0
 fix; 2 for wrong usage; 130 when interrupted.
 """
 
+import os
+import sys
 from typing import Annotated
 
 import typer
 
 from nmt import __version__
-from nmt.cli import evaluate, export, imports, inspect, schema, serve, terminal, train, translate
+from nmt.cli import completion, evaluate, export, imports, inspect, schema, serve, terminal, train, translate
 from nmt.cli.command import Command
 from nmt.files import text
 
@@ -45,10 +47,21 @@ app.command("import", short_help="Start from a model of another program.")(impor
 app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
 app.command(short_help="Write a page that shows how runs went.")(inspect.report)
 
+app.command(short_help="Print a script for completion in the shell.")(completion.completion)
+
 for command in app.registered_commands:
     command.cls = command.cls if issubclass(command.cls or object, Command) else Command
 
 
+def _name(command: typer.models.CommandInfo) -> str:
+    return command.name or typer.main.get_command_name(command.callback.__name__ if command.callback else "")
+
+
 def main() -> None:
     """The console script."""
-    terminal.run(app)
+    if shell := os.environ.get(completion.VARIABLE):
+        completion.answer(app, shell, sys.argv[-1])
+    else:
+        named = [command for command in app.registered_commands if _name(command) in sys.argv[1:2]]
+        app.registered_commands = named or app.registered_commands  # building all others takes 0.01 s
+        terminal.run(app)

@@ -28,7 +28,10 @@ def path_argument(metavar: str, help: str) -> Any:
 ConfigFile = Annotated[Path, path_argument("CONFIG", "YAML file of settings (configs/README.md).")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that replace those of the file; values are YAML."),
+    typer.Argument(
+        metavar="SECTION.KEY=VALUE",
+        help="Settings that replace those of the file; values are YAML.",
+    ),
 ]
 Device = Annotated[
     str, typer.Option(metavar="DEVICE", help="cpu, cuda, cuda:N, mps, or auto: the best one on this machine.")
@@ -46,7 +49,10 @@ ModelFile = Annotated[Path, path_argument("MODEL", "Model file, run folder (best
 ModelOrRun = Annotated[Path, path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings that replace those of the model (configs/README.md)."),
+    typer.Argument(
+        metavar="DECODING.KEY=VALUE",
+        help="Settings that replace those of the model (configs/README.md).",
+    ),
 ]
 BeamSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Replaces the model's decoding.beam_size.")]
 LengthPenalty = Annotated[

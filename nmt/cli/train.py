@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -142,6 +141,8 @@ def train(
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.agreed and not rank():
+        import shlex
+
         log.info("next: nmt translate %s FILE", shlex.quote(str(run)))
         try:
             text.result(model_file.locate(run))

@@ -16,7 +16,11 @@ from nmt.files.text import to_path
 def translate(
     model: options.ModelFile,
     input: Annotated[
-        str | None, typer.Argument(metavar="INPUT", help="File, a sentence per line. Default, or -: standard input.")
+        str | None,
+        typer.Argument(
+            metavar="INPUT",
+            help="File, a sentence per line. Default, or -: standard input.",
+        ),
     ] = None,
     overrides: options.DecodingOverrides = None,
     output: options.Output = None,
