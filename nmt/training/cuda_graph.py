@@ -72,6 +72,9 @@ def record(objective: Objective, example: PackedBatch) -> bool:
     Call it when nothing of a pass is compiled for the first time any more, and before DistributedDataParallel.
     """
     device = objective.model.output_weight.device
+    if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
+        # Gradients are summed on the stream that recorded them, for which the engine waits: right, and hardly slower.
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     try:
         objective.recorded = RecordedStates(objective.train(), example.to(device))
     except Exception as error:  # of many types: an operation that cannot be recorded, too little memory

@@ -41,8 +41,8 @@ GROUPS = [
     [Check("attention", "parts:attention", (), 20)],
     [Check("loss", "parts:loss_alone", (), 25)],
     [Check("search", "searching:speed", (), 75)],
-    [Check("two ranks", "processes:two_ranks", (), 40)],
-    [Check("memory", "processes:auto", (), 40)],
+    [Check("two ranks", "processes:two_ranks", (), 75)],
+    [Check("memory", "processes:auto", (), 60)],
     [Check("NCCL with one rank", "processes:nccl", (), 40)],
 ]
 EARLY = 3  # groups that are never left out
