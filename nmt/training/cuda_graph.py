@@ -30,13 +30,19 @@ class RecordedStates:
         """The example is on the GPU; it is overwritten."""
         self._weights = [weight for weight in objective.model.parameters() if weight.requires_grad]
         self._example = example
+        found: list[Tensor] = []
 
         def states(numbers: Tensor, *_: Tensor) -> Tensor:
-            return objective.packed_states(PackedBatch(numbers, example.target_tokens, example.longest))
+            found[:] = [objective.packed_states(PackedBatch(numbers, example.target_tokens, example.longest))]
+            return found[0]
 
         # The weights are arguments, so that their gradients are outputs of the backward graph.
         arguments = (example.numbers, *self._weights)
         self._states: Any = torch.cuda.make_graphed_callables(states, arguments, allow_unused_input=True)
+        # Its autograd graph sums gradients on the stream of the recording. Without it, they are summed where training
+        # runs, and nothing waits for another stream.
+        if not found[0]._is_view():
+            found[0].detach_()
 
     def fits(self, batch: PackedBatch) -> bool:
         """Whether the batch has the shape that was recorded."""
@@ -73,7 +79,7 @@ def record(objective: Objective, example: PackedBatch) -> bool:
     """
     device = objective.model.output_weight.device
     if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
-        # Gradients are summed on the stream that recorded them, for which the engine waits: right, and hardly slower.
+        # Where gradients are summed on the stream of the recording, the engine waits for it: right, and hardly slower.
         torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     try:
         objective.recorded = RecordedStates(objective.train(), example.to(device))
