@@ -6,6 +6,7 @@ import typer
 
 from nmt.cli import options, terminal
 from nmt.errors import NmtError
+from nmt.files.packages import install_command
 
 
 @terminal.reporting()
@@ -43,9 +44,7 @@ def serve(
     try:
         from nmt.commands.serve import hosts, requests, server
     except ModuleNotFoundError as error:
-        raise NmtError(
-            f"serving needs the package {error.name}: pip install fastapi uvicorn prometheus-client"
-        ) from None
+        raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
     from nmt.commands.models import log_chosen_files
     from nmt.decoding.opened_model import open_model
     from nmt.device import prepare_memory

@@ -20,6 +20,7 @@ from nmt.device import usable_cores
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, current_folder
 from nmt.files.json_lines import JsonLines
+from nmt.files.packages import install_command
 
 log = logging.getLogger("nmt")
 
@@ -99,7 +100,7 @@ def summary_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        remedy = "pip install tensorboard, or set it to false"
+        remedy = f"{install_command('tensorboard')}, or set it to false"
         raise NmtError(f"training.tensorboard: true needs TensorBoard: {remedy}") from None
     return SummaryWriter
 
