@@ -19,6 +19,7 @@ from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
+from nmt.decoding.markup.marked_text import MarkedText, Markup
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
 from nmt.decoding.target_words import TargetWords
@@ -104,9 +105,12 @@ class Translator:
         """The most subwords of an output for a source of `source` subwords."""
         return self.decoding.longest_output(source, self.positions)
 
-    def translate(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[str]:
-        """The best translation of each line. Raises as `stream` does."""
-        return list(self.stream(lines, read_ahead=True, to=to, from_=from_))
+    def translate(
+        self, lines: Sequence[str], *, markup: Markup | None = None, to: str | None = None, from_: str | None = None
+    ) -> list[str]:
+        """The best translation of each line. markup: each is a text with tags, such as a sentence or a document, and so
+        is its translation; it can have line breaks. Raises as `stream` does."""
+        return list(self.stream(lines, markup=markup, read_ahead=True, to=to, from_=from_))
 
     def hypotheses(
         self,
@@ -131,6 +135,7 @@ class Translator:
         lines: Iterable[str],
         chunk_lines: int | None = None,
         *,
+        markup: Markup | None = None,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
         read_ahead: bool = False,
@@ -141,14 +146,17 @@ class Translator:
 
         At most chunk_lines (default: `lines_together`) are read before the first translation is yielded: 1 answers line
         by line. read_ahead: a second chunk may be read before that, so that an engine with threads of its own always
-        has something to search. `first` is the number of the first line, for messages. No translation contains a line
-        break or a tab.
+        has something to search. `first` is the number of the first line, for messages. Without markup, no translation
+        contains a line break or a tab; with it, prefixes are not used.
 
         Raises NmtError for a line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more
         or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
         scores are not numbers; TypeError for a string in place of lines.
         """
         pair = self.languages.choose(to, from_)
+        if markup is not None:
+            yield from self._marked(lines, chunk_lines, markup, to, from_)
+            return
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
         begin = partial(self._begin, n_best=1, scores=False)
         for inputs, chunk in results(inputs_of, begin, read_ahead):
@@ -190,6 +198,19 @@ class Translator:
                     weights = self.engine.align(translation.pairs_of(inputs.parts, chunk), self.batch_tokens)
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
             yield from translations
+
+    def _marked(
+        self, lines: Iterable[str], chunk_lines: int | None, markup: Markup, to: str | None, from_: str | None
+    ) -> Iterator[str]:
+        """The translation of each text with tags."""
+        source = self.languages.choose(to, from_).source
+        for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
+            texts = [MarkedText(line, source, markup) for line in chunk]
+            aligned = self.engine.aligns and any(text.has_elements for text in texts)
+            sentences = [sentence for text in texts for sentence in text.lines]
+            translations = iter(self.hypotheses(sentences, alignment=aligned, token_scores=False, to=to, from_=from_))
+            for text in texts:
+                yield text.join([next(translations)[0] for _ in text.lines])
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
         """The lines as the model reads them: those in capitals in small letters, as `decoding.capitals` says."""

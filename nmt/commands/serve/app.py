@@ -21,7 +21,7 @@ from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, Qu
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.metrics import RequestMetrics
-from nmt.commands.serve.requests import Limits, TranslationRequest, parse, parse_detection
+from nmt.commands.serve.requests import Limits, NmtRequest, TranslationRequest, parse, parse_detection
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePairs
 from nmt.errors import NmtError
@@ -134,10 +134,13 @@ def _submit(
     """The request, and its future translations. Raises RequestError, and as `BatchingQueue.submit` does."""
     request = parse(received, languages, limits, queue.translator.decoding.beam_size)
     try:
-        details = request.alignment, request.token_scores, request.languages
+        # A folder of CTranslate2 gives no alignment: tags then go where they are in the source.
+        aligned = request.alignment and (queue.translator.engine.aligns or isinstance(request, NmtRequest))
+        details = aligned, request.token_scores, request.languages
         return request, queue.submit(request.lines, request.n_best, *details)
     except AnswerTooLarge as error:
-        fixes = [f"lower {request.count_field}"] * (request.n_best > 1) + ["leave out alignment"] * request.alignment
+        fixes = [f"lower {request.count_field}"] * (request.n_best > 1)
+        fixes += [request.without_alignment] * request.alignment
         fixes.append("or send less text" if fixes else "send less text")
         raise RequestError(413, f"{error}: {', '.join(fixes)}") from None
 

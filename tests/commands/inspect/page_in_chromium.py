@@ -10,7 +10,7 @@ from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, labels
 
 from nmt.commands.inspect.inspect import Inspection
 from nmt.commands.inspect.output_folder import page
-from nmt.commands.inspect.word_alignment import attention_by_word
+from nmt.decoding.word_alignment import attention_by_word
 
 FROM, TO = "#from button", "#to button"
 

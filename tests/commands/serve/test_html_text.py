@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.commands.serve.html_text import HtmlText
+from nmt.decoding.markup.html import HtmlText
 
 GERMAN = {
     "A dog runs.": "Ein Hund läuft.",
