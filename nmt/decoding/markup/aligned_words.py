@@ -5,16 +5,15 @@ Shapes: T target and S source words.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nmt.data.sentences import UNSPACED
 from nmt.decoding.translation import Translation
-from nmt.decoding.word_alignment import Word, attention_by_word, to_words
+from nmt.decoding.word_alignment import Word, to_words
 
 Span = tuple[int, int]  # from a character up to another one, which does not belong to it
 
@@ -42,17 +41,17 @@ class AlignedWords:
             source, target = ([found.span() for found in _WORD.finditer(each)] for each in (line, text))
             return cls(line, text, source, target, _in_same_order(source, target))
         pieces, source_pieces = translation.pieces, translation.source_pieces
-        attention = torch.zeros(len(pieces), len(source_pieces))
+        attention = np.zeros((len(pieces), len(source_pieces)))
         rows, columns = list[Word](), list[Word]()
         for (top, bottom), (left, right) in zip(_parts(pieces), _parts(source_pieces), strict=True):
-            attention[top:bottom, left:right] = torch.tensor(translation.alignment[top:bottom])
+            attention[top:bottom, left:right] = translation.alignment[top:bottom]
             rows += _words(pieces, top, bottom)
             columns += _words(source_pieces, left, right)
         of_line, of_text = _found(line, columns), _found(text, rows)
-        weights = np.zeros((len(of_text), len(of_line)))
-        if of_line and of_text:
-            by_word = attention_by_word(attention, [rows[i] for i in of_text], [columns[i] for i in of_line])
-            weights = by_word.double().numpy()
+        weights = _sums(_sums(attention, [columns[i] for i in of_line]).T, [rows[i] for i in of_text]).T
+        weights /= np.array([rows[i].end - rows[i].start for i in of_text])[:, None]
+        # What a punctuation mark attends to says little, unless it is another mark.
+        weights[np.ix_(_are_marks(text, of_text), ~_are_marks(line, of_line))] = 0
         return cls(line, text, list(of_line.values()), list(of_text.values()), weights)
 
     def with_copy(self, of_line: Span, of_text: Span) -> "AlignedWords":
@@ -82,6 +81,12 @@ def _words(pieces: Sequence[str], start: int, stop: int) -> Iterator[Word]:
         yield Word(word.text, word.start + start, word.end + start)
 
 
+def _sums(weights: NDArray[np.float64], words: Sequence[Word]) -> NDArray[np.float64]:
+    """Weights [N, subwords], added up over the subwords of each word, [N, words]."""
+    sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
+    return sums[:, [word.end for word in words]] - sums[:, [word.start for word in words]]
+
+
 def _found(text: str, words: Sequence[Word]) -> dict[int, Span]:
     """Where words stand in a text, one after the other: by their numbers, without those that are not found, such as
     tokens of languages. Case, compatibility forms and white space, which a vocabulary may change, do not count."""
@@ -96,6 +101,11 @@ def _found(text: str, words: Sequence[Word]) -> dict[int, Span]:
         place, missed = start + len(wanted), 0
         found[number] = folded[start][1], folded[place - 1][1] + 1
     return found
+
+
+def _are_marks(text: str, words: Mapping[int, Span]) -> NDArray[np.bool_]:
+    """Which words have no letter and no digit."""
+    return np.array([not any(map(str.isalnum, text[start:stop])) for start, stop in words.values()], bool)
 
 
 def _folded(character: str) -> str:

@@ -218,8 +218,11 @@ class _Sentence:
             if left := children.get(open_[-1]):
                 number = left.pop()
                 start, stop = places[number]
-                html += [escape(text[end:start], quote=False), self.tags[number].before]
-                end = stop if self.elements[number].replaces else start
+                tag, replaces = self.tags[number].before, self.elements[number].replaces
+                if replaces and start == stop:  # a word more
+                    tag = f"{' ' * (text[:start][-1:] not in ('', ' '))}{tag}{' ' * text[start:][:1].isalnum()}"
+                html += [escape(text[end:start], quote=False), tag]
+                end = stop if replaces else start
                 open_.append(number)
             elif (number := open_.pop()) != LINE:
                 html += [escape(text[end : places[number][1]], quote=False), self.tags[number].after]

@@ -18,6 +18,7 @@ from nmt.decoding.markup.aligned_words import AlignedWords, Span
 
 LINE = -1  # the number of the line among the elements
 _TAKEN = -1e6  # the score of a word that another element has
+_LEAST = -0.4  # a word alone belongs to an element if at least a tenth of its attention does
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,6 @@ class _Placement:
         self.elements, self.words = elements, words
         total = np.maximum(words.weights.sum(axis=1, keepdims=True), 1e-9)
         self.sums = np.pad(np.cumsum(words.weights / total, axis=1), ((0, 0), (1, 0)))
-        self.is_mark = np.array([not any(map(str.isalnum, words.text[a:b])) for a, b in words.target], bool)
         starts, stops = [start for start, _ in words.source], [stop for _, stop in words.source]
         self.own = [(bisect_right(stops, each.start), bisect_left(starts, each.stop)) for each in elements]
 
@@ -73,7 +73,7 @@ class _Placement:
             first, end, score = _largest_sum(np.where(taken, _TAKEN, scores[i]))
             if self._is_all_of_its_parent(i):
                 first, end = 0, stop - start
-            elif score <= (0 if self.elements[i].replaces else _TAKEN / 2):
+            elif score <= (0 if self.elements[i].replaces else _LEAST):
                 continue
             found[i] = start + first, start + end
             taken[first:end] = True
@@ -86,11 +86,8 @@ class _Placement:
 
     def _scores(self, number: int, room: Span) -> NDArray[np.float64]:
         first, last = self.own[number]
-        of_room, own = self.sums[slice(*room)], self.words.line[self.elements[number].start : self.elements[number].stop]
-        scores = of_room[:, last] - of_room[:, first] - 0.5
-        if any(map(str.isalnum, own)):  # the attention of punctuation marks says little
-            scores[self.is_mark[slice(*room)]] = -0.5
-        return scores
+        of_room = self.sums[slice(*room)]
+        return of_room[:, last] - of_room[:, first] - 0.5
 
     def _is_all_of_its_parent(self, number: int) -> bool:
         element = self.elements[number]
