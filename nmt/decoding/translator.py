@@ -19,7 +19,6 @@ from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
-from nmt.decoding.markup.marked_text import MarkedText, Markup
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty, search_options
 from nmt.decoding.target_words import TargetWords
@@ -29,6 +28,8 @@ from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from nmt.decoding.markup.marked_text import Markup
 
 
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
@@ -106,7 +107,7 @@ class Translator:
         return self.decoding.longest_output(source, self.positions)
 
     def translate(
-        self, lines: Sequence[str], *, markup: Markup | None = None, to: str | None = None, from_: str | None = None
+        self, lines: Sequence[str], *, markup: "Markup | None" = None, to: str | None = None, from_: str | None = None
     ) -> list[str]:
         """The best translation of each line. markup: each is a text with tags, such as a sentence or a document, and so
         is its translation; it can have line breaks. Raises as `stream` does."""
@@ -135,7 +136,7 @@ class Translator:
         lines: Iterable[str],
         chunk_lines: int | None = None,
         *,
-        markup: Markup | None = None,
+        markup: "Markup | None" = None,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
         read_ahead: bool = False,
@@ -200,9 +201,11 @@ class Translator:
             yield from translations
 
     def _marked(
-        self, lines: Iterable[str], chunk_lines: int | None, markup: Markup, to: str | None, from_: str | None
+        self, lines: Iterable[str], chunk_lines: int | None, markup: "Markup", to: str | None, from_: str | None
     ) -> Iterator[str]:
         """The translation of each text with tags."""
+        from nmt.decoding.markup.marked_text import MarkedText  # here: most texts have none
+
         source = self.languages.choose(to, from_).source
         for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
             texts = [MarkedText(line, source, markup) for line in chunk]
