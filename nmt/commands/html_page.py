@@ -8,11 +8,12 @@ from importlib import resources
 from typing import Any
 
 
-def html_page(package: str, title: str, data: Any) -> str:
+def html_page(package: str, title: str, data: Any, connects: str = "'none'") -> str:
     """A page around a package's `page.html`, with `html_page.css`, its `page.css`, `html_page.js`, its `page.js` and
     data inside.
 
-    data: JSON values, in `<script id="data">`. Title and data become ASCII: a folder's name may not be UTF-8.
+    data: JSON values, in `<script id="data">`. Title and data become ASCII: a folder's name may not be UTF-8. connects:
+    where the script may send requests to, in the words of a Content-Security-Policy.
     """
     folder = resources.files(package)
     main, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
@@ -25,7 +26,7 @@ def html_page(package: str, title: str, data: Any) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{content_policy(script, style)}">
+<meta http-equiv="Content-Security-Policy" content="{content_policy(script, style, connects)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{ascii_title}</title>
@@ -40,11 +41,12 @@ def html_page(package: str, title: str, data: Any) -> str:
 """
 
 
-def content_policy(script: str, style: str) -> str:
-    """A Content-Security-Policy with which a page can use this script and this style, and load nothing."""
+def content_policy(script: str, style: str, connects: str = "'none'") -> str:
+    """A Content-Security-Policy with which a page can use this script and this style, load nothing, and send requests
+    only to `connects`."""
     digests = (base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in (script, style))
     script_source, style_source = (f"'sha256-{digest}'" for digest in digests)
     return (
-        f"default-src 'none'; script-src {script_source}; style-src {style_source}; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
+        f"default-src 'none'; script-src {script_source}; style-src {style_source}; connect-src {connects}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
