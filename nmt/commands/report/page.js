@@ -3,6 +3,7 @@ const SHOWN = 6;  // latest translations of a sentence by a run; earlier ones ar
 const SENTENCES = 10;
 const hidden = new Set();  // numbers of hidden runs
 let axis = "step", zoom = null, cursor = null;  // zoom: [from, to] on the x axis; cursor: a position on it
+let smoothing = 0;  // of the curves of training, from 0 to 1
 
 // Runs: each has a colour and a mark; after the sixth also a dash pattern
 
@@ -58,7 +59,8 @@ function emphasise(run) {
 
 function heads(first, ...more) {
   const columns = runs.map((_, run) => of(run, make("th", {scope: "col"}, swatch(run), named(run))));
-  return make("thead", {}, make("tr", {}, make("th", {scope: "col", textContent: first}), ...columns,
+  const corner = first ? make("th", {scope: "col", textContent: first}) : make("td");
+  return make("thead", {}, make("tr", {}, corner, ...columns,
     ...more.map(textContent => make("th", {scope: "col", textContent}))));
 }
 
@@ -106,7 +108,7 @@ function showByRun(id, titles, ofRuns) {
   const rows = ofRuns.flatMap((rows, run) => rows.map(cells => of(run, make("tr", {},
     make("th", {scope: "row"}, swatch(run), " ", named(run)), ...cells.map(textContent => make("td", {textContent}))))));
   const head = make("thead", {}, make("tr", {}, ...["run", ...titles].map(textContent => make("th", {scope: "col", textContent}))));
-  at(id).append(make("table", {}, head, make("tbody", {}, ...rows)));
+  at(id).append(make("table", {className: "data"}, head, make("tbody", {}, ...rows)));
   at(`${id}-part`).hidden = !rows.length;
 }
 
@@ -162,7 +164,7 @@ function ofRun(sample, run) {
   const earlier = items.splice(0, Math.max(0, items.length - SHOWN));
   const folded = earlier.length ? [make("details", {},
     make("summary", {textContent: `${earlier.length} earlier`}), make("ol", {}, ...earlier))] : [];
-  return of(run, make("div", {}, make("h4", {}, swatch(run), " ", named(run)), ...folded, make("ol", {}, ...items)));
+  return of(run, make("div", {}, make("h3", {}, swatch(run), " ", named(run)), ...folded, make("ol", {}, ...items)));
 }
 
 function showSamples() {
@@ -215,13 +217,25 @@ function chartsThereAre() {
   return [...known, ...others].filter(({lines}) => lines.some(line => metrics.has(String(line))));
 }
 
-/** A chart's lines over the current axis: {run, kind, points: [{x, y, step}]}. */
+/** The mean of the points up to each, where each weighs `smoothing` times as much as the next (Kingma and Ba 2015, section
+ * 3, for the correction of the first). */
+function smoothed(points) {
+  let total = 0, weight = 0;
+  return points.map(point => {
+    [total, weight] = [smoothing * total + point.y, smoothing * weight + 1];
+    return {...point, y: total / weight};
+  });
+}
+
+/** A chart's lines over the current axis: {run, kind, points: [{x, y, step}]}, those of training smoothed, and also as
+ * they are, `measured`. */
 function linesOf(chart) {
   return chart.lines.flatMap(([kind, name], i) => runs.flatMap((run, number) => {
     const {step, values} = run[kind], column = values[name];
     if (hidden.has(number) || !column) return [];
-    const points = column.map((y, j) => ({x: run[kind][axis][j], y, step: step[j]})).filter(({x, y}) => x !== null && y !== null);
-    return points.length ? [{run: number, kind, beside: chart.lines.length > 1 && !i, points}] : [];
+    const measured = column.map((y, j) => ({x: run[kind][axis][j], y, step: step[j]})).filter(({x, y}) => x !== null && y !== null);
+    const points = kind === "training" ? smoothed(measured) : measured;
+    return points.length ? [{run: number, kind, beside: chart.lines.length > 1 && !i, points, measured}] : [];
   }));
 }
 
@@ -256,7 +270,7 @@ function drawCharts() {
 function drawChart(chart, [from, to]) {
   const {svg} = chart, width = svg.clientWidth || 600;
   chart.drawn = linesOf(chart);
-  const seen = chart.drawn.flatMap(({points}) => points.filter(({x}) => x >= from && x <= to).map(({y}) => y));
+  const seen = chart.drawn.flatMap(({measured}) => measured.filter(({x}) => x >= from && x <= to).map(({y}) => y));
   let [low, high] = extent(chart.zero ? [0, ...seen] : seen);
   const room = (high - low) * .05;
   [low, high] = [chart.zero && low === 0 ? 0 : low - room, high + room];
@@ -296,13 +310,14 @@ function stageMarks(chart, from, to, left) {
   }));
 }
 
-function drawLine(chart, {run, kind, beside, points}) {
-  const places = points.map(({x, y}) => [chart.x(x), chart.y(y)]);
-  const d = places.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+function drawLine(chart, {run, kind, beside, points, measured}) {
+  const path = places => places.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+  const placed = list => list.map(({x, y}) => [chart.x(x), chart.y(y)]), places = placed(points);
   const apart = (places.at(-1)[0] - places[0][0]) / places.length > 9 || places.length === 1;
   const marked = kind === "validation" && apart ? places : [places.at(-1)];
   return draw("g", {class: colour(run), "data-of": run},
-    draw("path", {class: `curve ${kind}${beside ? " beside" : ""}`, d, "stroke-dasharray": dash(run)}),
+    ...(smoothing && kind === "training" ? [draw("path", {class: "measured", d: path(placed(measured))})] : []),
+    draw("path", {class: `curve ${kind}${beside ? " beside" : ""}`, d: path(places), "stroke-dasharray": dash(run)}),
     ...(beside ? [] : marked.map(([x, y]) =>
       draw("path", {class: "mark", d: MARKS[run % COLOURS], transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`}))));
 }
@@ -334,7 +349,7 @@ function showTip(chart, near) {
   const head = axis === "hours" ? `${exact(cursor)} hours` : `${axis === "step" ? "step " : ""}${count(Math.round(cursor))}${axis === "step" ? "" : " target subwords"}`;
   at("tip").replaceChildren(make("div", {className: "head", textContent: head}), ...near.map(({run, kind, point}) =>
     make("div", {className: "line"}, swatch(run), make("span", {}, named(run)),
-      make("small", {textContent: [both ? kind : "", point.x === cursor ? "" : `at ${count(point.step)}`].filter(Boolean).join(" ")}),
+      make("small", {textContent: [both ? kind : "", smoothing && kind === "training" ? "smoothed" : "", point.x === cursor ? "" : `at ${count(point.step)}`].filter(Boolean).join(" ")}),
       make("b", {textContent: exact(point.y, chart.percent)}))));
   const figure = chart.svg.parentElement, x = chart.box.left + chart.x(cursor);
   figure.append(at("tip"));
@@ -402,6 +417,10 @@ function showCharts() {
     ? ["Move the pointer over a chart to see values; drag to zoom in.", ...means, data.unlike].join(" ")
     : "No values have been logged yet.";
   at("whole").addEventListener("click", wholeAgain);
+  at("smoothing").addEventListener("input", () => {
+    smoothing = Number(at("smoothing").value);
+    drawCharts();
+  });
   new ResizeObserver(drawCharts).observe(at("charts"));
 }
 
