@@ -149,17 +149,16 @@ async function showDetails() {
   const number = Number(at("line").value), line = shown[number];
   const open = at("details").open && Boolean(line?.target);
   [...at("translation").children].forEach((element, i) => element.classList.toggle("chosen", open && i === number));
-  at("found").hidden = true;
-  say("details-status", "");
+  at("found").setAttribute("aria-busy", open);  // those of another line stay meanwhile, or the page would jump
   if (!open) return;
   const {signal} = asking = new AbortController();
-  say("details-status", "Searching …");
   try {
     const [translations] = await ask([line.source], {...pair(), n_best: RANKS, alignment: limits.alignment}, signal);
     showBest(translations);
     say("details-status", "");
   } catch (error) {
     if (signal.aborted) return;
+    at("found").hidden = true;
     say("details-status", error.status === 413 ? "The line is too long for its details: split it into sentences." : error.message, true);
   }
 }
@@ -172,6 +171,7 @@ function showBest(translations) {
       make("td", {}, make("label", {}, radio, make("span", {dir: "auto", lang: at("to").value, textContent: one.text}))));
   }));
   showSubwords(translations[0]);
+  at("found").setAttribute("aria-busy", false);
   at("found").hidden = false;
 }
 
