@@ -5,21 +5,24 @@ import hashlib
 import html
 import json
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 
 def html_page(package: str, title: str, data: Any, connects: str = "'none'") -> str:
-    """A page around a package's `page.html`, with `html_page.css`, its `page.css`, `html_page.js`, its `page.js` and
-    data inside.
+    """A page around a package's `page.html`, with `html_page.css`, its `page.css`, `html_page.js`, its scripts and data
+    inside. Of its scripts, `page.js` comes last and begins the work.
 
     data: JSON values, in `<script id="data">`. Title and data become ASCII: a folder's name may not be UTF-8. connects:
     where the script may send requests to, in the words of a Content-Security-Policy.
     """
     folder = resources.files(package)
-    main, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     of_every_page = resources.files("nmt.commands")
-    style = of_every_page.joinpath("html_page.css").read_text("utf-8") + style
-    script = of_every_page.joinpath("html_page.js").read_text("utf-8") + script
+    scripts = [path for path in folder.iterdir() if path.name.endswith(".js")]
+    scripts.sort(key=lambda path: (path.name == "page.js", path.name))
+    main = folder.joinpath("page.html").read_text("utf-8")
+    style = _joined(of_every_page.joinpath("html_page.css"), folder.joinpath("page.css"))
+    script = _joined(of_every_page.joinpath("html_page.js"), *scripts)
     ascii_title = html.escape(title).encode("ascii", "xmlcharrefreplace").decode()
     json_data = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no end tag in it
     return f"""<!DOCTYPE html>
@@ -39,6 +42,10 @@ def html_page(package: str, title: str, data: Any, connects: str = "'none'") -> 
 </body>
 </html>
 """
+
+
+def _joined(*files: Traversable) -> str:
+    return "".join(file.read_text("utf-8") for file in files)
 
 
 def content_policy(script: str, style: str, connects: str = "'none'") -> str:
