@@ -1,5 +1,6 @@
 """Text in, text out: a model as a translator."""
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.data.copied_items import is_kept
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked, translation, unwritable
@@ -164,6 +166,8 @@ class Translator:
             texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
+            for place, [best] in self._with_kept(inputs, {i: [text] for i, text in enumerate(texts)}, 1).items():
+                texts[place] = best.text
             yield from texts
 
     def stream_hypotheses(
@@ -189,16 +193,44 @@ class Translator:
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
         begin = partial(self._begin, n_best=n_best, token_scores=details)
         for inputs, chunk in results(inputs_of, begin, read_ahead):
-            translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
+            of_lines = [translation.texts(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
-                translations[place] = [
-                    dataclasses.replace(each, text=in_capitals(each.text, pair.target)) for each in translations[place]
-                ]
+                of_lines[place] = [in_capitals(text, pair.target) for text in of_lines[place]]
+            with_texts = zip(chunk, of_lines, strict=True)
+            translations = [translation.translations(*each, self.vocabulary.target) for each in with_texts]
             if alignment:
                 with self._computing():
                     weights = self.engine.align(translation.pairs_of(inputs.parts, chunk), self.batch_tokens)
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
+            for place, instead in self._with_kept(inputs, dict(enumerate(of_lines)), n_best).items():
+                translations[place] = instead
             yield from translations
+
+    def _with_kept(self, inputs: Inputs, texts: Mapping[int, list[str]], n_best: int) -> dict[int, list[Translation]]:
+        """Of the lines of which a text lacks something that is to be kept: translations without it, into which it was
+        put, by their places."""
+        patterns, pair = self.decoding.keep, inputs.languages
+        lacking = {
+            place: line
+            for place, line in inputs.kept.items()
+            if not all(is_kept(line, text, patterns) for text in texts[place])
+        }
+        if not lacking:
+            return {}
+        from nmt.decoding.markup import kept  # here: most models keep it
+
+        lines = {place: kept.taken_out(line, patterns) for place, line in lacking.items()}
+        other = copy.copy(self)  # which counts nothing here
+        other.counts, other.decoding = LineCounts(), dataclasses.replace(self.decoding, keep=())
+        other.on_lines = lambda count: None
+        to, from_ = pair.target or None, pair.source or None
+        without = [line for line, _ in lines.values()]
+        found = other.hypotheses(without, n_best, alignment=self.engine.aligns, to=to, from_=from_)
+        self.counts.restored += len(lacking)
+        return {
+            place: [dataclasses.replace(each, text=kept.put_back(line, elements, each)) for each in translations]
+            for (place, (line, elements)), translations in zip(lines.items(), found, strict=True)
+        }
 
     def _marked(
         self, lines: Iterable[str], chunk_lines: int | None, markup: "Markup", to: str | None, from_: str | None
@@ -256,9 +288,9 @@ class Translator:
         by_length = length_penalties(max(map(len, scores), default=0), self._options(1))
         own, of_pairs = len(start), zip(pairs, scores, strict=True)  # the tokens of languages are not scored
         hypotheses = [Hypothesis.scored(target[own:], each[own:], by_length) for (_, target), each in of_pairs]
-        scored = translation.translations(hypotheses, self.vocabulary.target)
+        scored = translation.translations(hypotheses, [targets[place] for place in fitting], self.vocabulary.target)
         for place, translated in zip(fitting, scored, strict=True):
-            translations[place] = dataclasses.replace(translated, text=targets[place])
+            translations[place] = translated
         return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list["Tensor"]:

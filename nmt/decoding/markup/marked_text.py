@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape, unescape
 from html.parser import HTMLParser
 from itertools import accumulate
@@ -18,7 +19,7 @@ from typing import Literal
 
 from nmt.data.sentences import sentences
 from nmt.decoding.markup.aligned_words import AlignedWords, Span
-from nmt.decoding.markup.placement import LINE, Element, place
+from nmt.decoding.markup.placement import LINE, Element, joined, place
 from nmt.decoding.translation import Translation
 
 Markup = Literal["html", "xml"]
@@ -130,14 +131,6 @@ class _Part:
         return _SPACE.sub(" ", unescape(self.html if self.kind == "text" else _TAG.sub("", self.html)))
 
 
-@dataclass(frozen=True)
-class _Tags:
-    """What stands around an element, or in place of it: then `before` is all of it."""
-
-    before: str
-    after: str = ""
-
-
 class _Sentence:
     """Parts of a document whose text is a line, unless there is nothing to translate in it."""
 
@@ -154,80 +147,50 @@ class _Sentence:
         """Its text, its elements, the outer ones first, and what goes before and behind the text: white space and
         tags."""
         text, open_ = "", list[tuple[int, int]]()
-        found, ends, tags = dict[int, Element](), dict[int, int](), dict[int, _Tags]()
+        found, ends = dict[int, Element](), dict[int, int]()
         for number, part in enumerate(parts):
             start, added = len(text), part.text
             text += added.lstrip(" ") if text[-1:] in ("", " ") else added
             stop = len(text.rstrip(" "))
-            if part.kind != "text":  # a tag is alone until the other one is found
-                replaces = part.kind == "untranslated"
-                found[number] = Element(
-                    min(start, stop) if replaces else stop, stop, replaces=replaces, ends=part.kind == "end"
-                )
-                tags[number] = _Tags(part.html)
+            if part.kind == "untranslated":
+                found[number] = Element(min(start, stop), stop, part.html, replaces=True)
+            elif part.kind != "text":  # a tag is alone until the other one is found
+                found[number] = Element(stop, stop, part.html, ends=part.kind == "end")
             if part.kind == "start":
                 open_.append((number, start))
             elif part.kind == "end" and open_ and parts[open_[-1][0]].tag == part.tag:
                 first, start = open_.pop()
                 ends[first], start = number, stop - len(text[start:stop].lstrip(" "))
-                found[first], tags[first] = Element(start, stop), _Tags(parts[first].html, part.html)
-                del found[number]
+                found[first] = Element(start, stop, parts[first].html, found.pop(number).before)
         self.text, white = text.rstrip(" "), "".join(part.html for part in parts if part.text)
         self.before, self.after = white[: len(white) - len(white.lstrip(_WHITE))], ""
         around = _parents(sorted(found), ends)
         for number in [number for number, parent in around.items() if parent == LINE and number not in ends]:
-            element, tag = found[number], tags[number].before
+            element = found[number]
             if element.replaces or element.stop not in (0, len(self.text)):
                 continue
             del around[number]  # it stands before or behind all text
             if element.stop:
-                self.after += tag
+                self.after += element.before
             else:
-                self.before += tag
+                self.before += element.before
         self.after += white[len(white.rstrip(_WHITE)) :]
         numbers = {number: i for i, number in enumerate(around)}
+        for number in filter(lambda number: found[number].replaces, around):
+            found[number] = Element.instead(self.text, found[number].start, found[number].stop, found[number].before)
         self.elements = [replace(found[number], parent=numbers.get(parent, LINE)) for number, parent in around.items()]
-        self.tags = [tags[number] for number in around]
 
     def translated(self, translations: Sequence[Translation]) -> str:
         if not self.is_line or (translation := translations[self.number]).text == self.text:
             return self.html
-        places = self._places(translation) if self.elements else []
-        return f"{self.before}{self._joined(translation.text, places)}{self.after}"
-
-    def _places(self, translation: Translation) -> list[Span]:
-        """The characters of the translation for each element."""
-        words, text, copies = AlignedWords.of(self.text, translation), translation.text, dict[int, Span]()
+        text, copies = translation.text, dict[int, Span]()
         for number, element in enumerate(self.elements):
             own = self.text[element.start : element.stop]
             if element.replaces and text.count(own) == self.text.count(own) == 1:
                 copies[number] = text.index(own), text.index(own) + len(own)
-                words = words.with_copy((element.start, element.stop), copies[number])
-        places = place(self.elements, words)
-        for number, (start, stop) in copies.items():  # without what stands beside it in the same word
-            if places[number][0] <= start and stop <= places[number][1]:
-                places[number] = start, stop
-        return places
-
-    def _joined(self, text: str, places: Sequence[Span]) -> str:
-        """The translation with its elements."""
-        html, end, open_, children = list[str](), 0, [LINE], dict[int, list[int]]()
-        for number in sorted(range(len(places)), key=lambda number: (*places[number], number), reverse=True):
-            children.setdefault(self.elements[number].parent, []).append(number)
-        while open_:
-            if left := children.get(open_[-1]):
-                number = left.pop()
-                start, stop = places[number]
-                tag, replaces = self.tags[number].before, self.elements[number].replaces
-                if replaces and start == stop:  # a word more
-                    tag = f"{' ' * (text[:start][-1:] not in ('', ' '))}{tag}{' ' * text[start:][:1].isalnum()}"
-                html += [escape(text[end:start], quote=False), tag]
-                end = stop if replaces else start
-                open_.append(number)
-            elif (number := open_.pop()) != LINE:
-                html += [escape(text[end : places[number][1]], quote=False), self.tags[number].after]
-                end = places[number][1]
-        return "".join([*html, escape(text[end:], quote=False)])
+        words = AlignedWords.of(self.text, translation) if self.elements else None
+        places = place(self.elements, words, copies) if words else []
+        return f"{self.before}{joined(text, self.elements, places, copies, partial(escape, quote=False))}{self.after}"
 
 
 def _parents(parts: Sequence[int], ends: Mapping[int, int]) -> dict[int, int]:

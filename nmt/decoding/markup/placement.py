@@ -8,7 +8,7 @@ Shapes: T target and S source words.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,29 +18,43 @@ from nmt.decoding.markup.aligned_words import AlignedWords, Span
 
 LINE = -1  # the number of the line among the elements
 _TAKEN = -1e6  # the score of a word that another element has
+_MARKS = ".,;:!?…)]}»”’。、，；：！？）」』"  # before which no space is put
 _LEAST = -0.4  # a word alone belongs to an element if at least a tenth of its attention does
 
 
 @dataclass(frozen=True)
 class Element:
-    """The characters of a line from start up to stop, which may be none. parent: the number of the element around it,
-    which is before it among all, or LINE. replaces: whether it stands in place of these characters, not around them.
-    ends: whether it belongs to the word before it, as the end of something does."""
+    """The characters of a line from start up to stop, which may be none, with the tags before and after them. parent:
+    the number of the element around it, which is before it among all, or LINE. replaces: whether `before` stands in
+    place of these characters; apart: then, whether white space is before and behind it. ends: whether it belongs to
+    the word before it, as the end of something does."""
 
     start: int
     stop: int
+    before: str
+    after: str = ""
     parent: int = LINE
     replaces: bool = False
+    apart: tuple[bool, bool] = (False, False)
     ends: bool = False
 
+    @classmethod
+    def instead(cls, line: str, start: int, stop: int, before: str) -> "Element":
+        """One that replaces these characters."""
+        apart = line[:start][-1:].isspace(), line[stop : stop + 1].isspace()
+        return cls(start, stop, before, replaces=True, apart=apart)
 
-def place(elements: Sequence[Element], words: AlignedWords) -> list[Span]:
-    """The characters of the translation for each element of a line.
+
+def place(elements: Sequence[Element], words: AlignedWords, copies: Mapping[int, Span]) -> list[Span]:
+    """The characters of the translation for each element of a line. copies: of some that replace, by their numbers,
+    those that are known.
 
     An element that replaces takes only words of which most attend to it. One that has no words, or for which none are
     left, is placed between words: before the one that attends most to the next word of the line, or behind the one that
     attends most to the word before it.
     """
+    for number, span in copies.items():
+        words = words.with_copy((elements[number].start, elements[number].stop), span)
     children: dict[int, list[int]] = {}
     for number, element in enumerate(elements):
         children.setdefault(element.parent, []).append(number)
@@ -49,7 +63,43 @@ def place(elements: Sequence[Element], words: AlignedWords) -> list[Span]:
     for parent in (LINE, *range(len(elements))):
         if parent in children:
             found |= placement.inside(found[parent], children[parent])
-    return [placement.characters(number, *found[number]) for number in range(len(elements))]
+    places = [placement.characters(number, *found[number]) for number in range(len(elements))]
+    for number, (start, stop) in copies.items():  # without what stands beside it in the same word
+        if places[number][0] <= start and stop <= places[number][1]:
+            places[number] = start, stop
+    return places
+
+
+def joined(
+    text: str,
+    elements: Sequence[Element],
+    places: Sequence[Span],
+    copies: Container[int],
+    written: Callable[[str], str] = str,
+) -> str:
+    """A translation with its elements. copies: as for `place`; written: how its text is written between them."""
+    parts, end, open_, children = list[str](), 0, [LINE], dict[int, list[int]]()
+    for number in sorted(range(len(places)), key=lambda number: (*places[number], number), reverse=True):
+        children.setdefault(elements[number].parent, []).append(number)
+    last, replaced = "", -1  # the last character written; the last of the text that an element replaced
+    while open_:
+        if left := children.get(open_[-1]):
+            number = left.pop()
+            (start, stop), element = places[number], elements[number]
+            before, behind = (number not in copies and apart for apart in element.apart)
+            between, beside = written(text[end:start]), text[stop : stop + 1]
+            last = (between or last)[-1:]
+            space = " " * (before and (last.isalnum() or (replaced == start and not last.isspace())))
+            more = " " * (behind and bool(beside) and not (beside.isspace() or beside in _MARKS))
+            parts += [between, space, element.before, more]
+            last = f"{last}{space}{element.before}{more}"[-1:]
+            end, replaced = (stop, stop) if element.replaces else (start, replaced)
+            open_.append(number)
+        elif (number := open_.pop()) != LINE:
+            parts += [written(text[end : places[number][1]]), elements[number].after]
+            last = f"{last}{parts[-2]}{parts[-1]}"[-1:]
+            end = places[number][1]
+    return "".join([*parts, written(text[end:])])
 
 
 class _Placement:
@@ -112,6 +162,11 @@ class _Placement:
         is in the element, and the word is the same in the translation, so is its part."""
         element, words, (first, last) = self.elements[number], self.words, self.own[number]
         if start >= stop:
+            if first < last and len(words.target):  # inside of a word
+                same = int(words.weights[:, first].argmax())
+                if words.line[slice(*words.source[first])] == words.text[slice(*words.target[same])]:
+                    place = words.target[same][0] + element.start - words.source[first][0]
+                    return place, place
             behind = start == len(words.target) or (element.ends and start > 0)
             place = words.target[start - 1][1] if behind and start else words.target[start][0] if words.target else 0
             return place, place
