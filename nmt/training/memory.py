@@ -32,7 +32,9 @@ from nmt.training.progress import Progress
 
 log = logging.getLogger("nmt")
 
-_SHARE = 0.9  # of the memory that is free at the start: shapes that vary fragment the rest
+# Of the memory that is free at the start. Shapes that vary fragment the rest; on a GPU, validation needs some too, and
+# cannot use what a CUDA graph keeps.
+_CPU_SHARE, _GPU_SHARE = 0.9, 0.8
 _PROBE_TOKENS = 2048  # size of the small batches measured on the CPU, where running out of memory kills the process
 
 
@@ -192,7 +194,7 @@ def _runs(objective: Objective, longest: int) -> Callable[[int], bool]:
         try:
             moments += [torch.empty_like(weight) for weight in _trained(objective) for _ in range(2)]
             _passes(objective, tokens, longest)
-            return torch.cuda.max_memory_allocated() - before <= _SHARE * free
+            return torch.cuda.max_memory_allocated() - before <= _GPU_SHARE * free
         except torch.OutOfMemoryError:
             return False
         finally:
@@ -210,7 +212,7 @@ def _estimate(objective: Objective, longest: int, ranks_here: int) -> Callable[[
     _passes(objective, probed, longest)  # allocates what is kept
     trained = _trained_bytes(objective)
     per_token = (peak_bytes(objective, probed, longest) - trained) / probed  # the gradients' size is constant
-    free = _SHARE * available_memory() / ranks_here - 3 * trained  # room for gradients and two moments
+    free = _CPU_SHARE * available_memory() / ranks_here - 3 * trained  # room for gradients and two moments
     packed = objective.model.packed_bytes if objective.packed else lambda _: 0
     return lambda tokens: tokens * per_token + packed(objective.passes * tokens) <= free
 

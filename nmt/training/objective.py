@@ -2,7 +2,7 @@
 
 import logging
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -34,6 +34,14 @@ class _Weights(NamedTuple):
     named: list[tuple[str, nn.Parameter]]
 
 
+class PackedStates(Protocol):
+    """What may stand in for `Objective.packed_states`, in training and for the batches that fit."""
+
+    def fits(self, batch: PackedBatch) -> bool: ...
+
+    def __call__(self, batch: PackedBatch) -> Tensor: ...
+
+
 class Objective(nn.Module):
     """The model and its loss in one module, so that DDP sees every use of every weight.
 
@@ -46,6 +54,7 @@ class Objective(nn.Module):
     def __init__(self, model: TranslationModel, training: schema.TrainingConfig, *, sharded: bool = False):
         super().__init__()
         self.packed = False  # whether batches in training are
+        self.recorded: PackedStates | None = None  # the passes as CUDA graphs
         self.corpora = 1  # whose -log p is summed separately
         self.model, self.smoothing = model, training.label_smoothing
         self.passes, self.consistency = training.passes, Weights.of(training)
@@ -59,9 +68,9 @@ class Objective(nn.Module):
         those of each corpus, [C]."""
         sampled, passes = None, self.passes if self.training else 1
         if isinstance(batch, PackedBatch):
-            found = self._states(*(_read_packed(batch, side, passes) for side in (0, 1)))
-            assert isinstance(found, Tensor)
-            of_passes = found.view(passes, -1, found.shape[-1])
+            recorded = self.recorded if self.training else None
+            read = recorded(batch) if recorded and recorded.fits(batch) else self.packed_states(batch)
+            of_passes = read.view(passes, -1, read.shape[-1])
             states, labels = of_passes[:, : batch.target_tokens].flatten(0, 1), batch.labels
         else:
             found = self._states(*_read(batch, passes))  # [P·B, T, D]
@@ -83,6 +92,13 @@ class Objective(nn.Module):
                 _, mean_nll = smoothed_cross_entropy(of_mean, weight, labels, 0.0)
             loss = loss + sampling_loss(sampled, nll - mean_nll, batch)
         return loss, self._by_corpus(nll, batch)
+
+    def packed_states(self, batch: PackedBatch) -> Tensor:
+        """The decoder's last states at all places of the target in all passes, [P·N, D]."""
+        passes = self.passes if self.training else 1
+        states = self._states(*(_read_packed(batch, side, passes) for side in (0, 1)))
+        assert isinstance(states, Tensor)
+        return states
 
     def _by_corpus(self, nll: Tensor, batch: Batch | PackedBatch) -> Tensor:
         """Sums of nll [N] over the tokens of each corpus, [C]."""

@@ -20,7 +20,7 @@ from nmt.data.padding import Batch
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.models.translation_model import TranslationModel
-from nmt.training import freezing, sharding
+from nmt.training import cuda_graph, freezing, sharding
 from nmt.training.adam import AdamW
 from nmt.training.compilation import compile_layers
 from nmt.training.muon import Muon
@@ -89,6 +89,8 @@ class TrainStep:
         if self.compiled:
             here = self.ranks.local_size
             self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=here)
+            if self.compiled and self._can_record() and isinstance(example, PackedBatch):
+                cuda_graph.record(self.objective, example)
             self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
         if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
             with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need
@@ -96,6 +98,10 @@ class TrainStep:
                 self.parallel = DistributedDataParallel(
                     self.objective, broadcast_buffers=False, gradient_as_bucket_view=True
                 )
+
+    def _can_record(self) -> bool:
+        """Whether a pass is the same operations each time, which one rank starts alone."""
+        return self.device.type == "cuda" and not (self.sharded or self.training.activation_checkpointing)
 
     def run(
         self, step: Step, number: int, learning_rate: float, phase: Phase = nullcontext, *, norm: bool = False

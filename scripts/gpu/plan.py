@@ -26,6 +26,7 @@ _CORRECT = [
 ]
 _REPEATABLE = [
     Check("compiled gradients big", "training:compiled_gradients", ("big",), 90),  # 30 GB
+    *(Check(f"recorded gradients {p}", "training:recorded_gradients", (p,), 60) for p in ("bfloat16", "float16")),
     Check("a step twice", "training:step_twice", (), 60),
     Check("stop and resume", "training:resume", (), 60),
     Check("no wait in a step", "training:waits", (), 60),
@@ -40,8 +41,8 @@ GROUPS = [
     [Check("attention", "parts:attention", (), 20)],
     [Check("loss", "parts:loss_alone", (), 25)],
     [Check("search", "searching:speed", (), 75)],
-    [Check("two ranks", "processes:two_ranks", (), 40)],
-    [Check("memory", "processes:auto", (), 40)],
+    [Check("two ranks", "processes:two_ranks", (), 75)],
+    [Check("memory", "processes:auto", (), 60)],
     [Check("NCCL with one rank", "processes:nccl", (), 40)],
 ]
 EARLY = 3  # groups that are never left out

@@ -57,7 +57,7 @@ def auto(run: Run) -> None:
     """What micro_batch_tokens: auto chooses fits with the longest pairs, and leaves little memory unused. A step that
     cannot fit ends with an error that says which setting to lower."""
     for size in MODELS:
-        train_step = training.make_step(run, size, packed=not run.small)
+        train_step = training.make_step(run, size, packed=not run.small, compiled=True)
         chosen = memory.largest_micro_batch(train_step.objective, 2_000 if run.small else 2_000_000, 128, Ranks())
         run.row(f"micro_batch_tokens: auto, {size}", chosen, unit="tokens", ok=run.small or chosen >= 25_000)
         if not run.small:
@@ -65,6 +65,13 @@ def auto(run: Run) -> None:
             memory._passes(train_step.objective, chosen, 128)
             used = torch.cuda.max_memory_allocated() / torch.cuda.get_device_properties(0).total_memory
             run.row(f"its peak, of the GPU's memory, {size}", used, ok=0.4 < used < 0.95)
+            made, steps = training.batches_of(run, packed=True, tokens=chosen)
+            train_step.prepare(made.example())
+            for number in (1, 2):
+                train_step.run(next(steps), number, 1e-4)
+            reserved = torch.cuda.max_memory_reserved() / torch.cuda.get_device_properties(0).total_memory
+            ok = train_step.objective.recorded is not None and train_step.is_finite()
+            run.row(f"two steps of it, with a CUDA graph, {size}", reserved, ok=ok, note="of the memory is reserved")
             del train_step
             torch.cuda.empty_cache()
     if run.small:
@@ -88,7 +95,8 @@ def nccl(run: Run) -> None:
     dist.all_reduce(values)
     run.row(f"all_reduce, {backend}", "1", ok=bool((values == 1).all()))
     made, steps = training.batches_of(run, packed=True, tokens=4_000)
-    train_step = training.make_step(run, "base")
+    train_step = training.make_step(run, "base", compiled=True)
+    train_step.prepare(made.example())
     train_step.parallel = torch.nn.parallel.DistributedDataParallel(
         train_step.objective, broadcast_buffers=False, gradient_as_bucket_view=True
     )
@@ -134,7 +142,7 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS["base"], dropout=0.0)
     model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small
-    train_step = TrainStep(model, TrainingConfig(packed=on_gpu, compile=False), 1, torch.device(run.device), ranks)
+    train_step = TrainStep(model, TrainingConfig(packed=on_gpu, compile=on_gpu), 1, torch.device(run.device), ranks)
     budget = Budget(600 if run.small else 4_000)
     made = Batches(store.pairs(run.store, small=run.small), budget, Order(1, 100_000), ranks, packed=on_gpu)
     train_step.prepare(made.example())

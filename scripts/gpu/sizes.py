@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from nmt.config.schema import TransformerConfig
 
 VOCABULARY = 32_000
-BATCH_TOKENS = 25_000  # padded tokens of a step
+BATCH_TOKENS, SMALL_BATCH_TOKENS = 25_000, 4_096  # padded tokens of a step: the paper's, and one for little data
 SENTENCES, LENGTH = 864, 28  # of the counted batch: 24,192 tokens on each side
 
 MODELS = {

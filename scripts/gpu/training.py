@@ -18,7 +18,7 @@ from torch.autograd import DeviceType
 
 from gpu import parts, report, store
 from gpu.report import Run
-from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, TINY, VOCABULARY
+from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, SMALL_BATCH_TOKENS, TINY, VOCABULARY
 from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
@@ -35,8 +35,9 @@ from nmt.training.objective import Objective
 from nmt.training.train_step import TrainStep
 
 _ROOT = Path(__file__).parents[2]
-# Relative errors of a gradient beside that of float64.
-_ROUNDING = {"float32": 1e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}
+# Relative errors of a gradient beside that of float64: in float32 most of it is ReLU, where a number near 0 has another
+# sign.
+_ROUNDING = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}
 
 
 def tests(run: Run, path: str) -> None:
@@ -134,26 +135,40 @@ def seconds_of_steps(train_step: TrainStep, steps: list[Step], warmup: int = 0) 
 
 
 def speed(run: Run, size: str) -> None:
-    """Target tokens per second as it is trained on a GPU, and where the time of a step goes."""
-    train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout)
-    made, steps = batches_of(run, packed=True)
-    start = time.perf_counter()
-    train_step.prepare(made.example())
-    train_step.run(next(steps), 1, 1e-4)
-    train_step.wait()
-    first = time.perf_counter() - start
-    number, warmup = (4, 2) if run.small else (315, 15) if size == "base" else (110, 10)
-    seconds, target = seconds_of_steps(train_step, list(islice(steps, number)), warmup)
+    """Target tokens per second as it is trained on a GPU, with and without a CUDA graph, in steps of the paper's size
+    and in small ones; and where the time of a step goes."""
+    for tokens in (BATCH_TOKENS, SMALL_BATCH_TOKENS):
+        train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout)
+        made, steps = batches_of(run, packed=True, tokens=tokens)
+        start = time.perf_counter()
+        train_step.prepare(made.example())
+        train_step.run(next(steps), 1, 1e-4)
+        train_step.wait()
+        first = time.perf_counter() - start
+        number, warmup = (4, 2) if run.small else (215, 15) if size == "base" else (70, 10)
+        chosen = list(islice(steps, number))
+        seconds, target = seconds_of_steps(train_step, chosen, warmup)
+        note = (
+            f"{1e3 * seconds / (number - warmup):.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
+        )
+        at_once = f"{size}, {tokens:,} padded tokens a step"
+        predicted = _predicted(run, size) if tokens == BATCH_TOKENS else None
+        run.row(f"{at_once}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
+        if tokens == BATCH_TOKENS:
+            graphs = compilation.graphs()
+            again, breaks = sum(graph.recompile_reason is not None for graph in graphs), dict(counters["graph_break"])
+            run.row("compiled graphs", len(graphs), note=f"{again} made again, breaks {breaks}"[:200])
+            _profile(run, size, train_step, chosen[:10])
+        train_step.objective.recorded = None
+        seconds, target = seconds_of_steps(train_step, chosen[: (number + warmup) // 2], warmup)
+        run.row(f"{at_once}, without a CUDA graph", target / seconds, unit="target tokens/s")
+
+
+def _predicted(run: Run, size: str) -> float | None:
     flops, copied = run.measured(parts.products_of(size)), run.measured(parts.COPY)
-    predicted = None
-    if flops and copied and not run.small:
-        predicted = COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied)
-    note = f"{1e3 * seconds / (number - warmup):.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
-    run.row(f"{size}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
-    graphs = compilation.graphs()
-    again, breaks = sum(graph.recompile_reason is not None for graph in graphs), dict(counters["graph_break"])
-    run.row("graphs", len(graphs), note=f"{again} made again, breaks {breaks}"[:200])
-    _profile(run, size, train_step, list(islice(steps, 10)))
+    if not flops or not copied or run.small:
+        return None
+    return COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied)
 
 
 def peak(run: Run) -> str:
@@ -230,6 +245,32 @@ def gradients(run: Run, precision: str) -> None:
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     for shape, batch in (("packed", pack(*rows, length, store.LONGEST + 1)), ("padded", collate_pairs(*rows))):
         _compare(run, shape, _gradients(objective, batch.to(where)), exact, _ROUNDING[precision])
+
+
+def recorded_gradients(run: Run, precision: str) -> None:
+    """The gradients of three micro-batches, summed, with dropout: replayed from a CUDA graph beside operations started
+    one by one. The same operations on the same numbers: the same bits."""
+    train_step = make_step(run, "base", precision, compiled=True)
+    made, steps = batches_of(run, packed=True, tokens=4_000)
+    batches = [next(steps).micro_batches[0] for _ in range(3)]
+    train_step.prepare(made.example())
+    objective, gradients = train_step.objective, []
+    is_recorded = objective.recorded is not None
+    run.row(f"a pass is recorded, {precision}", str(is_recorded), ok=run.small or is_recorded)
+    for recorded in (objective.recorded, None):
+        objective.recorded = recorded
+        objective.train().zero_grad()
+        torch.manual_seed(1)
+        for batch in batches:
+            value, _ = objective(batch.to(train_step.device))
+            value.backward()
+        named = objective.model.named_parameters()
+        gradients.append({name: w.grad.double().cpu() for name, w in named if w.grad is not None})
+    total, _ = _errors(*gradients)
+    equal = all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[1])
+    run.row(
+        f"relative difference, {precision}", total, ok=total < 1e-6, note="the same bits" if equal else "other bits"
+    )
 
 
 def compiled_gradients(run: Run, size: str) -> None:

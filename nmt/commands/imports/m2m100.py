@@ -23,6 +23,7 @@ from nmt.commands.imports.source import Settings, Weights
 from nmt.commands.imports.subwords import NONE
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import TransformerConfig
+from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
 log = logging.getLogger("nmt")
@@ -49,6 +50,8 @@ def read(folder: Path, name: str, wanted: Sequence[str], text: Sequence[Path] = 
     config = Settings(str(folder / "config.json"), source.read_mapping(folder / "config.json"))
     generation = source.read_mapping(folder / "generation_config.json", optional=True)
     model, family = _settings(config), m2m100_vocabulary.family_of(folder)
+    if empty := [path for path in text if not any(line.strip() for line in read_lines(path))]:
+        raise NmtError(f"--text: {empty[0]} has no text: only the subwords that text needs would be kept")
     lines = (line for path in text for line in read_lines(path)) if text else None
     vocabulary, rows, codes = m2m100_vocabulary.read(folder, family, config, wanted, lines)
     weights = _M2M100Weights(source.read_weights(folder), model)

@@ -51,7 +51,7 @@ class M2M100Source(TransformersSource):
             compared = theirs is not None and self._kept.issuperset(theirs)
             others += not compared
             found.append(self.ours(theirs, own) if theirs is not None and compared else own)
-        if others:
+        if others and self.tokenizer is not None:
             log.info(
                 "subwords: not compared for %d of %d lines, which need some that were not kept", others, len(lines)
             )

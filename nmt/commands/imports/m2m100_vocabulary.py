@@ -24,6 +24,7 @@ from nmt.errors import NmtError
 _MODEL, _IDS, _ABOUT, _WHOLE = "sentencepiece.bpe.model", "vocab.json", "tokenizer_config.json", "tokenizer.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # in NLLB
 _FIRST = 3  # the first piece of a SentencePiece model that is not special
+_ID = re.compile(r"[0-9]{1,9}")
 _NON_COMMERCIAL = "NLLB's license is CC BY-NC 4.0: no commercial use of it, nor of what is trained from it"
 # Of M2M-100, by which its tokens have their ids where no file says them.
 _OF_M2M100 = (
@@ -146,9 +147,10 @@ def _named(folder: Path) -> Iterator[tuple[str, int | None]]:
     with_ids += [(token, _mapping(token).get("id")) for token in (added if isinstance(added, list) else [])]
     with_ids += source.read_mapping(folder / "added_tokens.json", optional=True).items()
     for token, number in with_ids:
-        if not str(number).isdecimal():
+        digits = number if isinstance(number, str) else repr(number) if isinstance(number, int) else ""
+        if not _ID.fullmatch(digits):
             raise NmtError(f"{folder}: the id of {shown(token)} is {shown(number)}: a whole number is expected")
-        yield _content(token), int(number)
+        yield _content(token), int(digits)
 
 
 def _content(token: object) -> str:

@@ -94,8 +94,8 @@ class MarianNumpy:
             return np.swapaxes(numbers.reshape(*numbers.shape[:-1], heads, -1), -2, -3)  # [..., H, T, D/H]
 
         q, k, v = by_head(self._affine(prefix, "q", x)), *(by_head(self._affine(prefix, name, read)) for name in "kv")
-        scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
-        scores = np.exp((scores if mask is None else scores + mask) - scores.max(-1, keepdims=True))
+        scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1]) + (0 if mask is None else mask)
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
         joined = np.swapaxes(scores / scores.sum(-1, keepdims=True) @ v, -2, -3)
         return self._norm(f"{prefix}_Wo", x + self._affine(prefix, "o", joined.reshape(x.shape)))
 

@@ -143,6 +143,10 @@ def test_only_what_a_text_uses_is_kept(m2m100_folder: Path, imported: Path, tmp_
         large.source.encode(["das Haus"])[0]
     )
 
+    text.write_text("\n \n", encoding="utf-8")
+    with pytest.raises(NmtError, match="has no text"):
+        import_model(str(m2m100_folder), out, ["en", "de"], [text])
+
 
 # --------------------------------------------------------------------------- after the import
 
@@ -203,6 +207,7 @@ def with_value(key: str, value: object) -> Callable[[Any], Any]:
     ("special_tokens_map.json", lambda _: {"additional_special_tokens": ["__en__"]}, "de: M2M-100 has 1 languages"),
     ("added_tokens.json", lambda content: {"__en__": 9, "__de__": 800}, "9 is the id of a subword and of the language"),
     ("added_tokens.json", lambda content: {"__en__": "x"}, "the id of __en__ is x: a whole number is expected"),
+    ("added_tokens.json", lambda _: {"__en__": "9" * 5_000}, "the id of __en__ is .*: a whole number is expected"),
     ("added_tokens.json", lambda content: {"__en__": 10**6, "__de__": 800}, "__en__ has the id 1000000"),
     ("sentencepiece.bpe.model", None, "not a SentencePiece model"),
 ])  # fmt: skip

@@ -1,0 +1,131 @@
+"""Passes as CUDA graphs, with a stand-in for them that does without a GPU what a graph does there: it reads its inputs,
+and writes its results, always in the same memory."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.config.schema import TrainingConfig, TransformerConfig
+from nmt.data.packing import PackedBatch, pack
+from nmt.data.vocabulary import EOS, PAD
+from nmt.distributed.ranks import Ranks
+from nmt.models import build
+from nmt.training import cuda_graph, train_step
+from nmt.training.objective import Objective
+from nmt.training.train_step import TrainStep
+
+V = 23
+SIZES = TransformerConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
+
+
+def graphed(
+    states: Callable[..., Tensor], inputs: tuple[Tensor, ...], allow_unused_input: bool
+) -> Callable[..., Tensor]:
+    """In place of torch.cuda.make_graphed_callables."""
+    trained = [x for x in inputs if x.requires_grad]
+    gradients = [torch.full_like(x, torch.nan) for x in trained]
+    recorded = states(*inputs)
+    torch.autograd.grad(recorded.sum(), trained, allow_unused=allow_unused_input)
+
+    class Graphed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *given: Tensor) -> Tensor:
+            inputs[0].copy_(given[0])
+            assert recorded.grad_fn is None  # otherwise gradients are summed on the stream of the recording
+            assert all(x.data_ptr() == there.data_ptr() for x, there in zip(given[1:], inputs[1:], strict=True))
+            with torch.enable_grad():
+                ctx.output = states(*inputs)
+            return ctx.output.detach()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+            found = torch.autograd.grad(ctx.output, trained, gradient, allow_unused=allow_unused_input)
+            for there, new in zip(gradients, found, strict=True):
+                if new is not None:
+                    there.copy_(new)
+            of_trained = iter(g if new is None else g.detach() for g, new in zip(gradients, found, strict=True))
+            return tuple(next(of_trained) if x.requires_grad else None for x in inputs)
+
+    return Graphed.apply
+
+
+def batches(length: int = 24) -> list[PackedBatch]:
+    random = np.random.default_rng(1)
+    rows = [
+        [np.append(random.integers(4, V, size), EOS) for size in sizes] for sizes in ((3, 5), (6, 2), (4, 4), (1, 7))
+    ]
+    return [pack(source, target, length, 8) for source, target in (rows[:2], rows[2:])]
+
+
+def made(**settings: Any) -> Objective:
+    torch.manual_seed(0)
+    return Objective(build.build(replace(SIZES, **settings), V, V, PAD), TrainingConfig(consistency="rdrop"))
+
+
+def gradients(objective: Objective, of: list[PackedBatch]) -> dict[str, Tensor]:
+    """Summed over the micro-batches, with the same dropout each time."""
+    objective.train().zero_grad()
+    torch.manual_seed(7)
+    for batch in of:
+        objective(batch)[0].backward()
+    return {name: weight.grad.clone() for name, weight in objective.named_parameters() if weight.grad is not None}
+
+
+def test_recorded_passes_have_the_gradients_of_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed)
+    plain, recorded = made(tie="none"), made(tie="none")
+    for objective in (plain, recorded):
+        objective.model.output_weight.requires_grad_(False)  # frozen
+    assert cuda_graph.record(recorded, batches()[1])
+    for of in (batches(), batches(32)):  # the second is of another shape
+        expected, got = gradients(plain, of), gradients(recorded, of)
+        assert got.keys() == expected.keys()
+        assert all(torch.equal(got[name], expected[name]) for name in expected)
+    torch.testing.assert_close(recorded.eval()(batches()[0]), plain.eval()(batches()[0]))  # without dropout
+
+
+def test_where_recording_fails_training_goes_on_after_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing\nCUDA kernel errors might be …")
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fail)
+    objective = made()
+    with caplog.at_level(logging.WARNING, "nmt"):
+        assert not cuda_graph.record(objective, batches()[0])
+    [record] = caplog.records
+    assert record.getMessage().endswith("going on without it (operation not permitted when stream is capturing)")
+    assert gradients(objective, batches())
+
+    def break_down(*_: Any, **__: Any) -> None:
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", break_down)
+    with pytest.raises(torch.AcceleratorError):
+        cuda_graph.record(objective, batches()[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, True), ({"activation_checkpointing": True}, False), ({"compile": False}, False)],
+)
+def test_passes_are_recorded_on_a_gpu_where_layers_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], expected: bool
+) -> None:
+    recorded: list[PackedBatch] = []
+    monkeypatch.setattr(train_step, "compile_layers", lambda *_, **__: True)
+    monkeypatch.setattr(cuda_graph, "record", lambda _, example: recorded.append(example))
+    settings = {"compile": True, "packed": True, **settings}
+    for device, on_gpu in (("cpu", False), ("cuda", True)):
+        step = TrainStep(made().model, TrainingConfig(**settings), 1, torch.device("cpu"), Ranks())
+        step.device = torch.device(device)
+        recorded.clear()
+        step.prepare(batches()[0])
+        assert bool(recorded) == (expected and on_gpu)
