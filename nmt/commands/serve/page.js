@@ -24,7 +24,7 @@ class Refusal extends Error {
 
 /** The translations of each line, best first. Throws a Refusal; or an AbortError, if `signal` is aborted. */
 async function ask(lines, options, signal) {
-  const body = JSON.stringify({text: lines, ...options, from: options.from || undefined});  // "": a model that need not know
+  const body = JSON.stringify({text: lines, ...options});
   let response;
   try {
     response = await fetch("translate", {method: "POST", headers: {"Content-Type": "application/json"}, body, signal});
@@ -118,12 +118,14 @@ async function copy() {
 
 // Languages
 
-const option = code => make("option", {value: code, textContent: names[code]});
+/** The options of a list of languages, sorted by their names. */
+const options = codes => codes.toSorted((a, b) => names[a].localeCompare(names[b], "en"))
+  .map(code => make("option", {value: code, textContent: names[code]}));
 
 function showLanguages({from, to}) {
   const {targets} = languages.find(({code}) => code === from);
   at("from").value = from;
-  at("to").replaceChildren(...targets.map(option));
+  at("to").replaceChildren(...options(targets));
   at("to").value = targets.includes(to) ? to : targets[0];
   for (const id of ["from", "to"]) at(id).disabled = at(id).options.length < 2;
   const chosen = pair();
@@ -313,7 +315,7 @@ function start() {
   });
   listenForFiles();
   const sources = languages.filter(({targets}) => targets.length);
-  at("from").append(...sources.map(({code}) => option(code)));
+  at("from").append(...options(sources.map(({code}) => code)));
   show([]);
   showLanguages({from: sources[0].code, to: sources[0].targets[0]});
 }
