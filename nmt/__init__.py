@@ -1,4 +1,4 @@
-"""Train machine-translation models, and translate with them: `nmt.load(path).translate(lines)`.
+"""Train machine-translation models, `nmt.train(config)`, and translate with them, `nmt.load(path).translate(lines)`.
 
 `nmt.keeps` cleans training text in programs of your own.
 """
@@ -7,9 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+    from typing import Any
 
+    from nmt.config.schema import Config
     from nmt.decoding.translator import Translator
 
 __version__ = "0.1.0"
@@ -38,6 +40,27 @@ def load(
     others = [open_model(to_path(model)) for model in ensemble]
     terms = None if glossary is None else to_path(glossary)
     return open_model(to_path(path)).translator(device, overrides, others, terms)
+
+
+def train(
+    config: "str | Path | Mapping[str, Any] | Config",
+    *,
+    overrides: "Sequence[str]" = (),
+    device: str = "auto",
+    on_metrics: "Callable[[dict[str, Any]], object] | None" = None,
+) -> "Path":
+    """Train a model, or resume its run, as `nmt train` does. Returns the run folder, which `load` takes.
+
+    config: a YAML file, or its settings as a mapping; overrides: such as "training.max_steps=800". on_metrics: is
+    called with each row that is added to metrics.jsonl, a dict, by the first process. If it raises, training saves its
+    state and stops, and the exception is raised here; the run can be resumed. Ctrl-C saves and raises
+    KeyboardInterrupt; after training.max_seconds or another signal, the function returns, and the run can be resumed.
+    Progress is logged by the logger "nmt". Raises nmt.errors.NmtError for wrong settings, and for problems with data,
+    device or run folder.
+    """
+    from nmt.commands.train import train_in_program
+
+    return train_in_program(config, overrides, device, on_metrics)
 
 
 def keeps(

@@ -14,8 +14,12 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:  # else it is ignored, as under nohup
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        from nmt.cli import app
+        from nmt.errors import NmtError
 
+        try:
+            from nmt.cli import app
+        except NmtError as error:  # nmt does not run here
+            sys.exit(f"error: {error}")
         app.main()
     except KeyboardInterrupt:
         sys.exit(130)

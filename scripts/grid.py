@@ -180,7 +180,7 @@ def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path
         done = {} if older(path, model, *pair) else json.loads(path.read_text(encoding="utf-8"))
         if done.get("texts") != paths:
             files = ("--source", paths[0], "--reference", paths[1], "--device", device)
-            done = {"texts": paths, "scores": json.loads(nmt("evaluate", model, *files, "--json"))}
+            done = {"texts": paths, "scores": json.loads(nmt("evaluate", model, *files, "--format", "json"))}
             atomic.write_text(path, json.dumps(done))
         result[name] = {score["name"]: {key: score[key] for key in ("value", "signature")} for score in done["scores"]}
     return result

@@ -1,23 +1,28 @@
 """`nmt evaluate`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from typer.core import TyperCommand
 
 from nmt.cli import options, terminal
+from nmt.cli.command import Command
 from nmt.files.text import lines_out, to_path
 
 if TYPE_CHECKING:
     from nmt.commands.evaluate import Request
 
 
-class Command(TyperCommand):
+class EvaluateCommand(Command):
     """Its usage names models and settings apart, though they are one list of arguments."""
 
     def collect_usage_pieces(self, *_: object) -> list[str]:
         return ["[OPTIONS]", "[MODEL]...", "[DECODING.KEY=VALUE]..."]
+
+
+def _renamed(given: bool) -> None:
+    if given:
+        raise typer.BadParameter("it is now called --format json")
 
 
 @terminal.reporting()
@@ -36,17 +41,26 @@ def evaluate(
     references: Annotated[list[Path] | None, options.file("Reference translation; repeatable.", "--reference")] = None,
     hypotheses: Annotated[list[Path] | None, options.file("Translation to score; repeatable.", "--hypothesis")] = None,
     test_set: Annotated[
-        str | None, typer.Option(help="sacreBLEU's test set instead of --source and --reference, such as wmt14.")
+        str | None,
+        typer.Option(metavar="NAME", help="sacreBLEU's test set instead of --source and --reference, such as wmt14."),
     ] = None,
-    language_pair: Annotated[str | None, typer.Option(help="Languages of --test-set, such as en-de.")] = None,
+    language_pair: Annotated[
+        str | None, typer.Option(metavar="PAIR", help="Languages of --test-set, such as en-de.")
+    ] = None,
     outputs: Annotated[list[Path] | None, options.file("Write the translation; one per model.", "--output")] = None,
     to: options.To = None,
     from_: options.From = None,
     language: Annotated[
-        str | None, typer.Option(help="Target language, for BLEU's tokenizer. Default: the model's or test set's.")
+        str | None,
+        typer.Option(
+            metavar="LANGUAGE", help="Target language, for BLEU's tokenizer. Default: the model's or test set's."
+        ),
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option("--tokenize", help="A sacreBLEU tokenizer; none if the text is already tokenized.")
+        str | None,
+        typer.Option(
+            "--tokenize", metavar="NAME", help="A sacreBLEU tokenizer; none if the text is already tokenized."
+        ),
     ] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Scores by length and word frequency; worst and most changed sentences.")
@@ -57,13 +71,16 @@ def evaluate(
             "With the details: count words in this file, not in the reference; repeatable.", "--training-text"
         ),
     ] = None,
-    sentences: Annotated[int, typer.Option(min=0, help="With details: number of sentences of each kind.")] = 5,
+    sentences: Annotated[
+        int, typer.Option(metavar="N", min=0, help="With details: number of sentences of each kind.")
+    ] = 5,
     robustness: Annotated[
         bool,
         typer.Option("--robustness", help="Models on varied text: capitals, typos, emoji, URLs, and so on."),
     ] = False,
     comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Also score with this COMET model.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    format: Annotated[Literal["text", "json"], typer.Option(help="text: tables; json: all numbers.")] = "text",
+    json: Annotated[bool, typer.Option("--json", hidden=True, callback=_renamed, help="Renamed.")] = False,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
@@ -103,7 +120,7 @@ def evaluate(
     _check_usage(request)
     with lines_out(None) as write:
         scored = evaluation.evaluate(request)
-        write(to_json(*scored) if as_json else to_text(*scored))
+        write(to_json(*scored) if format == "json" else to_text(*scored))
 
 
 def _check_usage(request: "Request") -> None:

@@ -21,7 +21,10 @@ def export(
         Path, options.file("The folder to write, new or empty; with argos also NAME.argosmodel.", metavar="FOLDER")
     ],
     quantization: Annotated[
-        str | None, typer.Option(help="With ctranslate2 (default float32) and argos (int8): float32, float16, int8, ….")
+        str | None,
+        typer.Option(
+            metavar="TYPE", help="With ctranslate2 (default float32) and argos (int8): float32, float16, int8, …."
+        ),
     ] = None,
     sample: Annotated[Path | None, options.file("Text to compare the export on, a sentence per line.")] = None,
     reference: Annotated[
@@ -31,7 +34,7 @@ def export(
     sentence_splitter: Annotated[
         Path | None, options.file("With argos: a model of MiniSBD (.onnx) or a folder of Stanza, for the package.")
     ] = None,
-    device: options.UnusedDevice = "auto",
+    device: options.UnusedDevice = None,
 ) -> None:
     """Write what CTranslate2, Hugging Face transformers, LibreTranslate or Firefox load, and compare it with the model.
 

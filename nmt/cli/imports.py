@@ -31,7 +31,7 @@ def import_(
     normalize_punctuation: Annotated[
         bool, typer.Option("--normalize-punctuation", help="Read text as Moses writes it, as OPUS-MT was trained.")
     ] = False,
-    device: options.UnusedDevice = "auto",
+    device: options.UnusedDevice = None,
 ) -> None:
     """Make a model file of a model that another program has trained: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
 

@@ -18,7 +18,9 @@ def inspect(
     overrides: options.DecodingOverrides = None,
     to: options.To = None,
     from_: options.From = None,
-    target: Annotated[str | None, typer.Option(help="Look at this translation instead of the model's own.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Look at this translation instead of the model's own.")
+    ] = None,
     output: Annotated[Path | None, options.file("Folder for a page and the numbers.", metavar="FOLDER")] = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
@@ -62,7 +64,7 @@ def report(
         Path | None,
         typer.Option(parser=options.file_or_dash, metavar="FILE", help="The HTML file to write; -: standard output."),
     ] = Path("report.html"),
-    device: options.UnusedDevice = "auto",
+    device: options.UnusedDevice = None,
 ) -> None:
     """Write one HTML file that shows how runs went and compares them. Open it in a browser.
 

@@ -28,19 +28,35 @@ def path_argument(metavar: str, help: str) -> Any:
 ConfigFile = Annotated[Path, path_argument("CONFIG", "YAML file of settings (configs/README.md).")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SECTION.KEY=VALUE", help="Settings that replace those of the file; values are YAML."),
+    typer.Argument(
+        metavar="SECTION.KEY=VALUE",
+        help="Settings that replace those of the file; values are YAML.",
+    ),
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps, or auto: the best one on this machine.")]
-UnusedDevice = Annotated[str, typer.Option(help="Ignored: this command runs on the CPU.")]
+Device = Annotated[
+    str, typer.Option(metavar="DEVICE", help="cpu, cuda, cuda:N, mps, or auto: the best one on this machine.")
+]
+
+
+def _say_unused(value: str | None) -> None:
+    if value is not None:
+        typer.echo("--device is ignored: this command runs on the CPU", err=True)
+
+
+# Every command takes --device, so that scripts can give it to all; the help names it where it has a meaning.
+UnusedDevice = Annotated[str | None, typer.Option(hidden=True, callback=_say_unused, help="Ignored.")]
 ModelFile = Annotated[Path, path_argument("MODEL", "Model file, run folder (best or newest), or CTranslate2 folder.")]
 ModelOrRun = Annotated[Path, path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="DECODING.KEY=VALUE", help="Settings that replace those of the model (configs/README.md)."),
+    typer.Argument(
+        metavar="DECODING.KEY=VALUE",
+        help="Settings that replace those of the model (configs/README.md).",
+    ),
 ]
-BeamSize = Annotated[int | None, typer.Option(min=1, help="Replaces the model's decoding.beam_size.")]
+BeamSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Replaces the model's decoding.beam_size.")]
 LengthPenalty = Annotated[
-    float | None, typer.Option(min=0, max=5, help="Replaces the model's decoding.length_penalty.")
+    float | None, typer.Option(min=0, max=5, metavar="X", help="Replaces the model's decoding.length_penalty.")
 ]
 Ensemble = Annotated[
     list[Path] | None,

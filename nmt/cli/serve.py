@@ -6,19 +6,27 @@ import typer
 
 from nmt.cli import options, terminal
 from nmt.errors import NmtError
+from nmt.files.packages import install_command
 
 
 @terminal.reporting()
 def serve(
     model: options.ModelFile,
     overrides: options.DecodingOverrides = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: other machines can connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 8000,
-    max_lines: Annotated[int, typer.Option(min=1, help="Most lines of a request, else status 413.")] = 256,
-    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request, else status 413.")] = 20_000,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Most lines that wait, else status 429.")] = 1000,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0: other machines can connect.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0: any free port.")
+    ] = 8000,
+    max_lines: Annotated[int, typer.Option(metavar="N", min=1, help="Most lines of a request, else status 413.")] = 256,
+    max_characters: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Most characters of a request, else status 413.")
+    ] = 20_000,
+    max_waiting: Annotated[int, typer.Option(metavar="N", min=1, help="Most lines that wait, else status 429.")] = 1000,
     max_answer: Annotated[
-        int, typer.Option(min=1, help="Most MiB of an answer; a request that could exceed it gets status 413.")
+        int,
+        typer.Option(metavar="N", min=1, help="Most MiB of an answer; a request that could exceed it gets status 413."),
     ] = 32,
     allowed_host: Annotated[
         list[str] | None,
@@ -36,9 +44,7 @@ def serve(
     try:
         from nmt.commands.serve import hosts, requests, server
     except ModuleNotFoundError as error:
-        raise NmtError(
-            f"serving needs the package {error.name}: pip install fastapi uvicorn prometheus-client"
-        ) from None
+        raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
     from nmt.commands.models import log_chosen_files
     from nmt.decoding.opened_model import open_model
     from nmt.device import prepare_memory

@@ -20,10 +20,16 @@ log = logging.getLogger("nmt")
 def init(
     config: Annotated[Path, options.path_argument("CONFIG", "The YAML file to write.")],
     source_language: Annotated[
-        str | None, typer.Option(help="Language to translate from; else by the ending of the training text, or en.")
+        str | None,
+        typer.Option(
+            metavar="LANGUAGE", help="Language to translate from; else by the ending of the training text, or en."
+        ),
     ] = None,
     target_language: Annotated[
-        str | None, typer.Option(help="Language to translate into; else by the ending of the training text, or de.")
+        str | None,
+        typer.Option(
+            metavar="LANGUAGE", help="Language to translate into; else by the ending of the training text, or de."
+        ),
     ] = None,
     train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
     validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
@@ -46,7 +52,7 @@ def prepare(
     report: Annotated[
         Path | None, options.file("Also write a page about the data: drops, lengths, vocabulary, suspicious pairs.")
     ] = None,
-    device: options.UnusedDevice = "auto",
+    device: options.UnusedDevice = None,
 ) -> None:
     """Build only the vocabulary and the token store, and report on the data. nmt train with the same settings then uses
     them.
@@ -94,8 +100,12 @@ def train(
     config: options.ConfigFile,
     overrides: options.Overrides = None,
     device: options.Device = "auto",
-    nproc_per_node: Annotated[int | None, typer.Option(min=1, help="Processes on this machine, a device each.")] = None,
-    max_restarts: Annotated[int, typer.Option(min=0, help="With --nproc-per-node: restarts after one is killed.")] = 3,
+    nproc_per_node: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes on this machine, a device each.")
+    ] = None,
+    max_restarts: Annotated[
+        int, typer.Option(metavar="N", min=0, help="With --nproc-per-node: restarts after one is killed.")
+    ] = 3,
     profile: Annotated[
         bool, typer.Option("--profile", help="Time the phases of some steps and write traces to RUN/profile.")
     ] = False,
@@ -131,6 +141,9 @@ def train(
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.agreed and not rank():
+        import shlex
+
+        log.info("next: nmt translate %s FILE", shlex.quote(str(run)))
         try:
             text.result(model_file.locate(run))
         except (NmtError, text.ReaderGone) as error:  # the model is there all the same
@@ -141,10 +154,16 @@ def train(
 def average_checkpoints(
     sources: Annotated[list[Path], options.path_argument("RUN_OR_FILES", "One run folder, or model files.")],
     output: Annotated[Path, options.file("The model file to write.")],
-    last: Annotated[int | None, typer.Option(min=1, help="Average the N newest checkpoints of the run.")] = None,
-    best: Annotated[int | None, typer.Option(min=1, help="Average the N with the best validation score.")] = None,
+    last: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Average the N newest checkpoints of the run.")
+    ] = None,
+    best: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Average the N with the best validation score.")
+    ] = None,
     select: Annotated[bool, typer.Option("--select", help="Try several averages by BLEU and keep the best.")] = False,
-    device: Annotated[str, typer.Option(help="With --select: cpu, cuda, cuda:N, mps, or auto.")] = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="DEVICE", help="With --select: cpu, cuda, cuda:N, mps, or auto.")
+    ] = "auto",
 ) -> None:
     """Write the mean of checkpoints: a run's newest or best ones, or the files named.
 

@@ -16,7 +16,11 @@ from nmt.files.text import to_path
 def translate(
     model: options.ModelFile,
     input: Annotated[
-        str | None, typer.Argument(metavar="INPUT", help="File, a sentence per line. Default, or -: standard input.")
+        str | None,
+        typer.Argument(
+            metavar="INPUT",
+            help="File, a sentence per line. Default, or -: standard input.",
+        ),
     ] = None,
     overrides: options.DecodingOverrides = None,
     output: options.Output = None,
@@ -27,7 +31,9 @@ def translate(
     n_best: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Number of translations per line, with scores; fewer if there are not as many different ones."
+            metavar="N",
+            min=1,
+            help="Number of translations per line, with scores; fewer if there are not as many different ones.",
         ),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
@@ -45,7 +51,9 @@ def translate(
     nproc_per_node: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Needs INPUT and --output: number of processes, each with its own GPU or a share of the cores."
+            metavar="N",
+            min=1,
+            help="Needs INPUT and --output: number of processes, each with its own GPU or a share of the cores.",
         ),
     ] = None,
     device: options.Device = "auto",

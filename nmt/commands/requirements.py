@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from nmt.config.schema import Config
+from nmt.data import arrow_tables
 from nmt.data.corpus import files_of
 from nmt.errors import NmtError
 from nmt.files import compression
@@ -20,7 +21,9 @@ log = logging.getLogger("nmt")
 
 
 def check_data(config: Config) -> None:
-    """What reading the corpora needs. Raises NmtError for a file that cannot be read here."""
+    """What reading the corpora needs. Raises NmtError for a corpus that cannot be read here."""
+    for corpus in (*config.data.train, *config.data.held_out):
+        arrow_tables.check_installed(corpus)
     for path in files_of(config.data):
         compression.check_readable(path)
 

@@ -4,8 +4,10 @@ import hashlib
 import logging
 import os
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,16 +15,18 @@ from nmt import __version__, device
 from nmt.checkpoints import run_folder
 from nmt.commands import requirements
 from nmt.commands.validate import score_all, validators_of
-from nmt.config import writer
+from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.data import prepare
 from nmt.distributed import ranks as distributed
-from nmt.distributed.environment import seconds_since_launch
+from nmt.distributed.environment import check_launch, check_variables, seconds_since_launch
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
+from nmt.files.text import to_path
 from nmt.training import memory, schedule, start_from, state
 from nmt.training.data import TrainingData
 from nmt.training.identity import check_settings
+from nmt.training.run_log import OnMetrics
 from nmt.training.start_from import Start
 from nmt.training.trainer import Trainer
 from nmt.training.validation_key import validation_key
@@ -30,10 +34,13 @@ from nmt.training.validation_key import validation_key
 log = logging.getLogger("nmt")
 
 
-def train(config: Config, device_name: str, *, profile: bool = False) -> StopRequest:
+def train(
+    config: Config, device_name: str, *, profile: bool = False, on_metrics: OnMetrics | None = None
+) -> StopRequest:
     """Prepare the data if needed, then train or resume. Returns the request that ended it early, if there was one.
 
-    If a launcher started this process, it is one rank of several. `profile`: time and trace some steps.
+    If a launcher started this process, it is one rank of several. `profile`: time and trace some steps; on_metrics: is
+    called with each row of metrics, as in `Trainer`.
     Raises NmtError for problems with data, device or run folder, and when the loss is no longer a number.
     """
     seconds = config.training.max_seconds
@@ -56,7 +63,30 @@ def train(config: Config, device_name: str, *, profile: bool = False) -> StopReq
         memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
         with ranks.local_first():
             data = training_data(config, ranks, start)
-        return Trainer(config, data, where, ranks, deadline=deadline, profile=profile).run()
+        return Trainer(config, data, where, ranks, deadline=deadline, profile=profile, on_metrics=on_metrics).run()
+
+
+def train_in_program(
+    config: str | Path | Mapping[str, Any] | Config,
+    overrides: Sequence[str],
+    device_name: str,
+    on_metrics: OnMetrics | None,
+) -> Path:
+    """What `nmt.train` does."""
+    check_variables()
+    check_launch()
+    if isinstance(config, str | os.PathLike):
+        config = run_folder.load_config(to_path(config), overrides)
+    else:
+        config = schema.from_dict(config if isinstance(config, Mapping) else writer.to_dict(config), overrides)
+    stop = train(config, device_name, on_metrics=on_metrics)
+    if stop.failure is not None:
+        raise stop.failure
+    if stop.hook_raised:
+        raise RuntimeError("on_metrics raised an exception in the first process")
+    if stop.interrupted:
+        raise KeyboardInterrupt
+    return Path(config.run_dir)
 
 
 def _threads(ranks: Ranks) -> int:

@@ -70,6 +70,11 @@ def override(value: T, what: str, overrides: Sequence[str]) -> T:
     return _read(type(value), _tree(writer.to_dict(value)), what, overrides, [])
 
 
+def from_dict(declaration: type[T], values: Mapping[str, Any], what: str, overrides: Sequence[str] = ()) -> T:
+    """Read `declaration` from dicts, lists, scalars and paths, as `parse` does from their YAML text."""
+    return _read(declaration, _tree(values), what, overrides, [])
+
+
 def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str], problems: list[str]) -> T:
     for argument in overrides:
         _override(tree, argument, problems)
@@ -83,10 +88,13 @@ def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str],
 
 def _tree(value: Any) -> Node:
     """Dicts, lists and scalars as if they had been read."""
-    if isinstance(value, dict):
-        return Node({key: _tree(item) for key, item in value.items()}, "a mapping", "")
-    if isinstance(value, list):
-        return Node([_tree(item) for item in value], shortened(writer.in_one_line(value)), "")
+    if isinstance(value, Mapping):
+        return Node({str(key): _tree(item) for key, item in value.items()}, "a mapping", "")
+    if isinstance(value, list | tuple):
+        items = [_tree(item) for item in value]
+        return Node(list(items), shortened(f"[{', '.join(item.written for item in items)}]"), "")
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if value is None or isinstance(value, bool):
         return Node(value, "null" if value is None else str(value).lower(), "")
     return Node(value, shortened(str(value)), "")

@@ -3,10 +3,11 @@
 Other modules know this one alone, so it offers the sections too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from nmt.config import conflicts, reader, writer
 from nmt.config.data_section import AugmentConfig as AugmentConfig
@@ -81,6 +82,13 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
         raise NmtError(f"{path}: a folder, but a config file is expected: {remedy}")
     config = reader.load(Config, path, overrides)
     reader.check_length(writer.to_yaml(config), f"{path}: written in full")
+    return config
+
+
+def from_dict(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
+    """The config in a mapping of settings, as a program has it. Raises NmtError as `load` does."""
+    config = reader.from_dict(Config, values, "config", overrides)
+    reader.check_length(writer.to_yaml(config), "config: written in full")
     return config
 
 

@@ -162,7 +162,7 @@ class TrainingConfig:
         None, "stop after this many validations without a new best; null: never", at_least=1
     )
     log_every: int = free_setting(100, "steps between lines in metrics.jsonl", at_least=1)
-    tensorboard: bool = free_setting(False, "also write `RUN/tensorboard` (needs: pip install tensorboard)")
+    tensorboard: bool = free_setting(False, "also write `RUN/tensorboard` (needs the extra `tensorboard`)")
 
     @property
     def weight_of_consistency(self) -> float:

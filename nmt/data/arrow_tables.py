@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.config import schema
 from nmt.data.tables import column_names, one_line
 from nmt.errors import NmtError, in_one_line
+from nmt.files.packages import install_command, is_installed
 from nmt.files.text import file_digest, reading
 
 if TYPE_CHECKING:
@@ -19,9 +20,21 @@ _TEXT_TYPES = {"string", "large_string", "string_view", "null"}
 BATCH_ROWS = 2000  # rows of an Arrow table that become text at a time
 
 
+def check_installed(corpus: schema.Corpus) -> None:
+    """Raises NmtError if the library that reads the corpus, if it is in Arrow tables, is not installed."""
+    library = "datasets" if corpus.hub else "pyarrow" if str(corpus.file).lower().endswith(".parquet") else None
+    if library and not is_installed(library):
+        raise _not_installed(corpus, library)
+
+
+def _not_installed(corpus: schema.Corpus, library: str) -> NmtError:
+    what = "a dataset of the hub" if corpus.hub else "a Parquet file"
+    return NmtError(f"{corpus.label}: reading {what} needs the package {library}: {install_command('hub')}")
+
+
 def parquet_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[tuple[str, str]]:
     """The pairs of a Parquet file. Raises NmtError if it is damaged or has no such columns of text."""
-    return _pairs(_parquet_tables(path), corpus, data)
+    return _pairs(_parquet_tables(path, corpus), corpus, data)
 
 
 def hub_pairs(corpus: schema.Corpus, data: schema.DataConfig, default_split: str) -> Iterator[tuple[str, str]]:
@@ -71,12 +84,12 @@ def _arrow_texts(
             raise NmtError(f"{corpus.label}: column {name!r} is not UTF-8: {error.reason}: convert it") from None
 
 
-def _parquet_tables(path: Path) -> "Iterator[pyarrow.Table]":
+def _parquet_tables(path: Path, corpus: schema.Corpus) -> "Iterator[pyarrow.Table]":
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise NmtError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
+        raise _not_installed(corpus, "pyarrow") from None
     try:
         with reading(path), parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH_ROWS):
@@ -98,7 +111,7 @@ def _datasets_library(corpus: schema.Corpus) -> Any:
     try:
         import datasets
     except ImportError:
-        raise NmtError(f"{corpus.label}: a hub dataset needs the library datasets: pip install datasets") from None
+        raise _not_installed(corpus, "datasets") from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     return datasets

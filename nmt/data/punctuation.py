@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 
 from nmt.errors import NmtError
+from nmt.files.packages import install_command
 
 _NAME = re.compile(r"moses_([A-Za-z0-9_-]+)\+(.*)")
 
@@ -35,6 +36,6 @@ def _normalizer(language: str) -> Callable[[str], str]:
         from sacremoses import MosesPunctNormalizer
     except ImportError:
         raise NmtError(
-            "this model's vocabulary normalises punctuation, which needs sacremoses: pip install sacremoses"
+            f"this model's vocabulary normalises punctuation, which needs sacremoses: {install_command('marian')}"
         ) from None
     return MosesPunctNormalizer(language).normalize

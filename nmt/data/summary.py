@@ -7,7 +7,7 @@ from typing import Any
 from nmt.data.rules.judge import MEANINGS
 from nmt.errors import NmtError
 from nmt.files.notes import shown
-from nmt.files.table import table
+from nmt.files.table import fitted, without_zeros
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "
     return NmtError(f"{what}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
 
 
+_BY_RULES, _DROPPED = "dropped by the rules", "dropped: "
 _CHANGES = ["change", "lines", "characters", "which"]
 _NOTES = ["file", "how it is read, and what is left out"]
 _TEXT_COLUMNS = {
@@ -125,7 +126,7 @@ _TEXT_COLUMNS = {
 class DataSummary:
     """What the training data holds and what was dropped from it. As text: two tables, another one with data.clean, and
     one of what the vocabulary changes in the text if it changes something, and one of files that are not read as they
-    are."""
+    are; as wide as the terminal at most, and without the reasons for which nothing was dropped."""
 
     languages: tuple[str, str]
     labels: tuple[str, ...]
@@ -142,7 +143,12 @@ class DataSummary:
         return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts, changes, notes)
 
     def __str__(self) -> str:
-        return "\n\n".join(table(rows, left=[0, *_TEXT_COLUMNS.get(rows[0][0], ())]) for rows in self.tables())
+        corpora, *others = self.tables()
+        tables = [_dropped_first(without_zeros(corpora, keep=("pairs", "kept")))]
+        for rows in others:
+            shown = without_zeros(rows) if rows[0][0] == _BY_RULES else rows
+            tables += [shown] * (len(shown[0]) > 1)
+        return "\n\n".join(fitted(rows, left=[0, *_TEXT_COLUMNS.get(rows[0][0], ())]) for rows in tables)
 
     def tables(self) -> tuple[list[list[str]], ...]:
         """The pairs of each corpus that were read, dropped and kept; those dropped by each rule of data.clean, if there
@@ -150,7 +156,7 @@ class DataSummary:
         rows: headings."""
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
-        corpora, rules = [self._headings(total)], [["dropped by the rules", *total.rules]]
+        corpora, rules = [self._headings(total)], [[_BY_RULES, *total.rules]]
         for label, count in rows:
             dropped = [count.empty, count.copies, count.duplicates, *[count.by_rules] * bool(total.rules)]
             dropped += [count.too_long, count.ratio]
@@ -185,7 +191,15 @@ class DataSummary:
     @staticmethod
     def _headings(total: CorpusCounts) -> list[str]:
         reasons = ["empty", "copies", "duplicates", *["rules"] * bool(total.rules), "too long", "length ratio"]
-        return ["corpus", "pairs", f"dropped: {reasons[0]}", *reasons[1:], "kept", "kept copies", "kept duplicates"]
+        return ["corpus", "pairs", f"{_DROPPED}{reasons[0]}", *reasons[1:], "kept", "kept copies", "kept duplicates"]
+
+
+def _dropped_first(rows: list[list[str]]) -> list[list[str]]:
+    """The table of the corpora with `dropped: ` before the first of the reasons that are left."""
+    headings = [heading.removeprefix(_DROPPED) for heading in rows[0]]
+    if headings[2] != "kept":
+        headings[2] = _DROPPED + headings[2]
+    return [headings, *rows[1:]]
 
 
 def _grouped(numbers: Iterable[int | None]) -> list[str]:

@@ -183,6 +183,11 @@ class Vocabulary:
     def shared(self) -> bool:
         return self.same_subwords or self.source is self.target
 
+    def check_installed(self) -> None:
+        """Raises NmtError if a package is missing that normalizes text for these subwords."""
+        for tokenizer in (self.source, self.target):
+            tokenizer.prepared([])
+
     @property
     def protos(self) -> tuple[bytes, bytes]:
         """Both SentencePiece models."""

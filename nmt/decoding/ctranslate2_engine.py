@@ -26,7 +26,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -52,15 +51,6 @@ log = logging.getLogger("nmt")
 _MOST_POSITIONS, _MOST_ROTARY_POSITIONS = 10_000, 512
 _Outputs = Iterator[tuple[int, list[Output]]]  # of sources, by their numbers, while they are being searched
 _WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
-
-
-def is_installed() -> bool:
-    """Whether there is a package ctranslate2, without loading it."""
-    try:
-        spec = find_spec("ctranslate2")
-    except ValueError:  # an entry without a specification in sys.modules
-        return False
-    return spec is not None and spec.origin is not None  # a folder of this name, such as an export, has no origin
 
 
 class CTranslate2Engine:

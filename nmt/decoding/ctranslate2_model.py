@@ -18,6 +18,7 @@ from nmt.decoding.engine_protocol import Pair, SearchInput, token_batches
 from nmt.decoding.search.options import Options
 from nmt.device import cpu_threads
 from nmt.errors import NmtError
+from nmt.files.packages import install_command
 
 if TYPE_CHECKING:
     import ctranslate2
@@ -56,7 +57,7 @@ def load_package() -> Any:
     try:
         import ctranslate2
     except Exception as error:  # of many types: a missing library, a damaged installation
-        raise NmtError(f"CTranslate2 cannot be loaded ({error}): pip install ctranslate2") from None
+        raise NmtError(f"CTranslate2 cannot be loaded ({error}): {install_command('ctranslate2')}") from None
     return ctranslate2
 
 

@@ -19,13 +19,14 @@ from nmt.config.language_pairs import LanguagePairs
 from nmt.data.source_text import SourceText, as_set
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked, model_loader
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine, is_installed
+from nmt.decoding.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.engine_support import ctranslate2_differs
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.picklable import LoadedModel, PicklableTranslator
 from nmt.errors import NmtError
+from nmt.files.packages import install_command, is_installed
 
 log = logging.getLogger("nmt")
 
@@ -124,8 +125,8 @@ class OpenedModel:
             return "as set"
         if architecture != "transformer":
             return f"model.architecture: {architecture}: CTranslate2 has no such model"
-        if not is_installed():
-            return "CTranslate2 is not installed: pip install ctranslate2"
+        if not is_installed("ctranslate2"):
+            return f"CTranslate2 is not installed: {install_command('ctranslate2')}"
         if ensemble:
             return "CTranslate2 has no ensembles"
         if glossary:

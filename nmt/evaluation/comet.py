@@ -9,6 +9,7 @@ from nmt import device as devices
 from nmt.errors import NmtError
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.scores import Score
+from nmt.files.packages import install_command
 
 
 def check_installed() -> None:
@@ -18,7 +19,7 @@ def check_installed() -> None:
     except ImportError as error:
         raise NmtError(
             f"--comet needs the package unbabel-comet ({error}): in an environment of its own, because it needs older "
-            "packages than the other extras, run pip install -e '.[comet]' in the folder of nmt's code"
+            f"packages than the other extras: {install_command('comet')}"
         ) from None
 
 

@@ -7,7 +7,6 @@ no other program computes, and the lock in it shows that no process uses it.
 """
 
 import errno
-import fcntl
 import hashlib
 import logging
 import os
@@ -20,6 +19,11 @@ from functools import cache
 from pathlib import Path
 
 from nmt.errors import NmtError
+
+try:
+    import fcntl
+except ModuleNotFoundError:
+    raise NmtError("nmt runs on Linux and macOS: on Windows, install it in WSL, the Linux that Windows has") from None
 
 log = logging.getLogger("nmt")
 

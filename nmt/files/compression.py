@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from nmt.errors import NmtError
 from nmt.files.notes import say_once
+from nmt.files.packages import install_command
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
@@ -119,7 +120,7 @@ def _library(ending: str, path: Path) -> tuple[Callable[[], Any], type[Exception
         return zstd.ZstdDecompressor, zstd.ZstdError
     except ImportError:
         libraries = {".xz": "Python with lzma (liblzma)", ".bz2": "Python with bz2 (libbz2)"}
-        install = libraries.get(ending, "backports.zstd: pip install backports.zstd")
+        install = libraries.get(ending, f"backports.zstd: {install_command('zstd')}")
         raise NmtError(f"{path}: reading {ending} files needs {install}") from None
 
 

@@ -1,6 +1,11 @@
-"""Aligned plain-text tables."""
+"""Aligned plain-text tables, and what stands in their place on a terminal that is too narrow for them."""
 
+import shutil
+import textwrap
 from collections.abc import Collection, Sequence
+
+_NARROWEST = 40
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
@@ -30,3 +35,39 @@ def table(
     if rule:
         lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)
+
+
+def fitted(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """The `table` if it fits the terminal, or 80 columns if there is none. Otherwise a paragraph for each row: its
+    first cell, then the other cells, each after its heading, without those that are zero or empty. Columns of text, in
+    `left`, have no heading there."""
+    width, (headings, *body) = terminal_width(), rows
+    plain = table(rows, left)
+    if max(map(len, plain.split("\n"))) <= width:
+        return plain
+    paragraphs = []
+    for label, *cells in body:
+        named = [
+            cell if place in left else f"{heading} {cell}".replace(" ", _NO_BREAK)
+            for place, (heading, cell) in enumerate(zip(headings[1:], cells, strict=True), start=1)
+            if cell not in ("0", "")
+        ]
+        wrapper = textwrap.TextWrapper(
+            width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        lines = wrapper.wrap(", ".join(named) or "none")
+        paragraphs.append("\n".join([f"{headings[0]}: {label}", *lines]).replace(_NO_BREAK, " "))
+    return "\n".join(paragraphs)
+
+
+def without_zeros(rows: Sequence[Sequence[str]], keep: Collection[str] = ()) -> list[list[str]]:
+    """The rows without the columns that are 0 in all rows below their headings, but for those with a heading in `keep`
+    and the first one."""
+    columns = list(zip(*rows, strict=True))
+    kept = [column for column in columns[1:] if column[0] in keep or set(column[1:]) != {"0"}]
+    return [list(row) for row in zip(*columns[:1], *kept, strict=True)]
+
+
+def terminal_width() -> int:
+    """The columns of the terminal that standard output is, or of the variable COLUMNS; else 80."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns)

@@ -1,11 +1,12 @@
 """What a run reports: metrics, validation translations and sessions in files, its progress to the user."""
 
+import copy
 import datetime
 import logging
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from importlib import metadata
 from pathlib import Path
@@ -19,8 +20,11 @@ from nmt.device import usable_cores
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, current_folder
 from nmt.files.json_lines import JsonLines
+from nmt.files.packages import install_command
 
 log = logging.getLogger("nmt")
+
+OnMetrics = Callable[[dict[str, Any]], object]  # takes a row of metrics.jsonl
 
 
 class RunLog:
@@ -35,14 +39,24 @@ class RunLog:
     folder (on every rank but the first) nothing is written.
     """
 
-    def __init__(self, run: Path | None, metrics_bytes: int, samples_bytes: int, *, tensorboard: int | None):
+    def __init__(
+        self,
+        run: Path | None,
+        metrics_bytes: int,
+        samples_bytes: int,
+        *,
+        tensorboard: int | None,
+        on_metrics: OnMetrics | None = None,
+    ):
         """tensorboard: the step from which training goes on, where rows are copied to TensorBoard, which then hides
-        those of later steps. Raises NmtError when a file cannot be written, or TensorBoard is not installed."""
+        those of later steps; on_metrics: is called with a copy of each row of metrics. Raises NmtError when a file
+        cannot be written, or TensorBoard is not installed."""
         with ExitStack() as opened:
             self._metrics = opened.enter_context(JsonLines(run and run / "metrics.jsonl", metrics_bytes))
             self._samples = opened.enter_context(JsonLines(run and run / "samples.jsonl", samples_bytes))
             self._sessions = opened.enter_context(JsonLines(run and run / "sessions.jsonl"))
             self._board: Any = None
+            self._on_metrics = on_metrics if run else None
             if run and tensorboard is not None:
                 self._board = summary_writer()(str(run / "tensorboard"), purge_step=tensorboard + 1)
                 opened.callback(self._board.close)
@@ -59,6 +73,8 @@ class RunLog:
         if self._board:
             for name, value in _scalars(row):
                 self._board.add_scalar(name, value, row["step"])
+        if self._on_metrics:
+            self._on_metrics(copy.deepcopy(row))
 
     def samples(self, step: int, samples: Iterable[tuple[str, str, str]], name: str | None = None) -> None:
         """Append (source, reference, translation) of a validation, one row each; name: of the set, if there are
@@ -84,7 +100,7 @@ def summary_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        remedy = "pip install tensorboard, or set it to false"
+        remedy = f"{install_command('tensorboard')}, or set it to false"
         raise NmtError(f"training.tensorboard: true needs TensorBoard: {remedy}") from None
     return SummaryWriter
 

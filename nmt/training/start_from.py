@@ -109,6 +109,8 @@ def read(config: Config) -> tuple[Config, Start | None]:
     except NmtError as error:
         raise NmtError(f"training.start_from: {error}") from None
     own = not config.vocabulary.relearn and _takes_vocabulary(config)
+    if own:
+        checkpoint.vocabulary.check_installed()
     _check_settings(path, checkpoint, config, own=own)
     known = {key: checkpoint.provenance[key] for key in _ORIGIN if key in checkpoint.provenance}
     log.info("training.start_from: %s%s", path, f", step {known['step']:,}" if "step" in known else "")

@@ -28,7 +28,7 @@ from nmt.training.identity import Identity
 from nmt.training.memory import micro_batch_tokens
 from nmt.training.profiling import Profile
 from nmt.training.progress import Progress
-from nmt.training.run_log import ProgressBar, RunLog, environment
+from nmt.training.run_log import OnMetrics, ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
 from nmt.training.train_step import TrainStep
 from nmt.training.validation import validate
@@ -48,8 +48,10 @@ class Trainer:
         *,
         deadline: float = float("inf"),
         profile: bool = False,
+        on_metrics: OnMetrics | None = None,
     ):
-        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps.
+        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps;
+        on_metrics: is called with each row of metrics, on the first rank; if it raises, training saves and stops.
 
         Raises NmtError if ranks have different data, and if memory or positions do not suffice for it.
         """
@@ -78,6 +80,7 @@ class Trainer:
         self.progress = Progress.of(corpora)
         self.corpora: list[dict[str, float | None]] = []  # those of the newest row of metrics in this session
         dtype = self.train_step.objective.dtype or torch.float32
+        self.on_metrics = on_metrics
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
 
     def run(self) -> StopRequest:
@@ -136,7 +139,9 @@ class Trainer:
         self.train_step.prepare(self.batches.example())
         progress, data, run = self.progress, self.data.prepared, self.run_dir if self.ranks.first else None
         tensorboard = progress.step if self.config.training.tensorboard else None
-        with RunLog(run, progress.metrics_bytes, progress.samples_bytes, tensorboard=tensorboard) as run_log:
+        hook = stop.guarded(self.on_metrics) if self.on_metrics else None
+        sizes = progress.metrics_bytes, progress.samples_bytes
+        with RunLog(run, *sizes, tensorboard=tensorboard, on_metrics=hook) as run_log:
             facts: dict[str, Any] = {"parameters": self.model.parameter_counts(), "skipped_pairs": self.batches.skipped}
             facts["data"] = dataclasses.asdict(data.summary)
             if self.config.training.freeze:

@@ -127,11 +127,11 @@ def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> No
 
     source, reference = corpus / "validation.en", corpus / "validation.de"
     kept = tmp_path / "kept.de"
-    done = run("evaluate", averaged, "--source", source, "--reference", reference, "--json", "--output", kept)
+    done = run("evaluate", averaged, "--source", source, "--reference", reference, "--format", "json", "--output", kept)
     scores = json.loads(done.stdout)
     assert [score["name"] for score in scores] == ["BLEU", "chrF2", "TER"]
     assert all("version:" in score["signature"] for score in scores)
-    again = run("evaluate", "--hypothesis", kept, "--reference", reference, "--language", "de", "--json")
+    again = run("evaluate", "--hypothesis", kept, "--reference", reference, "--language", "de", "--format", "json")
     assert [score | {"system": str(averaged)} for score in json.loads(again.stdout)] == scores
     two = run("evaluate", "--hypothesis", kept, "--reference", reference, "--reference", kept)
     rows = {line.split()[0]: line.split()[1:] for line in two.stdout.decode().split("\n\n")[0].split("\n")}

@@ -1,9 +1,10 @@
 """What all commands' options have in common."""
 
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
@@ -67,3 +68,40 @@ def test_help_has_an_example_and_a_line_for_each_option(command: CommandInfo) ->
     for option, annotation in get_type_hints(command.callback, include_extras=True).items():
         metadata = get_args(annotation)[1:]
         assert option == "return" or metadata[-1].help, option
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "a.yaml", "--lr", "3"], "--lr: a setting has no dashes: training.learning_rate=3"),
+        (["train", "--max-steps=3", "a.yaml"], "--max-steps: a setting has no dashes: training.max_steps=3"),
+        (["prepare", "a.yaml", "--batch-size", "9"], "training.batch_tokens=9 or decoding.batch_tokens=9"),
+        (["train", "a.yaml", "--dropout"], "model.dropout=…"),
+        (["translate", "m", "--top-k", "3"], "--top-k: a setting has no dashes: decoding.top_k=3"),
+        (["translate", "m", "--beam", "3"], "No such option: --beam (Possible options: --beam-size)"),
+        (["serve", "m", "--max-steps", "3"], "No such option: --max-steps"),
+        (["evaluate", "m", "--json"], "it is now called --format json"),
+    ],
+)
+def test_an_option_that_is_none_leads_to_what_is_meant(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(app.app, arguments)
+    assert done.exit_code == 2 and message in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.callback.__name__)
+def test_usage_has_dots_where_more_can_be_given(command: CommandInfo) -> None:
+    """And the help has --device where it is used; elsewhere it is accepted, and said to be ignored."""
+    name = command.name or command.callback.__name__
+    shown = CliRunner().invoke(app.app, [name, "--help"], env={"COLUMNS": "200"}).stdout
+    usage, hints = shown.split("\n")[0], get_type_hints(command.callback, include_extras=True)
+    for annotation in filter(get_args, hints.values()):
+        kind, *metadata = get_args(annotation)
+        if isinstance(metadata[0], ArgumentInfo) and list in map(get_origin, kinds(kind)):
+            assert re.search(rf"{re.escape(metadata[0].metavar)}\]?\.\.\.", usage), usage
+    assert "<" not in usage and "{" not in usage
+    assert ("--device" in shown) == (get_type_hints(command.callback).get("device") is str)
+
+
+def test_a_device_that_is_ignored_is_said_to_be(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app.app, ["report", str(tmp_path), "--device", "cpu"])
+    assert done.stderr.startswith("--device is ignored: this command runs on the CPU\n")

@@ -205,7 +205,7 @@ def test_score_and_evaluate(run: Path, texts: Path, tmp_path: Path) -> None:
         output = tmp_path / f"evaluated.{to}"
         found = invoke(
             *("evaluate", run, "--source", source, "--reference", texts / f"validation.{to}", "--to", to),
-            *("--output", output, "--json"),
+            *("--output", output, "--format", "json"),
         )
         assert_in(to, list(read_lines(output)))
         chrf[to] = next(one["value"] for one in json.loads(found.stdout) if one["name"] == "chrF2")

@@ -52,6 +52,25 @@ def test_a_corpus_that_no_library_reads_is_named_before_another_is_read(
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize(
+    ("entry", "library"), [("{hub: no-one/nothing}", "datasets"), ("{file: more.parquet}", "pyarrow")]
+)
+@pytest.mark.parametrize("key", ["train", "validation"])
+def test_a_corpus_that_needs_the_extra_hub_is_named_before_another_is_read(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, library: str,
+    key: str,
+) -> None:  # fmt: skip
+    for name in (library, f"{library}.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    plain = f"{{source: {corpus}/train.en, target: {corpus}/train.de}}"
+    given = f"data.train=[{plain}, {entry}]" if key == "train" else f"data.validation={entry}"
+    config = make_config(given, f"data.store_dir={tmp_path}/store")
+    for check in (lambda: requirements.check_data(config), lambda: train(config, "cpu")):
+        with pytest.raises(NmtError, match=rf"needs the package {library}: pip install 'nmt-toolkit\[hub\]'$"):
+            check()
+    assert not (tmp_path / "store").exists()
+
+
 def test_what_is_replaced_is_said(
     make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

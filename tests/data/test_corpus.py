@@ -327,7 +327,7 @@ def test_hub_says_in_one_line_what_the_library_says(tmp_path: Path, streaming: b
 def test_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, library: str, corpus: Corpus) -> None:
     for name in (library, f"{library}.parquet"):
         monkeypatch.setitem(sys.modules, name, None)  # so that its import fails
-    with pytest.raises(NmtError, match=f"pip install {library}"):
+    with pytest.raises(NmtError, match=rf"needs the package {library}: pip install 'nmt-toolkit\[hub\]'$"):
         read(corpus)
 
 

@@ -26,7 +26,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import RecurrentConfig
 from nmt.data import vocabulary as vocabularies
 from nmt.data.vocabulary import EOS, UNK, Vocabulary
-from nmt.decoding import ctranslate2_engine, opened_model
+from nmt.decoding import opened_model
 from nmt.decoding.ctranslate2_engine import CTranslate2Engine, certain
 from nmt.decoding.ctranslate2_model import Output
 from nmt.decoding.engine import PyTorchEngine
@@ -34,6 +34,7 @@ from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.options import Hypothesis, Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
+from nmt.files import packages
 
 OVERRIDES = [
     (),
@@ -290,10 +291,13 @@ def test_without_the_package_or_on_another_device_pytorch_searches(
 ) -> None:
     monkeypatch.setattr(opened_model.devices, "is_cpu", lambda name: False)
     assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is used on CPUs only: --device cpu)"
-    monkeypatch.setattr(opened_model, "is_installed", lambda: False)
-    assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is not installed: pip install ctranslate2)"
+    monkeypatch.setattr(opened_model, "is_installed", lambda package: False)
+    assert (
+        loaded(model, caplog)[1]
+        == "search: PyTorch (CTranslate2 is not installed: pip install 'nmt-toolkit[ctranslate2]')"
+    )
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    assert not ctranslate2_engine.is_installed()
+    assert not packages.is_installed("ctranslate2")
 
 
 def test_what_is_unknown_without_byte_fallback_is_left_to_pytorch() -> None:
@@ -376,7 +380,7 @@ def test_a_folder_named_as_the_package_is_not_the_package(tmp_path: Path, monkey
     (tmp_path / "ctranslate2").mkdir()
     monkeypatch.delitem(sys.modules, "ctranslate2", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert not ctranslate2_engine.is_installed()
+    assert not packages.is_installed("ctranslate2")
 
 
 def test_a_package_that_cannot_be_loaded_is_told(

@@ -31,6 +31,7 @@ from nmt.config.schema import Config, DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.decoding.engine_support import changed
 from nmt.errors import NmtError, in_one_line
+from nmt.files.packages import install_command
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import Transformer
 
@@ -58,7 +59,7 @@ def load_package() -> Any:
         import transformers
     except ImportError as error:
         # It has several lines where a package that it needs is too old.
-        raise NmtError(f"transformers cannot be loaded ({in_one_line(error)}): pip install 'transformers>=5'") from None
+        raise NmtError(f"transformers cannot be loaded ({in_one_line(error)}): {install_command('marian')}") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     # MarianTokenizer loads sacremoses, but does not use it to split text into subwords.

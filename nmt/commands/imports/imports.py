@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import nmt
@@ -16,6 +15,7 @@ from nmt.commands.imports.proof import MarianSource, Proof, Source, prove
 from nmt.data import punctuation
 from nmt.errors import NmtError
 from nmt.files.outputs import check_output
+from nmt.files.packages import install_command, is_installed
 from nmt.files.text import to_path
 
 _SLOW = 4  # one line of so many is compared with NumPy: a search takes seconds a line
@@ -85,8 +85,8 @@ def _proven(path: Path, name: str, wanted: Sequence[str], text: Sequence[Path]) 
     read, engine = _READERS[kind]
     called = path.resolve().name if to_path(name).exists() else name.rpartition("/")[2]  # not the hub's cache's name
     imported = read(path, called, wanted, *([text] if text else []))
-    if find_spec("transformers") is None:
+    if not is_installed("transformers"):
         imported.checkpoint({}).build()  # raises if weights and settings do not belong together
-        log.warning("not compared with its source: that needs transformers: pip install 'transformers>=5'")
+        log.warning("not compared with its source: that needs transformers: %s", install_command("marian"))
         return None, imported
     return prove(imported, engine(path, imported)), imported

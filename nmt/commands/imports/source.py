@@ -19,6 +19,7 @@ import yaml
 from torch import Tensor
 
 from nmt.errors import NmtError, first_line, no_such_file
+from nmt.files.packages import install_command
 from nmt.files.text import to_path
 
 _MOST_BYTES = 100 << 20  # of a file of settings, or of a vocabulary
@@ -39,7 +40,12 @@ def locate(source: str) -> Path:
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils import logging as hub_log
-
+    except ImportError as error:
+        raise NmtError(
+            f"{source}: no such file or folder, and downloading it from the Hugging Face hub needs the package "
+            f"{error.name}: {install_command('hub')}"
+        ) from None
+    try:
         hub_log.set_verbosity_error()  # type: ignore[no-untyped-call]
         folder = Path(snapshot_download(source, allow_patterns=[*_HUB_FILES, "model*.safetensors"]))
         if not any(folder.glob("*.safetensors")):  # many models have both, and are downloaded once

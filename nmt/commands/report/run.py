@@ -45,7 +45,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A system's scores in a file of `nmt evaluate --json`."""
+    """A system's scores in a file of `nmt evaluate --format json`."""
 
     name: str  # of the file
     scores: list[Score]
@@ -174,7 +174,7 @@ class _Reader:
         return {}
 
     def _evaluations(self) -> Iterator[Evaluation]:
-        """Files of `nmt evaluate --json` that users keep in the run folder, sorted by name."""
+        """Files of `nmt evaluate --format json` that users keep in the run folder, sorted by name."""
         for path in sorted(self.folder.glob("evaluation*.json")):
             try:
                 data = json.loads(path.read_text(encoding="utf-8"))
@@ -182,7 +182,7 @@ class _Reader:
             except (OSError, RecursionError, *_DAMAGE):
                 scores = {}
             if not scores:
-                self._note(f"{path}: not an output of `nmt evaluate --json`: not shown")
+                self._note(f"{path}: not an output of `nmt evaluate --format json`: not shown")
             yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
     def _data(self, config: Config, sessions: Sequence[Session]) -> DataSummary | None:

@@ -110,8 +110,8 @@ def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypa
         with pytest.raises(NmtError, match=words):
             export(*arguments)  # type: ignore[arg-type]
     for package, target, install in (
-        ("ctranslate2", "ctranslate2", "pip install ctranslate2$"),
-        ("transformers", "marian", "pip install 'transformers>=5'$"),
+        ("ctranslate2", "ctranslate2", r"pip install 'nmt-toolkit\[ctranslate2\]'$"),
+        ("transformers", "marian", r"pip install 'nmt-toolkit\[marian\]'$"),
     ):
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(NmtError, match=install):

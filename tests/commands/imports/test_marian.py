@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -311,6 +312,9 @@ def test_a_name_on_the_hub_is_downloaded_with_its_safest_weights(
     assert len(asked) == 1 and not any("bin" in pattern for pattern in asked[0])
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: 1 / 0)
     with pytest.raises(NmtError, match="cannot be downloaded from the Hugging Face hub"):
+        source.locate("someone/a-model")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(NmtError, match=r"someone/a-model: no such file .* pip install 'nmt-toolkit\[hub\]'$"):
         source.locate("someone/a-model")
 
 

@@ -123,7 +123,7 @@ def test_scores_that_are_no_numbers_are_left_out(run: Path) -> None:
         text = written(path.name, RECORDS[path.name])
         path.write_text(re.sub(r'"half_width": [0-9.]+', f'"half_width": {value}', text, count=1))
         data = reported(run)
-        assert data["runs"][0]["notes"] == [f"{path}: not an output of `nmt evaluate --json`: not shown"]
+        assert data["runs"][0]["notes"] == [f"{path}: not an output of `nmt evaluate --format json`: not shown"]
         assert [table["title"] for table in data["scores"]] == ["On the validation set, last validation"]
 
 

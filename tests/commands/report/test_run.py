@@ -160,7 +160,7 @@ def test_damaged_model_files_and_evaluations_are_left_out_and_said(run: Path) ->
     assert (found.best, found.evaluations) == ({}, [])
     best, *evaluations = found.notes
     assert best.startswith(f"{run / model_file.BEST}: not a model file")
-    printed = "not an output of `nmt evaluate --json`: not shown"
+    printed = "not an output of `nmt evaluate --format json`: not shown"
     assert evaluations == [f"{run}/evaluation-{name}.json: {printed}" for name in "abc"]
 
 

@@ -196,5 +196,5 @@ def test_a_missing_package_is_named(model: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", f"{script}; from nmt.cli.app import main; main()"],
         capture_output=True, text=True, env=ENVIRONMENT,
     )  # fmt: skip
-    expected = "error: serving needs the package uvicorn: pip install fastapi uvicorn prometheus-client\n"
+    expected = "error: serving needs the package uvicorn: pip install 'nmt-toolkit[serve]'\n"
     assert (done.returncode, done.stderr) == (1, expected)

@@ -1,0 +1,21 @@
+"""`nmt schema`."""
+
+import json
+
+from nmt.cli import terminal
+from nmt.files import text
+
+
+@terminal.reporting()
+def schema() -> None:
+    """Print a JSON Schema of the settings, with which editors complete and check a settings file as it is written.
+
+    It knows every setting with its type, range, default and meaning. In an editor with the YAML language server, such
+    as VS Code, a settings file names it in its first line: # yaml-language-server: $schema=nmt.schema.json
+
+    Example: nmt schema > nmt.schema.json
+    """
+    from nmt.config.json_schema import json_schema
+    from nmt.config.schema import Config
+
+    text.result(json.dumps(json_schema(Config), indent=2, ensure_ascii=False))

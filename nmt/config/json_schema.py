@@ -1,0 +1,112 @@
+"""A JSON Schema of settings, made from their declarations: with it editors complete and check a settings file.
+
+It finds what `nmt.config.reader` finds in one setting: unknown names, wrong types, numbers out of range, and what is
+missing. Values that do not go together (`nmt.config.conflicts`) are not in it. Only keywords that draft 7 has too are
+used, as editors read those best.
+"""
+
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from nmt.config.declaration import Setting, settings
+from nmt.config.writer import in_one_line, to_dict
+
+Schema = dict[str, Any]
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_KINDS = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}
+_LIMITS = {"at least": "minimum", "above": "exclusiveMinimum", "at most": "maximum", "below": "exclusiveMaximum"}
+_TEXT = {"type": "string", "pattern": r"\S"}  # not empty, and not only spaces
+
+
+def json_schema(declaration: type) -> Schema:
+    """The schema of a file that `reader.parse` reads as `declaration`: JSON values."""
+    definitions: dict[str, Schema] = {}
+    return {"$schema": _DRAFT, "title": "Settings of nmt", **_mapping(declaration, definitions), "$defs": definitions}
+
+
+def _mapping(declaration: type, definitions: dict[str, Schema]) -> Schema:
+    own = settings(declaration)
+    removed = {name: {"type": "null", "deprecated": True} for name in getattr(declaration, "REMOVED", ())}
+    required = [name for name, setting in own.items() if setting.required]
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: _setting(setting, definitions) for name, setting in own.items()} | removed,
+        **({"required": required} if required else {}),
+    }
+
+
+def _setting(setting: Setting, definitions: dict[str, Schema]) -> Schema:
+    if setting.is_section:
+        about = {"description": _plain(setting.meaning), "markdownDescription": setting.meaning}
+        return about | (_variants(setting, definitions) if setting.choice else _section(setting.type, definitions))
+    default = "" if setting.required else f" Default: `{in_one_line(setting.default)}`."
+    about = {
+        "description": _plain(setting.meaning),
+        "markdownDescription": f"{setting.meaning}\n\nType: {setting.expected}.{default}",
+    }
+    if not setting.required:
+        about["default"] = to_dict(setting.default)
+    return about | _type(setting.type, setting.bounds, definitions)
+
+
+def _section(declaration: type, definitions: dict[str, Schema]) -> Schema:
+    """A section without settings that are required may be left empty, which is null."""
+    schema = _mapping(declaration, definitions)
+    return schema if "required" in schema else schema | {"type": ["object", "null"]}
+
+
+def _variants(section: Setting, definitions: dict[str, Schema]) -> Schema:
+    """One branch for each declaration, which the setting `section.choice` decides about; without it, the first."""
+    choice = section.choice
+    assert choice is not None
+    branches: list[Schema] = []
+    for declaration in section.variants:
+        name = settings(declaration)[choice].default
+        condition: Schema = {"properties": {choice: {"const": name}}}
+        if branches:
+            condition["required"] = [choice]
+        definitions[name] = _section(declaration, definitions)
+        branches.append({"if": condition, "then": {"$ref": f"#/$defs/{name}"}})
+    names = [settings(declaration)[choice].default for declaration in section.variants]
+    return {"type": ["object", "null"], "properties": {choice: {"enum": names}}, "allOf": branches}
+
+
+def _type(annotation: Any, bounds: Mapping[str, float], definitions: dict[str, Schema]) -> Schema:
+    """A type, with the range of the numbers in it, as `reader` takes it."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        return _union([_type(kind, bounds, definitions) for kind in arguments])
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin is tuple:
+        fixed = arguments[-1] is not Ellipsis
+        size = {"minItems": len(arguments), "maxItems": len(arguments)} if fixed else {}
+        return {"type": "array", "items": _type(arguments[0], bounds, definitions), **size}
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _type(arguments[1], bounds, definitions)}
+    if annotation in _KINDS:
+        limits = {_LIMITS[name]: limit for name, limit in bounds.items()} if annotation in (int, float) else {}
+        return dict(_TEXT) if annotation is str else {"type": _KINDS[annotation], **limits}
+    if annotation.__name__ not in definitions:
+        definitions[annotation.__name__] = _mapping(annotation, definitions)
+    return {"$ref": f"#/$defs/{annotation.__name__}"}
+
+
+def _union(kinds: list[Schema]) -> Schema:
+    """Any of them; a type or null is one type of two names, of which messages and completion are clearer."""
+    others = [kind for kind in kinds if kind != {"type": "null"}]
+    if len(others) == len(kinds):
+        return {"anyOf": kinds}
+    if len(others) == 1 and "type" in others[0]:
+        return {**others[0], "type": [others[0]["type"], "null"]}
+    if len(others) == 1 and "enum" in others[0]:
+        return {"enum": [*others[0]["enum"], None]}
+    return {"anyOf": [*others, {"type": "null"}]}
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")

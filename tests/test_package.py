@@ -1,0 +1,79 @@
+"""What pyproject.toml promises: a core for text files, and extras that the messages and the pages name."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from nmt.files.packages import install_command
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CODE = sorted((ROOT / "nmt").rglob("*.py"))
+# Modules that are not called like the distribution that brings them.
+MODULES = {"pyyaml": "yaml", "unbabel-comet": "comet", "backports.zstd": "backports"}
+
+
+def modules(requirements: list[str]) -> set[str]:
+    names = {re.split(r"[^\w.-]", requirement)[0] for requirement in requirements}
+    return {MODULES.get(name, name).replace("-", "_") for name in names - {PROJECT["name"]}}
+
+
+def imported(path: Path) -> set[str]:
+    """The packages from elsewhere that a file imports anywhere in it, but for type checkers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body.clear()
+    found = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    }
+    return found - set(sys.stdlib_module_names) - {"nmt", "compression"}  # compression: Python 3.14
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    extras = PROJECT["optional-dependencies"]
+    everything = [*PROJECT["dependencies"], *chain.from_iterable(extras.values())]
+    used = set[str]().union(*map(imported, CODE))
+    assert used - modules(everything) == {"starlette"}  # fastapi is made of it
+    assert modules(PROJECT["dependencies"]) - used == set()
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    """In messages and on the pages, which name no package that an extra brings."""
+    extras = PROJECT["optional-dependencies"].keys()
+    code = "".join(path.read_text(encoding="utf-8") for path in CODE)
+    named = set(re.findall(r"install_command\(\"(\w+)\"\)|install_command\('(\w+)'\)", code))
+    assert {one or other for one, other in named} == extras - {"all", "dev"}
+    for extra in sorted(extras):
+        assert install_command(extra) == f"pip install '{PROJECT['name']}[{extra}]'"
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "configs" / "README.md"]
+    for page in pages:
+        for given in re.findall(rf"{PROJECT['name']}\[([\w,]+)\]", page.read_text(encoding="utf-8")):
+            assert set(given.split(",")) <= extras, page
+
+
+def test_the_page_of_the_package_index_needs_no_other_file() -> None:
+    page = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
+    assert all(link.startswith("https://") for link in re.findall(r"\]\(([^)]+)\)", page))
+    assert [row for row in re.findall(r"^\| `(\w+)`", page, re.MULTILINE)] == [
+        extra for extra in PROJECT["optional-dependencies"] if extra != "dev"
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["translate", "model", "input"]])
+def test_where_nmt_does_not_run_it_says_so_in_one_line(arguments: list[str]) -> None:
+    script = (
+        f"import sys; sys.modules['fcntl'] = None; sys.argv[1:] = {arguments}; from nmt.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch("error: nmt runs on Linux and macOS: on Windows, .*\n", done.stderr)
