@@ -12,7 +12,8 @@ for program in chromium chromedriver node npm; do
 done
 export BERGAMOT="$PWD/.venv/bergamot" # for scripts/bergamot_translate.mjs
 mkdir -p "$BERGAMOT"
-npm install --silent --no-fund --prefix "$BERGAMOT" @browsermt/bergamot-translator@0.4.9
+npm install --silent --no-fund --prefix "$BERGAMOT" @browsermt/bergamot-translator@0.4.9 axe-core@4.14.1
+export AXE="$BERGAMOT/node_modules/axe-core/axe.min.js" # finds what hinders people with disabilities
 # Without it Node.js does not start the engine's worker: the package was published without this file.
 echo '{"type": "commonjs"}' >"$BERGAMOT/node_modules/@browsermt/bergamot-translator/worker/package.json"
 exec scripts/test.sh tests/commands/*/page_in_chromium.py tests/commands/export/bergamot_in_node.py "$@"

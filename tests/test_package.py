@@ -64,7 +64,7 @@ def test_every_extra_that_is_named_exists() -> None:
 def test_the_page_of_the_package_index_needs_no_other_file() -> None:
     page = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
     assert all(link.startswith("https://") for link in re.findall(r"\]\(([^)]+)\)", page))
-    assert [row for row in re.findall(r"^\| `(\w+)`", page, re.MULTILINE)] == [
+    assert list(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == [
         extra for extra in PROJECT["optional-dependencies"] if extra != "dev"
     ]
 

@@ -38,6 +38,10 @@ def translate(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="json: all details, an object per line.")] = "text",
+    markup: Annotated[
+        Literal["html", "xml"] | None,
+        typer.Option(help="Lines have tags: they go around the words that belong to theirs."),
+    ] = None,
     ensemble: options.Ensemble = None,
     glossary: Annotated[Path | None, options.file("Terms to force: lines of `source term TAB target term`.")] = None,
     prefixes: Annotated[
@@ -76,11 +80,15 @@ def translate(
     if source is not None and not os.path.lexists(source):
         options.check_not_a_setting(source)
         raise NmtError(f"{no_such_file(source)}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
+    if markup is not None and (n_best is not None or scores or format == "json" or prefixes is not None):
+        raise typer.BadParameter(
+            "--markup gives the best translation alone: leave out --n-best, --scores, --prefixes and --format json"
+        )
     request = translation.Request(
         model=model,
         source=source,
         output=output,
-        format=OutputFormat(n_best, scores, format == "json"),
+        format=OutputFormat(n_best, scores, format == "json", markup),
         to=to,
         from_=from_,
         overrides=options.decoding_overrides(overrides, beam_size, length_penalty),

@@ -19,10 +19,13 @@ function draw(tag, attributes = {}, ...children) {
 const clock = time => time ? `${time.slice(0, 10)} ${time.slice(11, 16)}` : "–";
 const count = number => number === null ? "–" : number.toLocaleString("en");
 
+/** Text in which paths break after their slashes, where there is room for that. */
+const pathed = text => text.split(/(?<=\/)/).map(textContent => make("span", {className: "part", textContent}));
+
 /** A table of numbers as text, the first row its headings, that scrolls where it is too wide. Row headings come first. */
 function tableOf(label, [titles, ...rows]) {
   const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
-  const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row", textContent: first}),
+  const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row"}, ...pathed(first)),
     ...rest.map(textContent => make("td", {textContent}))));
   return make("div", {className: "scroll", tabIndex: 0, role: "group", ariaLabel: label},
     make("table", {className: "data numbers"}, head, make("tbody", {}, ...body)));

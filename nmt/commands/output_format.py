@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from nmt.decoding.markup.marked_text import Markup
 from nmt.decoding.translator import Translation, Translator
 
 
@@ -13,12 +14,14 @@ class OutputFormat:
     """What is written for each line.
 
     Only its best translation; with scores or n_best, rows of `score TAB translation`, best first, with n_best after
-    `number TAB`; with json {"line": number, "translations": [the fields of each Translation that are not None]}.
+    `number TAB`; with json {"line": number, "translations": [the fields of each Translation that are not None]}. With
+    markup, which goes with none of these, each line is a text with tags.
     """
 
     n_best: int | None = None
     scores: bool = False
     json: bool = False
+    markup: Markup | None = None
 
     def texts(
         self,
@@ -32,7 +35,9 @@ class OutputFormat:
     ) -> Iterator[str]:
         """What to write for each line; the first has the number `first`. As `Translator.stream_hypotheses`."""
         if self.n_best is None and not self.scores and not self.json:
-            yield from translator.stream(lines, chunk_lines, prefixes=prefixes, first=first, read_ahead=read_ahead)
+            yield from translator.stream(
+                lines, chunk_lines, markup=self.markup, prefixes=prefixes, first=first, read_ahead=read_ahead
+            )
             return
         aligned = self.json and translator.engine.aligns
         of_lines = translator.stream_hypotheses(

@@ -343,6 +343,12 @@ def of_decoding(
     for i, word in enumerate(decoding.banned):
         if not any(unicodedata.category(letter)[0] in "LN" for letter in word):
             yield f"decoding.banned[{i}]: {word!r} has no letter or digit, so it is not a word: delete it"
+    for i, pattern in enumerate(decoding.keep):
+        try:
+            if re.compile(pattern).match(""):
+                yield f"decoding.keep[{i}]: {pattern!r} matches an empty text: write what it must have"
+        except re.error as error:
+            yield f"decoding.keep[{i}]: {pattern!r} is not a regular expression: {error}"
     learned = vocabulary.source_model is None and vocabulary.target_model is None
     if learned and decoding.beam_size > vocabulary.size:
         yield f"{decoding.beam_size=} is above {vocabulary.size=}: lower decoding.beam_size"

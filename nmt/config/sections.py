@@ -237,6 +237,11 @@ class DecodingConfig:
         "a line IN CAPITALS: `restore`: translate it in small letters, and put the translation in capitals; `keep`: "
         "translate it as it is",
     )
+    keep: tuple[str, ...] = score_setting(
+        (),
+        "what stands in the translation as it is in the line, and as often: regular expressions, or `verbatim` for "
+        "URLs, e-mail addresses, tags and placeholders such as `{name}` and `%s`",
+    )
     precision: Literal["model", "float32", "bfloat16", "float16", "int8"] = score_setting(
         "model",
         "number format: `model` is float32, or on CUDA the 16-bit format it was trained in; the others (float16: CUDA "

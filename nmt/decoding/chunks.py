@@ -35,6 +35,7 @@ class LineCounts:
     terms: int = 0  # glossary terms found in the lines
     missing: int = 0  # of these terms, those without any of their translations in the best output
     searched: int = 0  # lines or parts searched for glossary terms
+    restored: int = 0  # lines of whose translations some lacked what decoding.keep names
     prefixes: int = 0  # prefixes that the vocabulary cannot write as they are given
 
     def __add__(self, other: "LineCounts") -> "LineCounts":
@@ -150,6 +151,9 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
         log.info("glossary: %s found, %d of them not in the translation", found, counts.missing)
     elif counts.searched:
         log.warning("glossary: none of its source terms occurs in the %d lines", counts.lines)
+    if counts.restored:
+        message = "%d of %d lines: the model left out or changed what decoding.keep names: it was put back"
+        log.info(message, counts.restored, counts.lines)
     if counts.prefixes:
         log.warning(
             "%d of %d prefixes cannot be written as given: translations begin with what the vocabulary makes of them",

@@ -49,6 +49,7 @@ SETTINGS = {
     "consensus": Support(in_transformers=False),
     "candidates": Support(),
     "capitals": Support(),
+    "keep": Support(),
     "precision": Support("it rounds differently", also="float32", in_folder=True),  # a folder was written in one
     "engine": Support(),
     "batch_tokens": Support(),

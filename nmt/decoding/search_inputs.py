@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
+from nmt.data.copied_items import kept_pattern
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
@@ -38,6 +39,7 @@ class Inputs:
     parts: dict[int, list[SearchInput]]  # of each line with words, by its place in the chunk: most often one
     spaces: dict[int, list[str]]  # after each part, of the lines that are split
     capitals: frozenset[int]  # the places of the lines whose translations are to be put in capitals
+    kept: dict[int, str]  # the lines with something that is to be kept
     counts: LineCounts  # of these lines
     languages: LanguagePair
 
@@ -72,6 +74,10 @@ class InputBuilder:
         inputs: dict[int, list[SearchInput]] = {}
         spaces: dict[int, list[str]] = {}
         small = self.small(lines, prefixes)
+        kept = {}
+        if patterns := self.decoding.keep:
+            whole = (place for place, prefix in enumerate(prefixes) if not prefix)
+            kept = {place: lines[place] for place in whole if kept_pattern(patterns).search(lines[place])}
         lines = [small.get(place, line) for place, line in enumerate(lines)]
         threads = max(1, min(cpu_threads(), len(lines) // _LINES_OF_A_THREAD))
         sources = self.vocabulary.source.encode(lines, threads)
@@ -89,7 +95,7 @@ class InputBuilder:
                 inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
                 if len(parts) > 1:
                     spaces[place] = [part.space for part in parts]
-        return Inputs(first, len(lines), inputs, spaces, frozenset(small), self.counts, self.languages)
+        return Inputs(first, len(lines), inputs, spaces, frozenset(small), kept, self.counts, self.languages)
 
     def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
         """The lines in capitals that the model reads in small letters, so written, by their places."""

@@ -39,8 +39,8 @@ def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
     return [_BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
 
 
-def translations(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[Translation]:
-    """Each with its scores and subwords, as many of these as have a score."""
+def translations(hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer) -> list[Translation]:
+    """Each with its text, its scores and its subwords, as many of these as have a score."""
     return [
         Translation(
             text,
@@ -49,7 +49,7 @@ def translations(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[Tr
             target.pieces([*each.tokens, EOS])[: len(each.token_scores)],
             each.token_scores,
         )
-        for text, each in zip(texts(hypotheses, target), hypotheses, strict=True)
+        for text, each in zip(texts, hypotheses, strict=True)
     ]
 
 
@@ -65,7 +65,7 @@ def pairs_of(parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Se
 
 
 def add_alignment(
-    lines: list[list[Translation]],
+    lines: list[list[Translation]] | dict[int, list[Translation]],
     weights: Iterable[list[list[float]]],
     parts: Mapping[int, Sequence[SearchInput]],
     source: Tokenizer,

@@ -1,5 +1,6 @@
 """Text in, text out: a model as a translator."""
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.data.copied_items import is_kept
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked, translation, unwritable
@@ -28,6 +30,8 @@ from nmt.errors import NmtError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from nmt.decoding.markup.marked_text import Markup
 
 
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
@@ -104,9 +108,12 @@ class Translator:
         """The most subwords of an output for a source of `source` subwords."""
         return self.decoding.longest_output(source, self.positions)
 
-    def translate(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[str]:
-        """The best translation of each line. Raises as `stream` does."""
-        return list(self.stream(lines, read_ahead=True, to=to, from_=from_))
+    def translate(
+        self, lines: Sequence[str], *, markup: "Markup | None" = None, to: str | None = None, from_: str | None = None
+    ) -> list[str]:
+        """The best translation of each line. markup: each is a text with tags, such as a sentence or a document, and so
+        is its translation; it can have line breaks. Raises as `stream` does."""
+        return list(self.stream(lines, markup=markup, read_ahead=True, to=to, from_=from_))
 
     def hypotheses(
         self,
@@ -131,6 +138,7 @@ class Translator:
         lines: Iterable[str],
         chunk_lines: int | None = None,
         *,
+        markup: "Markup | None" = None,
         prefixes: Iterable[str] | None = None,
         first: int = 1,
         read_ahead: bool = False,
@@ -141,20 +149,25 @@ class Translator:
 
         At most chunk_lines (default: `lines_together`) are read before the first translation is yielded: 1 answers line
         by line. read_ahead: a second chunk may be read before that, so that an engine with threads of its own always
-        has something to search. `first` is the number of the first line, for messages. No translation contains a line
-        break or a tab.
+        has something to search. `first` is the number of the first line, for messages. Without markup, no translation
+        contains a line break or a tab; with it, prefixes are not used.
 
         Raises NmtError for a line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more
         or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
         scores are not numbers; TypeError for a string in place of lines.
         """
         pair = self.languages.choose(to, from_)
+        if markup is not None:
+            yield from self._marked(lines, chunk_lines, markup, to, from_)
+            return
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
         begin = partial(self._begin, n_best=1, scores=False)
         for inputs, chunk in results(inputs_of, begin, read_ahead):
             texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
+            for place, [best] in self._with_kept(inputs, {i: [text] for i, text in enumerate(texts)}, 1).items():
+                texts[place] = best.text
             yield from texts
 
     def stream_hypotheses(
@@ -180,16 +193,59 @@ class Translator:
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
         begin = partial(self._begin, n_best=n_best, token_scores=details)
         for inputs, chunk in results(inputs_of, begin, read_ahead):
-            translations = [translation.translations(hypotheses, self.vocabulary.target) for hypotheses in chunk]
+            of_lines = [translation.texts(hypotheses, self.vocabulary.target) for hypotheses in chunk]
             for place in inputs.capitals:
-                translations[place] = [
-                    dataclasses.replace(each, text=in_capitals(each.text, pair.target)) for each in translations[place]
-                ]
+                of_lines[place] = [in_capitals(text, pair.target) for text in of_lines[place]]
+            with_texts = zip(chunk, of_lines, strict=True)
+            translations = [translation.translations(*each, self.vocabulary.target) for each in with_texts]
             if alignment:
                 with self._computing():
                     weights = self.engine.align(translation.pairs_of(inputs.parts, chunk), self.batch_tokens)
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
+            for place, instead in self._with_kept(inputs, dict(enumerate(of_lines)), n_best).items():
+                translations[place] = instead
             yield from translations
+
+    def _with_kept(self, inputs: Inputs, texts: Mapping[int, list[str]], n_best: int) -> dict[int, list[Translation]]:
+        """Of the lines of which a text lacks something that is to be kept: translations without it, into which it was
+        put, by their places."""
+        patterns, pair = self.decoding.keep, inputs.languages
+        lacking = {
+            place: line
+            for place, line in inputs.kept.items()
+            if not all(is_kept(line, text, patterns) for text in texts[place])
+        }
+        if not lacking:
+            return {}
+        from nmt.decoding.markup import kept  # here: most models keep it
+
+        lines = {place: kept.taken_out(line, patterns) for place, line in lacking.items()}
+        other = copy.copy(self)  # which counts nothing here
+        other.counts, other.decoding = LineCounts(), dataclasses.replace(self.decoding, keep=())
+        other.on_lines = lambda count: None
+        to, from_ = pair.target or None, pair.source or None
+        without = [line for line, _ in lines.values()]
+        found = other.hypotheses(without, n_best, alignment=self.engine.aligns, to=to, from_=from_)
+        self.counts.restored += len(lacking)
+        return {
+            place: [dataclasses.replace(each, text=kept.put_back(line, elements, each)) for each in translations]
+            for (place, (line, elements)), translations in zip(lines.items(), found, strict=True)
+        }
+
+    def _marked(
+        self, lines: Iterable[str], chunk_lines: int | None, markup: "Markup", to: str | None, from_: str | None
+    ) -> Iterator[str]:
+        """The translation of each text with tags."""
+        from nmt.decoding.markup.marked_text import MarkedText  # here: most texts have none
+
+        source = self.languages.choose(to, from_).source
+        for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
+            texts = [MarkedText(line, source, markup) for line in chunk]
+            aligned = self.engine.aligns and any(text.has_elements for text in texts)
+            sentences = [sentence for text in texts for sentence in text.lines]
+            translations = iter(self.hypotheses(sentences, alignment=aligned, token_scores=False, to=to, from_=from_))
+            for text in texts:
+                yield text.join([next(translations)[0] for _ in text.lines])
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
         """The lines as the model reads them: those in capitals in small letters, as `decoding.capitals` says."""
@@ -232,9 +288,9 @@ class Translator:
         by_length = length_penalties(max(map(len, scores), default=0), self._options(1))
         own, of_pairs = len(start), zip(pairs, scores, strict=True)  # the tokens of languages are not scored
         hypotheses = [Hypothesis.scored(target[own:], each[own:], by_length) for (_, target), each in of_pairs]
-        scored = translation.translations(hypotheses, self.vocabulary.target)
+        scored = translation.translations(hypotheses, [targets[place] for place in fitting], self.vocabulary.target)
         for place, translated in zip(fitting, scored, strict=True):
-            translations[place] = dataclasses.replace(translated, text=targets[place])
+            translations[place] = translated
         return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list["Tensor"]:

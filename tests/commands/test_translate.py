@@ -8,6 +8,7 @@ import sys
 import termios
 from collections.abc import Callable
 from contextlib import suppress
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,24 @@ def test_of_a_file_lines_are_read_ahead(model: Path, monkeypatch: pytest.MonkeyP
     loaded.translate(["one"])
     loaded.hypotheses(["one"])
     assert asked[3:] == [True, True]
+
+
+def test_text_with_tags_has_the_translation_of_the_text(model: Path) -> None:
+    """From a file to a file, in chunks, and read line by line."""
+    tagged, plain, out = (model.parent / name for name in ("tagged", "plain", "out"))
+    lines = ["one two", "two <b>one</b>.", "", "<i>one</i>", "1 < 2 &amp; <u>two</u>"] * 3
+    tagged.write_text("\n".join(lines) + "\n")
+    plain.write_text("".join(unescape(re.sub("<[a-z/]+>", "", line)) + "\n" for line in lines))
+    expected = nmt.load(model, "cpu").translate(plain.read_text().splitlines())
+    for line_by_line in (False, True):
+        as_html = OutputFormat(markup="html")
+        translate(
+            Request(
+                model=model, source=tagged, output=out, format=as_html, line_by_line=line_by_line, device="cpu",
+                overrides=["decoding.batch_tokens=64"],
+            )
+        )  # fmt: skip
+        found = out.read_text().splitlines()
+        assert [unescape(re.sub("<[a-z/]+>", "", line)) for line in found] == expected
+        assert [re.findall("<[a-z/]+>", line) for line in found] == [re.findall("<[a-z/]+>", line) for line in lines]
+        out.unlink()

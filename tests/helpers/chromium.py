@@ -56,16 +56,27 @@ class Browser:
     def js(self, script: str) -> Any:
         return self.call("/execute/sync", {"script": script, "args": []})
 
+    def js_later(self, script: str) -> Any:
+        """What the promise that a script returns comes to."""
+        script = f"const done = arguments[0]; (async () => {{ {script} }})().then(done, error => done(String(error)))"
+        return self.call("/execute/async", {"script": script, "args": []})
+
     def type(self, selector: str, text: str) -> None:
-        """Into a field, and Control and Enter."""
-        (element,) = self.call("/element", {"using": "css selector", "value": selector}).values()
-        self.call(f"/element/{element}/clear")
-        self.call(f"/element/{element}/value", {"text": text})
-        self.call(f"/element/{element}/value", {"text": "\ue009\ue007\ue000"})  # WebDriver's Control, Enter, release
+        """Into a field, in place of what it has; or the path of a file, where files are chosen."""
+        self.call(f"{self.element(selector)}/clear")
+        self.call(f"{self.element(selector)}/value", {"text": text})
+
+    def press(self, *keys: str) -> None:
+        """Keys in the element with the focus, held down together."""
+        down, up = ([{"type": kind, "value": key} for key in keys] for kind in ("keyDown", "keyUp"))
+        self.call("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": down + up[::-1]}]})
 
     def click(self, selector: str) -> None:
+        self.call(f"{self.element(selector)}/click")
+
+    def element(self, selector: str) -> str:
         (element,) = self.call("/element", {"using": "css selector", "value": selector}).values()
-        self.call(f"/element/{element}/click")
+        return f"/element/{element}"
 
     def texts(self, selector: str) -> list[str]:
         script = f"return Array.from(document.querySelectorAll({json.dumps(selector)}), e => e.textContent)"
@@ -107,6 +118,18 @@ def started(profile: Path) -> Iterator[Browser]:
     window.call("", method="DELETE")
     driver.terminate()
     driver.wait()
+
+
+def accessibility_faults(browser: Browser) -> list[str]:
+    """What axe-core finds, moderate or worse: the rule, and the elements. AXE names its file."""
+    browser.js(Path(os.environ["AXE"]).read_text(encoding="utf-8"))
+    found: list[str] = browser.js_later(
+        """const names = {"label-content-name-mismatch": {enabled: true}};  // off by default
+        const {violations} = await axe.run(document, {rules: names});
+        return violations.filter(({impact}) => impact !== "minor")
+          .map(({id, nodes}) => `${id}: ${nodes.map(({target}) => target.join(" ")).join(", ")}`)"""
+    )
+    return found
 
 
 def contrast(browser: Browser, selector: str) -> float:

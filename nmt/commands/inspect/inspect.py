@@ -13,11 +13,11 @@ from torch import Tensor
 from nmt import device as devices
 from nmt.checkpoints import export_folder, model_file
 from nmt.commands.inspect.beam_trace import Node, RecordingEngine, tokens_of
-from nmt.commands.inspect.word_alignment import Word, attention_by_word, to_words
 from nmt.config import schema
 from nmt.data.vocabulary import BOS, EOS, Vocabulary
 from nmt.decoding import model_loader
 from nmt.decoding.translator import Translation, Translator
+from nmt.decoding.word_alignment import Word, attention_by_word, to_words
 from nmt.errors import NmtError
 from nmt.models.translation_model import Inside, TranslationModel
 

@@ -232,7 +232,7 @@ const parents = place => place === null ? [] : [...parents(beam.nodes[place].par
 
 function showBest() {
   at("beam-note").textContent = `A beam of ${beam.size} considered ${beam.nodes.length} hypotheses in ${beam.nodes.at(-1).step} steps. `
-    + "A box is one hypothesis: its last subword, log P of that subword and of the hypothesis. Select one to see its path.";
+    + "A row is a step, a box one hypothesis: its last subword, log P of that subword and of the hypothesis. Select one to see its path.";
   at("best").tBodies[0].replaceChildren(...data.hypotheses.map((one, i) => {
     const button = make("button", {type: "button", dir: "auto", textContent: one.text || "\u00a0"});
     button.addEventListener("click", () => lightPath(beam.nodes.findIndex(node => node.rank === i + 1)));
@@ -241,43 +241,53 @@ function showBest() {
   }));
 }
 
-const ROW = 46, BOX = 36, GAP = 34;
+const BOX = 36, LEAST = 84, GAP = 10, BETWEEN = 30, STEP = 26;  // pixels: a box and its least width, the space around it, the numbers of the steps
+const context = document.createElement("canvas").getContext("2d");
 
-function showTree() {
-  const context = document.createElement("canvas").getContext("2d");
+/** The subword in the middle of a box, pressed together where it is wider. */
+function label(text, x, y, width) {
   context.font = "700 13px system-ui, sans-serif";
-  const width = Math.max(84, ...beam.nodes.map(node => context.measureText(node.piece).width + 16));
+  const wide = context.measureText(text).width > width - 8;
+  return draw("text", {x, y, ...(wide && {textLength: width - 8, lengthAdjust: "spacingAndGlyphs"})}, text);
+}
+
+/** Each step of the search is a row, so that the page need not be as wide as the translation is long. */
+function showTree() {
   const order = ["kept", "open", "finished", "dropped"];
-  const columns = [];
+  const steps = [];
   beam.nodes.forEach((node, place) => {
-    if (node.fate !== "dropped" || at("dropped").checked) (columns[node.step - 1] ??= []).push(place);
+    if (node.fate !== "dropped" || at("dropped").checked) (steps[node.step - 1] ??= []).push(place);
   });
-  const where = new Map([[null, [4, 4]]]);
-  columns.forEach((places, step) => {
+  const most = Math.max(...steps.map(places => places.length));
+  const room = at("tree").parentElement.clientWidth - STEP - 4;
+  const width = Math.max(LEAST, Math.min(180, Math.floor(room / most) - GAP));
+  const where = new Map([[null, [STEP, 4]]]);
+  steps.forEach((places, step) => {
     places.sort((a, b) => order.indexOf(beam.nodes[a].fate) - order.indexOf(beam.nodes[b].fate) || a - b);
-    places.forEach((place, i) => where.set(place, [4 + (step + 1) * (width + GAP), 4 + i * ROW]));
+    places.forEach((place, i) => where.set(place, [STEP + i * (width + GAP), 4 + (step + 1) * (BOX + BETWEEN)]));
   });
   const edges = [], boxes = [box(null, {piece: "<s>", fate: "kept"}, where.get(null), width)];
-  for (const place of columns.flat()) {
+  for (const place of steps.flat()) {
     const node = beam.nodes[place], [x, y] = where.get(place), [px, py] = where.get(node.parent);
-    const [from, to, middle] = [py + BOX / 2, y + BOX / 2, (px + width + x) / 2];
-    edges.push(draw("path", {d: `M${px + width} ${from}C${middle} ${from} ${middle} ${to} ${x} ${to}`, "data-place": place}));
+    const [from, to, middle] = [px + width / 2, x + width / 2, (py + BOX + y) / 2];
+    edges.push(draw("path", {d: `M${from} ${py + BOX}C${from} ${middle} ${to} ${middle} ${to} ${y}`, "data-place": place}));
     boxes.push(box(place, node, [x, y], width));
   }
-  at("tree").setAttribute("width", 8 + (columns.length + 1) * (width + GAP));
-  at("tree").setAttribute("height", 8 + ROW * Math.max(...columns.map(places => places.length)));
-  at("tree").replaceChildren(...edges, ...boxes);
+  const numbers = steps.map((_, step) => draw("text", {x: STEP / 2 - 4, y: 4 + (step + 1) * (BOX + BETWEEN) + BOX / 2 + 4, class: "number"}, step + 1));
+  at("tree").setAttribute("width", STEP + most * (width + GAP));
+  at("tree").setAttribute("height", 8 + (steps.length + 1) * (BOX + BETWEEN) - BETWEEN);
+  at("tree").replaceChildren(...edges, ...boxes, ...numbers);
 }
 
 function box(place, node, [x, y], width) {
   const group = draw("g", {class: node.fate},
     draw("rect", {x, y, width, height: BOX}),
-    draw("text", {x: x + width / 2, y: y + 15}, node.piece));
+    label(node.piece, x + width / 2, y + 15, width));
   if (place === null) return group;
-  const name = `${node.piece}: ${node.fate}, log P ${node.log_p.toFixed(2)}, of the hypothesis ${node.total.toFixed(2)}`;
+  const numbers = `${node.log_p.toFixed(2)} · ${node.total.toFixed(2)}`;
+  const name = `${node.piece} ${numbers}, ${node.fate}`;  // it begins with what can be seen
   for (const [key, value] of Object.entries({tabindex: 0, role: "button", "aria-label": name, "data-place": place})) group.setAttribute(key, value);
-  group.append(draw("text", {x: x + width / 2, y: y + 29, class: "number"}, `${node.log_p.toFixed(2)} · ${node.total.toFixed(2)}`),
-    draw("title", {}, name));
+  group.append(draw("text", {x: x + width / 2, y: y + 29, class: "number"}, numbers), draw("title", {}, name));
   group.addEventListener("click", () => lightPath(place));
   group.addEventListener("keydown", event => {
     if (event.key !== "Enter" && event.key !== " ") return;
@@ -331,10 +341,12 @@ function start() {
   showBest();
   showTree();
   lightPath(beam.nodes.findIndex(node => node.rank === 1));
-  at("dropped").addEventListener("change", () => {
+  const again = () => {
     showTree();
     lightPath(lit ?? -1);
-  });
+  };
+  at("dropped").addEventListener("change", again);
+  new ResizeObserver(again).observe(at("tree").parentElement);
   if (positions.layout) showPositions();
   if (attention.cross) startAttention();
 }

@@ -127,18 +127,18 @@ function corpusOf(corpus, number) {
     parts.push(make("h3", {textContent: "A sample"}), make("details", {}, make("summary", {textContent: `${corpus.sample.length} pairs at equal distances`}),
       pairsOf(corpus.sample.map(([source, target]) => ({source, target})), corpus.languages)));
   }
-  const title = [make("h2", {}, make("bdi", {textContent: corpus.label})), make("small", {textContent: `${count(corpus.kept)} of ${count(corpus.read)} pairs kept, ${percent(corpus.read - corpus.kept, corpus.read)} dropped`})];
+  const title = [make("h2", {}, make("bdi", {}, ...pathed(corpus.label))), make("small", {textContent: `${count(corpus.kept)} of ${count(corpus.read)} pairs kept, ${percent(corpus.read - corpus.kept, corpus.read)} dropped`})];
   return make("details", {className: "sheet corpus", open: data.corpora.length <= OPEN || !number}, make("summary", {}, ...title), ...parts);
 }
 
 function overlapOf({label, languages, total, pairs, sources, table, pair_examples, source_examples}) {
-  const parts = [make("h3", {}, make("bdi", {textContent: label})),
+  const parts = [make("h3", {}, make("bdi", {}, ...pathed(label))),
     make("p", {textContent: `Of ${count(total)} validation pairs, ${count(pairs)} (${percent(pairs, total)}) are training pairs too. Of ${count(sources)} more (${percent(sources, total)}), the source alone is in the training text, with another target.`}),
     tableOf("Validation text by corpus", table)];
   if (pair_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Pairs that are in both"}), pairsOf(pair_examples, languages)));
   if (source_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Sources with another target in the training text"}),
     make("ol", {className: "pairs trained"}, ...source_examples.map(({source, target, trained, corpus}) => make("li", {}, sentence(source, languages[0]), sentence(target, languages[1]),
-      make("div", {}, sentence(trained, languages[1]), make("small", {textContent: corpus})))))));
+      make("div", {}, sentence(trained, languages[1]), make("small", {}, ...pathed(corpus))))))));
   return make("div", {}, ...parts);
 }
 
@@ -162,8 +162,8 @@ function vocabularyOf(one) {
 }
 
 function start() {
-  at("written").textContent = `Written by nmt ${data.nmt}, ${clock(data.written)} UTC. Prepared data: ${data.folder}`;
-  at("folder").textContent = data.folder;
+  at("written").append(`Written by nmt ${data.nmt}, ${clock(data.written)} UTC. Prepared data: `, ...pathed(data.folder));
+  at("folder").append(...pathed(data.folder));
   at("problems").hidden = !data.problems.length;
   at("problems-list").append(...data.problems.map(textContent => make("li", {textContent})));
   at("summary").append(...data.tables.map(table => tableOf(`Data by ${table[0][0]}`, table)));
@@ -178,7 +178,7 @@ function start() {
   at("vocabularies").append(...data.vocabularies.map(vocabularyOf));
   const [titles, ...settings] = data.settings;
   at("settings").append(make("table", {className: "data"}, make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent})))),
-    make("tbody", {}, ...settings.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row", textContent: first}), ...rest.map(textContent => make("td", {textContent})))))));
+    make("tbody", {}, ...settings.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row", textContent: first}), ...rest.map(text => make("td", {}, ...pathed(text))))))));
   // Also where a folded corpus is opened, whose charts had no width before.
   new ResizeObserver(() => charts.forEach(each => each())).observe(at("corpora"));
 }

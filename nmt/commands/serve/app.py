@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -16,12 +15,12 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from nmt.commands.html_page import content_policy
+from nmt.commands.html_page import html_page
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.metrics import RequestMetrics
-from nmt.commands.serve.requests import Limits, TranslationRequest, parse, parse_detection
+from nmt.commands.serve.requests import Limits, NmtRequest, TranslationRequest, parse, parse_detection
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePairs
 from nmt.errors import NmtError
@@ -134,10 +133,13 @@ def _submit(
     """The request, and its future translations. Raises RequestError, and as `BatchingQueue.submit` does."""
     request = parse(received, languages, limits, queue.translator.decoding.beam_size)
     try:
-        details = request.alignment, request.token_scores, request.languages
+        # A folder of CTranslate2 gives no alignment: tags then go where they are in the source.
+        aligned = request.alignment and (queue.translator.engine.aligns or isinstance(request, NmtRequest))
+        details = aligned, request.token_scores, request.languages
         return request, queue.submit(request.lines, request.n_best, *details)
     except AnswerTooLarge as error:
-        fixes = [f"lower {request.count_field}"] * (request.n_best > 1) + ["leave out alignment"] * request.alignment
+        fixes = [f"lower {request.count_field}"] * (request.n_best > 1)
+        fixes += [request.without_alignment] * request.alignment
         fixes.append("or send less text" if fixes else "send less text")
         raise RequestError(413, f"{error}: {', '.join(fixes)}") from None
 
@@ -169,7 +171,14 @@ async def _body(request: Request, limit: int) -> bytes:
 
 
 def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: BatchingQueue) -> None:
-    page = resources.files("nmt.commands.serve").joinpath("page.html").read_text(encoding="utf-8")
+    targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
+    for source, target in languages.pairs:
+        targets[source].append(target)
+    offered = [{"code": code, "name": english_name(code), "targets": of} for code, of in targets.items()]
+    translator = queue.translator
+    options = {"n_best": translator.decoding.beam_size, "alignment": translator.engine.aligns}
+    allowed = {"lines": limits.lines, "characters": limits.characters, **options}
+    page = html_page("nmt.commands.serve", "nmt", {"languages": offered, "limits": allowed}, connects="'self'")
     headers = {"Content-Security-Policy": _policy(page)}
 
     @app.get("/")
@@ -179,16 +188,11 @@ def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: Ba
     @app.get("/languages")
     @app.post("/languages")  # as argostranslate asks for them
     async def languages_() -> JSONResponse:
-        targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
-        for source, target in languages.pairs:
-            targets[source].append(target)
-        return JSONResponse([{"code": code, "name": english_name(code), "targets": of} for code, of in targets.items()])
+        return JSONResponse(offered)
 
     @app.get("/limits")
     async def limits_() -> JSONResponse:
-        translator = queue.translator
-        options = {"n_best": translator.decoding.beam_size, "alignment": translator.engine.aligns}
-        return JSONResponse({"lines": limits.lines, "characters": limits.characters, **options})
+        return JSONResponse(allowed)
 
 
 def _add_libretranslate(app: FastAPI, languages: LanguagePairs, limits: Limits) -> None:
@@ -243,6 +247,6 @@ def _add_probes(app: FastAPI, queue: BatchingQueue, metrics: RequestMetrics) -> 
 
 
 def _policy(page: str) -> str:
-    """The page may also send requests to its own server, and may not be a part of another page."""
-    [script], [style] = (re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL) for tag in ("script", "style"))
-    return f"{content_policy(script, style)}; connect-src 'self'; frame-ancestors 'none'"
+    """The policy in the page, and what only a header can say: that the page may not be a part of another one."""
+    [policy] = re.findall('Content-Security-Policy" content="([^"]*)"', page)
+    return f"{policy}; frame-ancestors 'none'"

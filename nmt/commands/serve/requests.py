@@ -10,9 +10,9 @@ from nmt.commands.serve import fields as request_fields
 from nmt.commands.serve.batching import DECIMALS, MAX_ANSWER, NBest
 from nmt.commands.serve.detection import Detected, detect
 from nmt.commands.serve.fields import Received, RequestError
-from nmt.commands.serve.html_text import HtmlText
 from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 
@@ -49,6 +49,7 @@ class NmtRequest:
     languages: LanguagePair | None = None  # None: the model has one pair
     token_scores: ClassVar[bool] = True  # in the answer
     count_field: ClassVar[str] = "n_best"  # the field for the number of translations
+    without_alignment: ClassVar[str] = "leave out alignment"  # how to ask for a smaller answer
 
     @property
     def characters(self) -> int:
@@ -76,7 +77,9 @@ class Text(Protocol):
     def lines(self) -> Sequence[str]: ...
     @property
     def characters(self) -> int: ...
-    def join(self, translations: Sequence[str]) -> str: ...
+    @property
+    def has_elements(self) -> bool: ...
+    def join(self, translations: Sequence[Translation]) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class PlainText:
     """A text whose line breaks are kept."""
 
     lines: list[str]
+    has_elements: ClassVar[bool] = False
 
     @classmethod
     def of(cls, text: str) -> "PlainText":
@@ -93,8 +97,8 @@ class PlainText:
     def characters(self) -> int:
         return sum(map(len, self.lines))
 
-    def join(self, translations: Sequence[str]) -> str:
-        return "\n".join(translations)
+    def join(self, translations: Sequence[Translation]) -> str:
+        return "\n".join(translation.text for translation in translations)
 
 
 @dataclass(frozen=True)
@@ -106,9 +110,14 @@ class LibreTranslateRequest:
     n_best: int
     detected: Detected | None  # the source language, if the request had `auto`
     languages: LanguagePair | None = None  # None: the model has one pair
-    alignment: ClassVar[bool] = False
     token_scores: ClassVar[bool] = False
     count_field: ClassVar[str] = "alternatives"
+    without_alignment: ClassVar[str] = "set format to text"
+
+    @property
+    def alignment(self) -> bool:
+        """Whether one says where tags go."""
+        return any(text.has_elements for text in self.texts)
 
     @property
     def lines(self) -> list[str]:
@@ -125,7 +134,7 @@ class LibreTranslateRequest:
             lines, n_best = n_best[: len(text.lines)], n_best[len(text.lines) :]
             # A line without words has only one translation, the empty one, which every rank uses.
             ranks = range(max(map(len, lines), default=1))
-            joined = (text.join([line[min(rank, len(line) - 1)].text for line in lines]) for rank in ranks)
+            joined = (text.join([line[min(rank, len(line) - 1)] for line in lines]) for rank in ranks)
             texts.append(list(dict.fromkeys(joined)))  # different lines can be the same text
         answer: dict[str, Any] = {"translatedText": self._one_or_all([best for best, *_ in texts])}
         if self.n_best > 1:
@@ -222,7 +231,7 @@ def _libretranslate(
         _check(sum(map(len, asked)), "characters", limits.characters)  # before they are read
     target = _language(fields, "target", languages.targets)
     source = "" if fields["source"] == "auto" else _language(fields, "source", languages.sources)
-    texts: list[Text] = [HtmlText(text, source) if as_html else PlainText.of(text) for text in asked]
+    texts: list[Text] = [MarkedText(text, source) if as_html else PlainText.of(text) for text in asked]
     detected = None if source else _source(texts, languages, target)
     return LibreTranslateRequest(
         texts=texts,

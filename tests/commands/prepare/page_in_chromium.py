@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.chromium import WIDTHS, Browser, contrast, overlapping_labels
+from helpers.chromium import WIDTHS, Browser, accessibility_faults, contrast, overlapping_labels
 from helpers.noisy_corpora import FIRST, GOOD, HELD_OUT, HOSTILE, config_of, write
 
 from nmt.commands.prepare.page import page
@@ -99,6 +99,7 @@ def test_all_widths_and_grounds(
         show(browser, tmp_path, config, WIDTHS[width], dark)
         open_all(browser)
         assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+        assert accessibility_faults(browser) == []
         for selector in (".note", ".data tbody th", "td", "figcaption small", ".pairs bdi", ".pieces small", "h2"):
             assert contrast(browser, selector) >= 4.5, (selector, dark)
         for place in ("summary-title", "corpora", "vocabulary-title"):

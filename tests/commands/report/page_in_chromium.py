@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.chromium import WIDTHS, Browser, contrast, overlapping_labels
+from helpers.chromium import WIDTHS, Browser, accessibility_faults, contrast, overlapping_labels
 from helpers.report_runs import SENTENCES, new_run
 from helpers.services import until
 
@@ -73,7 +73,7 @@ def test_two_runs_compared(browser: Browser, tmp_path: Path) -> None:
     ]
     assert [lines(browser, chart) for chart in range(7)] == [4, 2, 2, 2, 2, 2, 1]
     assert browser.texts("#settings tbody th") == ["run_dir", "seed"]
-    assert browser.texts("#summary tr:first-child td") == [
+    assert browser.texts("#summary tbody tr:first-child td") == [
         "finished: training.max_steps: 2400 reached",
         "stopped: SIGTERM",
     ]
@@ -127,17 +127,17 @@ def test_pointing_shows_values(browser: Browser, tmp_path: Path) -> None:
 def test_the_legend_toggles_runs_everywhere(browser: Browser, tmp_path: Path) -> None:
     show(browser, tmp_path, two_runs())
     before = shown(browser, "#summary th[scope=col]"), shown(browser, "#sessions tbody tr"), lines(browser, 0)
-    assert before == (3, 3, 4)
+    assert before == (2, 3, 4)
     browser.click(f"{LEGEND}:nth-child(1)")
     after = shown(browser, "#summary th[scope=col]"), shown(browser, "#sessions tbody tr"), lines(browser, 0)
-    assert after == (2, 1, 2)
+    assert after == (1, 1, 2)
     assert browser.js(f"return document.querySelector('{LEGEND}').ariaPressed") == "false"
     assert max(map(step_of, browser.texts("figure:first-child text"))) <= 1000
     browser.click(f"{LEGEND}:nth-child(2)")
     assert (lines(browser, 0), shown(browser, "#samples .columns > div")) == (0, 0)
     browser.click(f"{LEGEND}:nth-child(1)")
     browser.click(f"{LEGEND}:nth-child(2)")
-    assert (shown(browser, "#summary th[scope=col]"), lines(browser, 0)) == (3, 4)
+    assert (shown(browser, "#summary th[scope=col]"), lines(browser, 0)) == (2, 4)
 
 
 def step_of(label: str) -> float:
@@ -194,6 +194,24 @@ def test_axes_and_parts(browser: Browser, tmp_path: Path) -> None:
     assert "0" in browser.texts("figure:first-child text")
 
 
+def test_curves_of_training_can_be_smoothed(browser: Browser, tmp_path: Path) -> None:
+    """Point by point: the mean of those before, each weighing half as much as the next. Validation stays as it is."""
+    run = new_run("one")
+    show(browser, tmp_path, [run])
+    before = browser.js("return document.querySelector('.chart').querySelectorAll('.curve')[1].getAttribute('d')")
+    browser.js("const e = document.getElementById('smoothing'); e.value = 0.5; e.dispatchEvent(new Event('input'))")
+    assert len(browser.texts("figure:first-child .measured")) == 1 and lines(browser, 0) == 2
+    assert (
+        browser.js("return document.querySelector('.chart').querySelectorAll('.curve')[1].getAttribute('d')") == before
+    )
+    mouse(browser, 0, "mouseMoved", 0.6)
+    step = int(browser.texts("#tip .head")[0].removeprefix("step ").replace(",", ""))
+    until_then = run.training.values["nll"][: run.training.step.index(step) + 1]
+    weights = [0.5 ** (len(until_then) - 1 - i) for i in range(len(until_then))]
+    mean = sum(w * (y or 0) for w, y in zip(weights, until_then, strict=True)) / sum(weights)
+    assert browser.texts(TIP)[0] == f"onetraining smoothed{mean:.5g}"
+
+
 def test_samples_in_all_scripts(browser: Browser, tmp_path: Path) -> None:
     """Text as it is, in its own direction; translations that stay the same are one line."""
     show(browser, tmp_path, two_runs())
@@ -215,6 +233,7 @@ def test_all_widths_and_grounds(browser: Browser, tmp_path: Path, width: str, da
     for name, some in (("two", runs[:2]), ("eight", runs)):
         show(browser, tmp_path, some, WIDTHS[width], dark)
         assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+        assert accessibility_faults(browser) == []
         for selector in (".note", "tbody th", "td", "figcaption small", "legend", "#notes h2", ".right", ".differs td"):
             assert contrast(browser, selector) >= 4.5, (selector, dark)
         for place in ("summary-title", "curves-title", "samples-title", "settings-title"):
@@ -229,7 +248,7 @@ def test_a_run_that_has_logged_nothing(browser: Browser, tmp_path: Path) -> None
     empty: dict[str, Any] = {"totals": {}, "samples": {}, "sessions": [], "best": {}}
     show(browser, tmp_path, [replace(run, training=nothing, validation=nothing, **empty)])
     assert browser.texts("#curves-note") == ["No values have been logged yet."]
-    assert browser.texts("#summary td") == ["not started", "0 of 2,400"]
+    assert browser.texts("#summary tbody td") == ["not started", "0 of 2,400"]
     show(browser, tmp_path, [run, replace(run, name="other", training=nothing, validation=nothing, **empty)])
     assert lines(browser, 0) == 2
 

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +22,11 @@ from nmt.data.summary import CorpusCounts, DataSummary, SideCounts
 from nmt.evaluation.output import to_text
 from nmt.evaluation.scores import Interval, Score
 
-FOLDER = resources.files("nmt.commands.report")
+FOLDER = Path(page.__file__).parent
 STYLE, SCRIPT = (
-    FOLDER.parent.joinpath(f"html_page.{kind}").read_text("utf-8") + FOLDER.joinpath(f"page.{kind}").read_text("utf-8")
+    "".join(
+        path.read_text("utf-8") for path in (FOLDER.parent.joinpath(f"html_page.{kind}"), *FOLDER.glob(f"*.{kind}"))
+    )
     for kind in ("css", "js")
 )
 

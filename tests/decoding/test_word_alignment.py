@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.commands.inspect.word_alignment import Word, attention_by_word, to_words
+from nmt.decoding.word_alignment import Word, attention_by_word, to_words
 
 EOS = "</s>"
 

@@ -7,11 +7,12 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from nmt.decoding.search.scripts import continues_word
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SPACE = "▁"  # as SentencePiece writes it
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")
@@ -94,11 +95,13 @@ def _word(units: Sequence[_Unit]) -> Word:
     return Word(text or _SPACE, units[0].start, units[-1].end)
 
 
-def attention_by_word(weights: Tensor, rows: Sequence[Word], columns: Sequence[Word]) -> Tensor:
+def attention_by_word(weights: "Tensor", rows: Sequence[Word], columns: Sequence[Word]) -> "Tensor":
     """Attention between subwords [..., T, S] as attention between words [..., M, N]; the sum of a row stays 1.
 
     Attention to a word is the sum over its subwords; attention from a word is the mean over its subwords (Clark et al.
     2019, section 4.1).
     """
+    import torch  # here: translating with CTranslate2 does not need it
+
     to = torch.stack([weights[..., word.start : word.end].sum(dim=-1) for word in columns], dim=-1)  # [..., T, N]
     return torch.stack([to[..., word.start : word.end, :].mean(dim=-2) for word in rows], dim=-2)

@@ -1,0 +1,1 @@
+"""Tags, and text that must stay as it is, in what is translated."""

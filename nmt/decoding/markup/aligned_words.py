@@ -1,0 +1,126 @@
+"""The words of a line and of its translation: where they stand in both texts, and which belong together.
+
+Shapes: T target and S source words.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.sentences import UNSPACED
+from nmt.decoding.translation import Translation
+from nmt.decoding.word_alignment import Word, to_words
+
+Span = tuple[int, int]  # from a character up to another one, which does not belong to it
+
+# Words, single characters of scripts without spaces between words, and punctuation marks.
+_WORD = re.compile(rf"[^\W{UNSPACED}]+|[{UNSPACED}]|[^\w\s]")
+_FEW = 8  # characters that the vocabulary's normalization may leave out before a word
+
+
+@dataclass(frozen=True)
+class AlignedWords:
+    """line, text: what was translated, and its translation. source, target: the characters of each word there. weights
+    [T, S]: how much each target word belongs to each source word; a row sums to 1 at most."""
+
+    line: str
+    text: str
+    source: Sequence[Span]
+    target: Sequence[Span]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, line: str, translation: Translation) -> "AlignedWords":
+        """Of a line and its translation. Without an alignment, words are taken to stand in the same order in both."""
+        text = translation.text
+        if translation.alignment is None or translation.source_pieces is None:
+            source, target = ([found.span() for found in _WORD.finditer(each)] for each in (line, text))
+            return cls(line, text, source, target, _in_same_order(source, target))
+        pieces, source_pieces = translation.pieces, translation.source_pieces
+        attention = np.zeros((len(pieces), len(source_pieces)))
+        rows, columns = list[Word](), list[Word]()
+        for (top, bottom), (left, right) in zip(_parts(pieces), _parts(source_pieces), strict=True):
+            attention[top:bottom, left:right] = translation.alignment[top:bottom]
+            rows += _words(pieces, top, bottom)
+            columns += _words(source_pieces, left, right)
+        of_line, of_text = _found(line, columns), _found(text, rows)
+        weights = _sums(_sums(attention, [columns[i] for i in of_line]).T, [rows[i] for i in of_text]).T
+        weights /= np.array([rows[i].end - rows[i].start for i in of_text])[:, None]
+        # What a punctuation mark attends to says little, unless it is another mark.
+        weights[np.ix_(_are_marks(text, of_text), ~_are_marks(line, of_line))] = 0
+        return cls(line, text, list(of_line.values()), list(of_text.values()), weights)
+
+    def with_copy(self, of_line: Span, of_text: Span) -> "AlignedWords":
+        """The same, where a part of the translation is known to be the copy of a part of the line."""
+        columns, rows = _inside(self.source, of_line), _inside(self.target, of_text)
+        weights = self.weights.copy()
+        weights[:, columns] = 0
+        weights[rows] = 0
+        weights[np.ix_(rows, columns)] = 1 / max(1, len(columns))
+        return replace(self, weights=weights)
+
+
+def _inside(words: Sequence[Span], span: Span) -> list[int]:
+    """The words of which a part is in a span."""
+    return [i for i, (start, stop) in enumerate(words) if start < span[1] and span[0] < stop]
+
+
+def _parts(pieces: Sequence[str]) -> list[Span]:
+    """The subwords of each part that was translated alone: each ends with the end of sentence."""
+    ends = [i for i, piece in enumerate(pieces, start=1) if piece == pieces[-1]]
+    return list(zip([0, *ends], ends, strict=False))
+
+
+def _words(pieces: Sequence[str], start: int, stop: int) -> Iterator[Word]:
+    """The words of a part, without its end."""
+    for word in to_words(pieces[start:stop])[:-1]:
+        yield Word(word.text, word.start + start, word.end + start)
+
+
+def _sums(weights: NDArray[np.float64], words: Sequence[Word]) -> NDArray[np.float64]:
+    """Weights [N, subwords], added up over the subwords of each word, [N, words]."""
+    sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
+    return sums[:, [word.end for word in words]] - sums[:, [word.start for word in words]]
+
+
+def _found(text: str, words: Sequence[Word]) -> dict[int, Span]:
+    """Where words stand in a text, one after the other: by their numbers, without those that are not found, such as
+    tokens of languages. Case, compatibility forms and white space, which a vocabulary may change, do not count."""
+    folded = [(letter, i) for i, character in enumerate(text) for letter in _folded(character)]
+    letters, found, place, missed = "".join(letter for letter, _ in folded), dict[int, Span](), 0, 0
+    for number, word in enumerate(words):
+        wanted = "".join(map(_folded, word.text))
+        start = letters.find(wanted, place, place + missed + _FEW + len(wanted)) if wanted else -1
+        if start < 0:
+            missed += 2 * len(wanted)
+            continue
+        place, missed = start + len(wanted), 0
+        found[number] = folded[start][1], folded[place - 1][1] + 1
+    return found
+
+
+def _are_marks(text: str, words: Mapping[int, Span]) -> NDArray[np.bool_]:
+    """Which words have no letter and no digit."""
+    return np.array([not any(map(str.isalnum, text[start:stop])) for start, stop in words.values()], bool)
+
+
+def _folded(character: str) -> str:
+    """A character, or several, in the form in which texts are compared; empty for white space."""
+    return "".join(unicodedata.normalize("NFKD", character).casefold().split())
+
+
+def _in_same_order(source: Sequence[Span], target: Sequence[Span]) -> NDArray[np.float64]:
+    """Weights [T, S] as if the words of both lines stood in the same order, each with its share of all letters."""
+    s, t = (_bounds(words) for words in (source, target))
+    overlap = np.minimum(t[1:, None], s[1:]) - np.maximum(t[:-1, None], s[:-1])
+    return np.maximum(overlap, 0) / (t[1:] - t[:-1])[:, None]
+
+
+def _bounds(words: Sequence[Span]) -> NDArray[np.float64]:
+    """Where each word begins and the last one ends, as a share of all letters."""
+    ends = np.cumsum([0.0, *(stop - start for start, stop in words)])
+    return ends / max(1.0, ends[-1])

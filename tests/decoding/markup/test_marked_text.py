@@ -1,0 +1,207 @@
+"""Texts with tags: what of them is translated, that the rest stays as it is, and that tags go around the words that
+belong to theirs."""
+
+import itertools
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.decoding.markup.marked_text import MarkedText, Markup
+from nmt.decoding.translation import Translation
+
+_TOKENS = re.compile(r"[^\W\u4e00-\u9fff]+|\S")
+# Sources, translations, and of each word of a translation the word of the source that it belongs to, both from 0; a
+# word that belongs to none is aligned to the end of the sentence.
+GERMAN = {
+    "A dog runs.": ("Ein Hund läuft.", "0 1 2 3"),
+    "dog": ("Hund", "0"),
+    "Run nmt train now.": ("Starte jetzt nmt train.", "0 3 1 2 4"),
+    "Run x now.": ("Lauf jetzt.", "0 2 3"),
+    "A cat sits here.": ("Hier sitzt eine Katze.", "3 2 0 1 4"),
+    "A red dog and a cat.": ("Eine Katze und ein Hund, der rot ist.", "4 5 3 0 2 - - 1 - 6"),
+    "It gets up late.": ("Es steht spät auf.", "0 1 3 2 4"),
+    "Red bog.": ("Rotmoor.", "1 2"),
+    "A thing hangs.": ("一个东西挂着。", "0 0 1 1 2 2 3"),
+    "Hi {name} you.": ("Hallo {name}s du.", "0 1 1 1 - 4 5"),
+    "H2O runs.": ("H2O läuft.", "0 1 2"),
+    "a < b": ("b > a", "2 1 0"),
+    "One, two.": ("Zwei, eins.", "2 1 0 3"),
+    "ONE two": ("eins ﬁx", "0 1"),
+}
+
+
+def translation(source: str, aligned: bool = True) -> Translation:
+    """With the alignment above. What is not there is translated to capital letters."""
+    text, links = GERMAN.get(source, (source.upper(), ""))
+    read, written = _pieces(source), _pieces(text)
+    numbers = [int(link) if link.isdigit() else len(read) for link in links.split()] or range(len(written))
+    rows = [[float(min(number, len(read)) == i) for i in range(len(read) + 1)] for number in (*numbers, len(read))]
+    assert len(rows) == len(written) + 1, (written, numbers)
+    details = (["</s>"], rows) if aligned else (None, None)
+    sources = [*read, *details[0]] if details[0] else None
+    return Translation(text, 0.0, 0.0, [*written, "</s>"], [], sources, details[1])
+
+
+def _pieces(text: str) -> list[str]:
+    """Words as subwords, with `▁` where a space is before."""
+    return ["▁" * (text[: found.start()][-1:] in ("", " ")) + found[0] for found in _TOKENS.finditer(text)]
+
+
+def translated(text: str, markup: Markup = "html", *, aligned: bool = True) -> str:
+    marked = MarkedText(text, markup=markup)
+    return marked.join([translation(line, aligned) for line in marked.lines])
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<p>A dog\n  runs.</p> <p> dog</p>", "<p>Ein Hund läuft.</p> <p> Hund</p>"),
+        ("<p>A <b>dog</b> runs.</p>", "<p>Ein <b>Hund</b> läuft.</p>"),
+        ("<p>A <a href='x?a=1&b'><b>dog</b></a> runs.", "<p>Ein <a href='x?a=1&b'><b>Hund</b></a> läuft."),
+        (  # in another order
+            "A <i>red</i> <b>dog</b> and a <u>cat</u>.",
+            "Eine <u>Katze</u> und ein <b>Hund</b>, der <i>rot</i> ist.",
+        ),
+        ("A <i>red <b>dog</b></i> and a cat.", "Eine Katze und ein <i><b>Hund</b></i>, der rot ist."),  # apart
+        ("It <b>gets up</b> late.", "Es <b>steht</b> spät auf."),  # around one of two parts
+        ("<i>A <b>cat</b> sits here.</i>", "<i>Hier sitzt eine <b>Katze</b>.</i>"),
+        ("<b>A dog runs. A cat</b> sits here.", "<b>Ein Hund läuft. Hier sitzt eine Katze</b>."),  # over two sentences
+        ("A cat <b>sits here. A dog runs.</b>", "Hier <b>sitzt eine Katze. Ein Hund läuft.</b>"),
+        ("Run <code>nmt train</code> now.", "Starte jetzt <code>nmt train</code>."),
+        ("Run <code>nmt  train</code> now.", "Starte jetzt <code>nmt  train</code>."),
+        ("Run <code>x</code> now.", "Lauf <code>x</code> jetzt."),  # what is not translated is not lost
+        ("Hi <code>{name}</code> you.", "Hallo <code>{name}</code>s du."),  # a part of a word
+        ("H<sub>2</sub>O runs.", "H<sub>2</sub>O läuft."),
+        ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft.</b> \n"),
+        ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
+        ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),  # fewer words than elements
+        ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund <img src=x>läuft."),
+        ("A <!-- x -->cat <br>sits", "A <!-- x -->CAT <br>SITS"),
+        ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
+        ("One<b>,</b> two.", "Zwei<b>,</b> eins."),
+        ("<b>ONE</b> <i>two</i>", "<b>eins</b> <i>ﬁx</i>"),  # whatever the vocabulary normalizes
+        ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund</P >"),
+        ("a &lt; <b>b</b>", "<b>b</b> &gt; a"),
+        ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund"),
+        ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund</b></p>"),
+        ("<pre>dog\n  dog\n</pre>", "<pre>Hund\n  Hund\n</pre>"),
+    ],
+)  # fmt: skip
+def test_tags_stay_and_text_is_translated(html: str, expected: str) -> None:
+    assert translated(html) == expected
+
+
+def test_without_an_alignment_tags_stay_in_their_places() -> None:
+    html = "A <i>red</i> <b>dog</b> and a <u>cat</u>."
+    assert translated(html, aligned=False) == "<i>Eine Katze</i> <b>und ein</b> Hund, der <u>rot ist</u>."
+    assert translated("A <b>thing</b> hangs.", aligned=False) == "一<b>个东西</b>挂着。"
+
+
+def test_elements_of_xml_stand_in_sentences() -> None:
+    xml = '<seg>A <p id="1">dog</p> <br/>runs.</seg>'
+    assert translated(xml, "xml") == '<seg>Ein <p id="1">Hund</p> <br/>läuft.</seg>'
+    assert MarkedText(xml, markup="xml").lines == ["A dog runs."]
+
+
+def test_a_line_translated_in_parts_has_its_tags() -> None:
+    one, two = translation("A dog runs."), translation("A cat sits here.")
+    both = Translation(
+        f"{one.text} {two.text}", 0.0, 0.0, [*one.pieces, *two.pieces], [],
+        [*(one.source_pieces or ()), *(two.source_pieces or ())], [*(one.alignment or ()), *(two.alignment or ())],
+    )  # fmt: skip
+    marked = MarkedText("A <b>dog</b> runs.A <i>cat</i> sits here.")  # without a space: no sentence ends
+    assert len(marked.lines) == 1
+    assert marked.join([both]) == "Ein <b>Hund</b> läuft. Hier sitzt eine <i>Katze</i>."
+
+
+def test_sentences_end_by_the_rules_of_the_language() -> None:
+    html = "Am 3. <b>Mai</b> bellt ein Hund. Er &amp; <i>sie</i>."
+    assert MarkedText(html, "de").lines == ["Am 3. Mai bellt ein Hund.", "Er & sie."]
+    assert MarkedText("A <b> </b>dog <p><i>A dog</i> 1</p> <b>2</b>").lines == ["A dog", "A dog 1"]
+
+
+def plain(text: str) -> Translation:
+    return Translation(text, 0.0, 0.0, [], [])
+
+
+class _Tags(HTMLParser):
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(f"{tag} {attrs}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+
+PIECES = [
+    "<b>",
+    "</b>",
+    "<i class='a>b'>",
+    "</i>",
+    "<p>",
+    "</p>",
+    "<br/>",
+    "<pre>",
+    "</pre>",
+    "a",
+    " b ",
+    "\n",
+    "&amp;",
+]
+PIECES += ["&lt;", "&", "<", ">", "é", "<!-- c -->", "<code>", "</code>", "1", ".", "<p translate=no>"]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join) | st.text("<!?/[]->&;=\"' a"))
+def test_what_is_its_own_translation_comes_back(html: str) -> None:
+    text = MarkedText(html)
+    assert text.join([plain(line) for line in text.lines]) == html
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_a_translation_is_never_markup(html: str) -> None:
+    text = MarkedText(html)
+    assert sorted(_Tags(text.join([plain("<hr>&quot;</b>")] * len(text.lines))).tags) == sorted(_Tags(html).tags)
+
+
+_WORDS = st.sampled_from(["one", " two ", "three. ", "Four ", "<code>x</code>"])
+_BALANCED = st.recursive(
+    st.lists(_WORDS).map("".join),
+    lambda inner: st.lists(st.tuples(st.sampled_from(["b", "i", "a", "p"]), inner, _WORDS)).map(
+        lambda found: "".join(f"{word}<{tag}>{html}</{tag}>" for tag, html, word in found)
+    ),
+)
+
+
+@settings(max_examples=25)
+@given(_BALANCED, st.lists(st.sampled_from(["one", "four x", "one two", "x one three.", "", "X"]), min_size=1))
+def test_tags_stay_balanced_and_no_text_is_lost(html: str, translations: list[str]) -> None:
+    text, several = MarkedText(html), itertools.cycle(translations)
+    found = text.join([plain(next(several)) for _ in text.lines])
+    open_ = list[str]()
+    for end, tag in re.findall("<(/?)([a-z]+)>", found):
+        if end:
+            assert open_.pop() == tag
+        else:
+            open_.append(tag)
+    assert not open_
+    assert found.count("<code>x</code>") == html.count("<code>x</code>")
+
+
+@pytest.mark.parametrize("end", ["", ">", '">'])
+def test_the_end_of_a_tag_is_not_looked_for_again_and_again(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser would look through the rest of the text at each `<`, which took five seconds."""
+    looks, look = list[int](), HTMLParser.check_for_whole_start_tag
+    monkeypatch.setattr(
+        HTMLParser, "check_for_whole_start_tag", lambda self, start: looks.append(start) or look(self, start)
+    )
+    html = "<a " * 100 + end
+    assert MarkedText(html).join([plain("x")]).count("a") in (0, 100)
+    assert len(looks) <= html.count(">")
