@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from nmt.checkpoints import model_file
-from nmt.config import schema
+from nmt.config import json_schema, schema
 from nmt.config.declaration import all_settings
 from nmt.config.language_codes import is_known, matching
 from nmt.config.schema import Config, TrainingConfig, VocabularyConfig
@@ -40,7 +40,11 @@ _CAREFUL: dict[str, object] = {  # further training of a model that has learned 
     "training.checkpoint_every": 200,
 }
 _BYTES = 4  # of text for a subword, about
+_SCHEMA = (
+    "nmt.schema.json"  # beside the config, so that both can be moved and shared: a path is from the config's folder
+)
 _HEAD = """\
+# yaml-language-server: $schema={schema}
 # The defaults are the paper's base model, for GPUs. For small data, configs/demo.yaml or configs/multi30k.yaml are
 # better starts.
 # Settings of a training run. After changing them, run: nmt train {name}
@@ -99,6 +103,7 @@ def init(
             atomic.write_new_text(config, text)
         except FileExistsError:
             raise NmtError(f"{config}: exists already and is not overwritten: choose another name") from None
+    _write_schema(config.with_name(_SCHEMA))
     if fitting and start is None:
         log.info("training: %s steps, chosen for the size of this corpus", f"{fitting['training.max_steps']:,}")
     log.info(
@@ -107,6 +112,19 @@ def init(
         *languages,
         shlex.quote(str(config)),
     )
+
+
+def _write_schema(path: Path) -> None:
+    """The schema for editors. One that is there already stays, as it may be of another version that the user wants."""
+    text = json_schema.to_text(Config) + "\n"
+    with atomic.reporting(path, "CONFIG"):
+        try:
+            atomic.write_new_text(path, text)
+        except FileExistsError:
+            if path.read_bytes() != text.encode():
+                log.info("%s is not that of this version: nmt schema writes the new one", path)
+        else:
+            log.info("%s: with it, editors complete and check the config", path)
 
 
 def _of_model(start: Config) -> dict[str, object]:
@@ -165,7 +183,7 @@ def _text(name: str, given: dict[str, object], fitting: dict[str, object]) -> st
     common = {f"{section}.{key}": None for section, keys in _COMMON.items() for key in keys.split()}
     rest = {path: known[path].default for path in common} | fitting
     in_order = sorted(rest, key=lambda path: list(_COMMON).index(path.partition(".")[0]))
-    lines, begun = [_HEAD.format(name=shlex.quote(name))], ""
+    lines, begun = [_HEAD.format(name=shlex.quote(name), schema=_SCHEMA)], ""
     for path, value in (given | {path: rest[path] for path in in_order}).items():
         if path == in_order[0]:
             lines += ["", "# --- The rest has defaults, which are shown in comments. Common settings:"]

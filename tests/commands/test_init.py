@@ -1,5 +1,6 @@
 """A config file to start from: it is valid, it says what the defaults are, and it is never written over another."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.config import schema
+from nmt.config.json_schema import json_schema
+from nmt.config.schema import Config
 from nmt.training.schedule import problem
 
 
@@ -29,7 +32,10 @@ def test_the_file_names_what_is_given_and_leaves_the_rest_at_its_default() -> No
     given = ["--source-language", "cs", "--target-language", "no", "--train", "a: b", "#c", "--validation", "d", "e"]
     status, out, log = init("my.yaml", *given)
     assert (status, out) == (0, "my.yaml\n")
-    assert log == "next: check the settings at the top of my.yaml (languages: cs to no), then run: nmt train my.yaml\n"
+    assert (
+        log.removeprefix("nmt.schema.json: with it, editors complete and check the config\n")
+        == "next: check the settings at the top of my.yaml (languages: cs to no), then run: nmt train my.yaml\n"
+    )
     config = schema.load(Path("my.yaml"))
     assert config.run_dir == "runs/my"
     assert (config.data.source_language, config.data.target_language) == ("cs", "no")
@@ -122,3 +128,14 @@ def test_training_names_the_files_that_are_missing(here: Path) -> None:
     assert done.exit_code == 1
     names = "train.en, train.de, validation.en, validation.de"
     assert done.stderr.endswith(f"error: data.train, data.validation: 4 files are missing in {here}: {names}\n")
+
+
+def test_the_file_names_a_schema_that_is_beside_it(here: Path) -> None:
+    """Editors read the first line. A schema that is there already stays."""
+    status, _, log = init("configs-of-mine.yaml", "--train", "a", "b")
+    first = Path("configs-of-mine.yaml").read_text().split("\n")[0]
+    assert (status, first) == (0, "# yaml-language-server: $schema=nmt.schema.json")
+    assert json.loads(Path("nmt.schema.json").read_text()) == json_schema(Config)
+    assert "nmt.schema.json" in log and "nmt.schema.json" not in init("other.yaml")[2]
+    Path("nmt.schema.json").write_text("{}")
+    assert "nmt schema writes the new one" in init("third.yaml")[2] and Path("nmt.schema.json").read_text() == "{}"
