@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import evaluate, export, imports, inspect, serve, terminal, train, translate
+from nmt.cli import evaluate, export, imports, inspect, serve, settings, split, terminal, train, translate
 from nmt.files import text
 
 app = terminal.application("Train translation models: parallel text and a YAML file in, a translator and its BLEU out.")
@@ -31,6 +31,8 @@ def root(version: _Version = False) -> None:
 
 
 app.command(short_help="Write a config file to start from.")(train.init)
+app.command(short_help="Split a corpus: training, validation, test.")(split.split)
+app.command(short_help="Print what the settings mean.")(settings.settings)
 app.command(short_help="Prepare what is missing, then train or resume.")(train.train)
 app.command(short_help="Build vocabulary and token store; report.")(train.prepare)
 app.command(short_help="Translate a file or standard input.")(translate.translate)
