@@ -7,12 +7,11 @@ from pathlib import Path
 from nmt.checkpoints import model_file
 from nmt.config import json_schema, schema
 from nmt.config.declaration import all_settings
-from nmt.config.language_codes import is_known, matching
+from nmt.config.language_codes import matching, of_file
 from nmt.config.schema import Config, TrainingConfig, VocabularyConfig
 from nmt.config.writer import in_one_line, to_dict
 from nmt.errors import NmtError
 from nmt.files import atomic
-from nmt.files.compression import plain_name
 from nmt.files.outputs import check_folder
 from nmt.files.text import read_lines
 from nmt.training.schedule import fitting_warmup
@@ -69,7 +68,7 @@ def init(
 
     Raises NmtError where there is such a file already, or it cannot be written, or the model cannot be read.
     """
-    endings = map(_language, train) if train else (None, None)
+    endings = map(of_file, train) if train else (None, None)
     start = None if start_from is None else model_file.load_header(model_file.locate(start_from))[0]
     examples = ("en", "de") if start is None else start.data.language_pairs.pairs[0]
     known = ([], []) if start is None else (start.data.language_pairs.sources, start.data.language_pairs.targets)
@@ -135,12 +134,6 @@ def _of_model(start: Config) -> dict[str, object]:
     if start.vocabulary.shared != VocabularyConfig().shared:
         changed["vocabulary"] = {"shared": start.vocabulary.shared}
     return {f"{section}.{name}": value for section, values in changed.items() for name, value in values.items()}
-
-
-def _language(path: Path) -> str | None:
-    """The language that the name of a file ends in."""
-    code = Path(plain_name(path)).suffix.removeprefix(".")
-    return code if is_known(code) else None
 
 
 def _fitting(train: tuple[Path, Path]) -> dict[str, object]:
