@@ -83,7 +83,7 @@ def groups_of(pairs: Iterable[Pair]) -> list[list[Pair]]:
             sentence = above[sentence]
         return sentence
 
-    of_pairs = [(pair, *((side, _compared(text)) for side, text in enumerate(pair))) for pair in pairs]
+    of_pairs = [(pair, (0, _compared(pair[0])), (1, _compared(pair[1]))) for pair in pairs]
     for _, source, target in of_pairs:
         above[first(source)] = first(target)
     groups: dict[tuple[int, str], list[Pair]] = {}
