@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.checkpoints import model_file
 from nmt.commands import demo_corpus
-from nmt.config import schema
+from nmt.config import json_schema, schema
 from nmt.config.declaration import all_settings
 from nmt.config.language_codes import matching, of_file
 from nmt.config.presets import PRESETS, PresetName
@@ -43,9 +43,8 @@ _CAREFUL: dict[str, object] = {  # further training of a model that has learned 
     "training.checkpoint_every": 200,
 }
 _BYTES = 4  # of text for a subword, about
-_SCHEMA = (
-    "nmt.schema.json"  # beside the config, so that both can be moved and shared: a path is from the config's folder
-)
+# Beside the config, so that both can be moved and shared: a path is from the config's folder.
+_SCHEMA = "nmt.schema.json"
 _HEAD = """\
 # yaml-language-server: $schema={schema}
 # Settings of a training run. After changing them, run: nmt train {name}
@@ -173,6 +172,19 @@ def _origin_and_settings(preset: PresetName | None, train: tuple[Path, Path] | N
         settings |= _fitting(train)
     others = ", ".join(name for name in PRESETS if name != preset)
     return f"Preset {preset}{reason}: {PRESETS[preset].about}. Others: {others}.", settings
+
+
+def _write_schema(path: Path) -> None:
+    """The schema for editors. One that is there already stays, as it may be of another version that the user wants."""
+    text = json_schema.to_text(Config) + "\n"
+    with atomic.reporting(path, "CONFIG"):
+        try:
+            atomic.write_new_text(path, text)
+        except FileExistsError:
+            if path.read_bytes() != text.encode():
+                log.info("%s is not that of this version: nmt schema writes the new one", path)
+        else:
+            log.info("%s: with it, editors complete and check the config", path)
 
 
 def _of_model(start: Config) -> dict[str, object]:

@@ -100,7 +100,7 @@ def test_a_schedule_that_fits_the_corpus_is_written(pairs: int) -> None:
     }[pairs]  # fmt: skip
     subwords = pairs * 11
     assert training.max_steps == pytest.approx(max(2000, 40 * subwords / training.batch_tokens), rel=0.05)
-    assert log.startswith(f"Preset {'small' if pairs == 10 else 'base'}, because the training text has about ")
+    assert f"\nPreset {'small' if pairs == 10 else 'base'}, because the training text has about " in log
 
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -131,7 +131,7 @@ def test_a_preset_is_the_config_of_the_repository(preset: str, config: str, also
 def test_the_demo_has_its_corpus_and_a_job_script(here: Path) -> None:
     status, _, log = init("my.yaml", "--preset", "demo", "--slurm")
     assert status == 0 and "sbatch train.slurm my.yaml" in log
-    assert sorted(path.name for path in here.iterdir()) == ["data", "my.yaml", "train.slurm"]
+    assert sorted(path.name for path in here.iterdir()) == ["data", "my.yaml", "nmt.schema.json", "train.slurm"]
     assert Path("train.slurm").read_text().startswith("#!/bin/bash\n")
     corpus = schema.load(Path("my.yaml")).data.train[0]
     assert [len(Path(str(file)).read_text().splitlines()) for file in (corpus.source, corpus.target)] == [40_000] * 2
