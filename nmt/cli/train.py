@@ -74,7 +74,7 @@ def prepare(
     languages; the mix; validation text in the training text; the vocabulary; and pairs that look suspicious. The file
     contains everything it needs and loads nothing from the network.
 
-    Example: nmt prepare configs/demo.yaml --report data.html
+    Example: nmt prepare my.yaml --report data.html
     """
     from nmt.checkpoints import run_folder
     from nmt.commands import requirements
@@ -125,7 +125,7 @@ def train(
 ) -> None:
     """Build the vocabulary and the encoded data where they are missing, then train. Run it again to resume.
 
-    Example: nmt train configs/demo.yaml training.max_steps=800
+    Example: nmt train my.yaml training.max_steps=800
     """
     from nmt.checkpoints import run_folder
 
