@@ -45,6 +45,7 @@ def init(
     training text is small, else base.
 
     Example: nmt init demo.yaml --preset demo
+
     Example: nmt init my.yaml --train train.en train.de
     """
     if preset is not None and start_from is not None:

@@ -283,7 +283,7 @@ def write(folder: Path, sizes: Mapping[str, int] = SIZES, seed: int = 1, sentenc
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
             if path.exists() and path.read_bytes() != content:
-                raise NmtError(f"{path}: exists with other content: delete it or choose another folder")
+                raise NmtError(f"{path}: exists with other content: move it away, or work in another folder")
         for path, content in files.items():
             if not path.exists():
                 with atomic.replacing(path) as unfinished:

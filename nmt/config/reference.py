@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import re
+import shlex
 import textwrap
 import typing
 from collections.abc import Iterator
@@ -87,7 +88,9 @@ def text(key: str | None, width: int) -> str:
     if not found:
         known = dict.fromkeys(name for entry in entries for name in (entry.path, entry.path.rpartition(".")[2]))
         close = difflib.get_close_matches(key, known, n=1)
-        raise NmtError(f"{key}: no such setting: {f'did you mean {close[0]}?' if close else 'nmt settings prints all'}")
+        raise NmtError(
+            f"{shlex.quote(key)}: no such setting: {f'did you mean {close[0]}?' if close else 'nmt settings prints all'}"
+        )
     return "\n".join(entry.text(width) for entry in found).rstrip("\n")
 
 
