@@ -88,9 +88,8 @@ def text(key: str | None, width: int) -> str:
     if not found:
         known = dict.fromkeys(name for entry in entries for name in (entry.path, entry.path.rpartition(".")[2]))
         close = difflib.get_close_matches(key, known, n=1)
-        raise NmtError(
-            f"{shlex.quote(key)}: no such setting: {f'did you mean {close[0]}?' if close else 'nmt settings prints all'}"
-        )
+        remedy = f"did you mean {close[0]}?" if close else "nmt settings prints all"
+        raise NmtError(f"{shlex.quote(key)}: no such setting: {remedy}")
     return "\n".join(entry.text(width) for entry in found).rstrip("\n")
 
 
