@@ -57,7 +57,7 @@ app.command(short_help="Score given translations with a model.")(translate.score
 app.command(short_help="Score and compare models or files.", cls=evaluate.EvaluateCommand)(evaluate.evaluate)
 app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
-app.command(short_help="Export for CTranslate2 or transformers.")(export.export)
+app.command(short_help="Export for another program.")(export.export)
 app.command("import", short_help="Start from a model of another program.")(imports.import_)
 app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
 app.command(short_help="Write a page that shows how runs went.")(inspect.report)

@@ -18,7 +18,7 @@ import regex
 from nmt.config.language_codes import of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.corpus import read_pairs
-from nmt.errors import NmtError
+from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
 
@@ -45,6 +45,8 @@ def split(
 
     Raises NmtError for files that cannot be read as pairs, too few of them, and a folder that exists.
     """
+    if missing := [file for file in files if not file.exists()]:
+        raise no_such_file(missing[0])
     languages = _languages(files, languages)
     if len(files) == 1:
         source_column, target_column = columns or (None, None)
@@ -65,7 +67,7 @@ def split(
     _write(folder, sets, languages)
     counts = ", ".join(f"{len(of):,} {name}" for name, of in sets.items())
     left = len(different) - sum(map(len, sets.values()))
-    twice = f"{len(pairs) - len(different):,} given before, {len(read) - len(pairs):,} with an empty side"
+    twice = f"{len(pairs) - len(different):,} duplicates, {len(read) - len(pairs):,} with an empty side"
     log.info("%s pairs: %s, %s left out, %s", f"{len(read):,}", counts, f"{left:,}", twice)
     of_training, of_validation = (
         shlex.join(str(folder / f"{name}.{language}") for language in languages) for name in ("train", "validation")
@@ -101,11 +103,11 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
     groups = groups_of(sorted(set(pairs)))
     groups = dice.sample(groups, len(groups))
     small = [group for group in groups if len(group) <= _SMALL]
-    if len(small) < 2 * held_out or len(groups) == 2 * held_out:
+    most_held_out = min(len(small), len(groups) - 1) // 2
+    if held_out > most_held_out:
         raise NmtError(
-            f"--pairs {held_out}: needs {2 * held_out} groups of at most {_SMALL} pairs without a common sentence, and "
-            f"others for training: there are {len(groups)}, and {len(small)} of them have at most {_SMALL} pairs: "
-            "lower --pairs"
+            f"--pairs {held_out}: there are {len(groups):,} groups of pairs without a common sentence: "
+            + (f"with --pairs {most_held_out}, nearly all are held out" if most_held_out else "too few to split")
         )
     validation, test = ([dice.choice(group) for group in small[i * held_out :][:held_out]] for i in (0, 1))
     chosen = set(map(id, small[: 2 * held_out]))
@@ -118,16 +120,18 @@ def _languages(files: Sequence[Path], given: tuple[str, str] | None) -> tuple[st
     """The languages that are given, or else those that the names of the two files end in."""
     endings = given or tuple(map(of_file, files))
     if len(endings) != 2 or None in endings:
+        other = "if it is text in one language, give the file of the other one too; else " * (len(files) == 1)
         raise NmtError(
-            f"{' '.join(map(str, files))}: what are the languages? Name them, such as: --languages en de (the new "
-            "files are then train.en, train.de, …)"
+            f"{' '.join(map(str, files))}: what are the languages? {other}name them, such as: --languages en de (the "
+            "new files are then train.en, train.de, …)"
         )
     source, target = map(str, endings)
     for language in (source, target):
         if not regex.fullmatch(r"[\w-]+", language):
             raise NmtError(f"--languages: {language!r} is no code such as en, in which the names of files can end")
     if source.casefold() == target.casefold():
-        raise NmtError(f"--languages: {source} twice: the files of both sides would have the same names")
+        remedy = "name two others" if given else "name them, such as: --languages en de"
+        raise NmtError(f"{source} twice: the new files of both sides would have the same names: {remedy}")
     return source, target
 
 

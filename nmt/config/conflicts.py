@@ -344,6 +344,8 @@ def of_decoding(
         if not any(unicodedata.category(letter)[0] in "LN" for letter in word):
             yield f"decoding.banned[{i}]: {word!r} has no letter or digit, so it is not a word: delete it"
     for i, pattern in enumerate(decoding.keep):
+        if pattern != "verbatim" and difflib.get_close_matches(pattern, ["verbatim"], cutoff=0.8):
+            yield f"decoding.keep[{i}]: {pattern!r}: did you mean verbatim?"
         try:
             if re.compile(pattern).match(""):
                 yield f"decoding.keep[{i}]: {pattern!r} matches an empty text: write what it must have"

@@ -42,8 +42,9 @@ def check_new_folder(output: Path) -> None:
 
 def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output") -> Path:
     """The path of an output with symbolic links resolved. Raises NmtError if it is a folder, if no file can be made
-    there, if the name ends as that of a compressed file, if it is a file that the command reads or training writes, and
-    for a dash: commands that can write to standard output do not call this for it. option: its name in messages."""
+    there, if the name ends as that of a compressed file, if it is a file that the command reads or training writes, or
+    one of settings, and for a dash: commands that can write to standard output do not call this for it. option: its
+    name in messages."""
     if str(path) == "-":
         raise NmtError(f"{option} -: standard output is not possible here: name a file")
     if path.is_dir():
@@ -52,6 +53,8 @@ def check_output(path: Path, read: Iterable[Path] = (), option: str = "--output"
         place = atomic.followed(path)
     if path.is_file() and any(other.exists() and path.samefile(other) for other in read):
         raise NmtError(f"{path}: is an input of this command and would be overwritten: choose another {option}")
+    if path.is_file() and path.suffix.lower() in (".yaml", ".yml"):  # which no command writes over
+        raise NmtError(f"{path}: is a file of settings and would be overwritten: choose another {option}")
     if _is_of_a_run(place):
         raise NmtError(f"{path}: is a file of the run itself: choose another {option}")
     if not is_special(path):

@@ -79,7 +79,7 @@ def test_one_file_of_both_sides(tmp_path: Path) -> None:
     command = (tmp_path / "pairs.tsv", "--output", folder, "--languages", "en", "de", "--pairs", 4, "--most", 9)
     done = run(*command, "--columns", 2, 3)
     assert (done.exit_code, done.stdout) == (0, f"{folder}\n"), done.stderr
-    assert "42 pairs: 9 train, 4 validation, 4 test, 23 left out, 1 given before, 1 with an empty side\n" in done.stderr
+    assert "42 pairs: 9 train, 4 validation, 4 test, 23 left out, 1 duplicates, 1 with an empty side\n" in done.stderr
     files = contents(folder)
     assert files.keys() == {f"{name}.{side}" for name in SETS for side in ("en", "de")}
     for name in SETS:
@@ -112,9 +112,25 @@ LANGUAGES = ("--languages", "en", "de")
         ("a\tb\nc\n", LANGUAGES, 1, "pairs.tsv"),
         ("1\ta\n2\tb\n", LANGUAGES, 1, "pairs.tsv: the source is only numbers: name the columns"),
         ("a\tb\n", (*LANGUAGES, "--columns", 1, 1), 2, "--columns 1 1: the source and the target are two columns"),
-        ("a\tb\n", LANGUAGES, 1, "--pairs 1000: needs 2000 groups"),
-        ("a\tb\n", (), 1, "pairs.tsv: what are the languages? Name them, such as: --languages en de"),
-        ("a\tb\n", ("--languages", "en", "EN"), 1, "--languages: en twice"),
+        (
+            "a\tb\n",
+            LANGUAGES,
+            1,
+            "--pairs 1000: there are 1 groups of pairs without a common sentence: too few to split",
+        ),
+        (
+            "a\tb\n",
+            (),
+            1,
+            "what are the languages? if it is text in one language, give the file of the other one too; else name them",
+        ),
+        ("a\tb\nc\td\ne\tf\n", (*LANGUAGES, "--pairs", 2), 1, "with --pairs 1, nearly all are held out"),
+        (
+            "a\tb\n",
+            ("--languages", "en", "EN"),
+            1,
+            "en twice: the new files of both sides would have the same names: name two others",
+        ),
         ("a\tb\n", ("--languages", "en", "../de"), 1, "--languages: '../de' is no code"),
     ],
 )

@@ -127,6 +127,13 @@ def test_the_name_of_a_packed_file(run: Path, command: str, ending: str, monkeyp
     assert f"x{ending}: output is not compressed: leave out {ending}" in line
 
 
+@pytest.mark.parametrize("command", WRITE_A_FILE)
+def test_a_file_of_settings_is_not_written_over(run: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run.parent / "my.yaml").write_text("run_dir: r\n")
+    line = assert_refused_before_the_work(command, run.parent / "my.yaml", run, monkeypatch)
+    assert "my.yaml: is a file of settings and would be overwritten: choose another --output" in line
+
+
 def test_a_model_is_not_written_to_a_device(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a device or a pipe" in assert_refused_before_the_work("average", os.devnull, run, monkeypatch)
 

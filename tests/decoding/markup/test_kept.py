@@ -78,7 +78,10 @@ def test_items_are_put_between_words(line: str, without: str, translated: str, e
     assert put_back(text, elements, found) == expected
 
 
-@pytest.mark.parametrize(("pattern", "said"), [("(", "not a regular expression"), ("a*", "matches an empty text")])
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [("(", "not a regular expression"), ("a*", "matches an empty text"), ("verbatm", "did you mean verbatim")],
+)
 def test_a_pattern_must_be_a_regular_expression_that_matches_something(pattern: str, said: str) -> None:
     text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"
     with pytest.raises(NmtError, match=rf"decoding\.keep\[1\]: .*{said}"):
