@@ -17,9 +17,7 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*$')
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=\")")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_PLURAL_FORMS = re.compile(
-    r"^Plural-Forms:.*?nplurals\s*=\s*(\d+).*?plural\s*=\s*([^;\n]+)", re.MULTILINE | re.IGNORECASE
-)
+_PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.*?nplurals\s*=\s*(\d+).*?plural\s*=\s*([^;\n]+)")
 
 
 @dataclass
@@ -128,7 +126,7 @@ def _singular_form(header: str) -> int:
         if found[1] == "1":
             return -1
         try:
-            return gettext.c2py(found[2].strip())(1)  # type: ignore[attr-defined]
+            return gettext.c2py(found[2].strip())(1)
         except (ValueError, RecursionError, ZeroDivisionError):
             return 0
     return 0

@@ -99,8 +99,7 @@ def _continues(sentence: Sequence[_Cue], cue: _Cue) -> bool:
         and cue.is_plain
         and not _END.search(last.text)
         and not _SPEAKER.match(cue.text)
-        and 0 <= cue.begins - last.ends + 0.5
-        and cue.begins - last.ends <= _MOST_SECONDS
+        and abs(cue.begins - last.ends) <= _MOST_SECONDS
         and _voice(cue) in ("", _voice(last))
     )
 
@@ -139,10 +138,8 @@ def _lines(
     cue: _Cue, read: Callable[[str], str], write: Callable[[str], str]
 ) -> tuple[list[Text], Callable[[Sequence[str]], str]]:
     """The texts of a cue that has tags in its text, or in which several people speak; and what writes them."""
-    if cue.is_several:
-        parts = re.split(r"((?:\A|[\r\n]+)[ \t]*(?:[-–—‐]\s*)?)", cue.text)  # "", what begins a line, its text, …
-    else:
-        parts = ["", "", cue.text]
+    begins = r"((?:\A|[\r\n]+)[ \t]*(?:[-–—‐]\s*)?)"  # of a line; the parts are "", such a one, its text, …
+    parts = re.split(begins, cue.text) if cue.is_several else ["", "", cue.text]
     texts = [
         Text(part, "html") if _IN_TEXT.search(part) else Text(read(" ".join(part.split()))) for part in parts[2::2]
     ]
@@ -172,12 +169,15 @@ def share(text: str, lengths: Sequence[int]) -> list[str]:
     for number, length in enumerate(list(accumulate(lengths))[:-1]):
         wanted = len(text) * length / total
         last = len(ends) - (len(lengths) - 2 - number)  # so that a word is left for each of the others
-        best = min(
-            range(first, last), key=lambda i: abs(ends[i] - wanted) - 3 * bool(re.match(r"\W", text[ends[i] - 1]))
-        )
+        best = min(range(first, last), key=partial(_distance, text, ends, wanted))
         cuts.append(ends[best])
         first = best + 1
     return [text[start:stop].strip() for start, stop in zip(cuts, [*cuts[1:], len(text)], strict=True)]
+
+
+def _distance(text: str, ends: Sequence[int], wanted: float, number: int) -> float:
+    """How bad a cut is, in characters: one behind a punctuation mark is as good as one that is nearer by three."""
+    return abs(ends[number] - wanted) - 3 * (not text[ends[number] - 1].isalnum())
 
 
 def _reading_speed(content: str) -> Iterator[str]:
