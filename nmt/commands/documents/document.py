@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nmt.decoding.markup.marked_text import Markup
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
-_OUTER_SPACE_AND_BREAKS = re.compile(r"(\A\s+|\s+\Z|\s*[\n\r]\s*)")
+_BREAKS = re.compile(r"([\n\r]+)")
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,15 @@ class Template:
     @classmethod
     def of_lines(cls, string: str, markup: Markup | None = None) -> "Template":
         """Each line of a string is a text, without the white space around it."""
-        between = [*_OUTER_SPACE_AND_BREAKS.split(string), ""]  # text, white space, text, …, ""
-        return cls(["", *between[:-1]] if string else [""], markup)
+        parts = [""]
+        for number, part in enumerate(_BREAKS.split(string)):
+            if number % 2 or not (text := part.strip()):
+                parts[-1] += part
+                continue
+            start = len(part) - len(part.lstrip())
+            parts[-1] += part[:start]
+            parts += text, part[start + len(text) :]
+        return cls(parts, markup)
 
     @property
     def texts(self) -> list[Text]:

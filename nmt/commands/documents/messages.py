@@ -14,7 +14,8 @@ KEPT = (
     r"\{\{[^{}]*\}\}",
     r"\$t\([^()]*\)",
     r"[$#]?\{[^{}]*\}",
-    r"%%|%(?:\(\w+\)|\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.\d+)?(?:hh|h|ll|l|L|j|z|t)?[diouxXeEfFgGcsSpr@](?![a-z])|%L?\d+",
+    r"(?:(?<![\w.,])\d[\d.,]{0,9})?%%",
+    r"%(?:\(\w+\)|\d{1,9}\$)?[-+#0]{0,5}(?:\d{1,9}|\*)?(?:\.\d{1,9})?(?:hh|h|ll|l|L|j|z|t)?[diouxXeEfFgGcsSpr@](?![a-z])|%L?\d+",
     r"</?\d+/?>",
     r"(?<!\w)#(?!\w)",  # the number in an ICU form
     "verbatim",
@@ -31,10 +32,9 @@ def message_template(string: str) -> Template:
     if _FORMS.search(string) and (icu := _icu_parts(string)):
         parts = [""]
         for number, part in enumerate(icu):
-            if number % 2 == 0:
-                parts[-1] += part
-            elif part:
-                parts += *Template.of_lines(part).parts[1:], ""
+            lines = Template.of_lines(part).parts if number % 2 else [part]
+            parts[-1] += lines[0]
+            parts += lines[1:]
         return Template(parts)
     # What has tags is HTML; those with numbers, which no HTML has, are placeholders.
     marked: Markup | None = "html" if _TAG.search(string) and not _NUMBERED_TAG.search(string) else None
@@ -57,7 +57,7 @@ def _icu_parts(message: str) -> list[str]:
             place = begun = found.end()
             continue
         character = message[place]
-        if inside[-1] == "text" and (found := _FORMS.match(message, place)):
+        if character == "{" and inside[-1] == "text" and (found := _FORMS.match(message, place)):
             parts += message[begun:place], found[0]
             inside.append("forms")
             place = begun = found.end()

@@ -20,7 +20,8 @@ _TIME = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})[,.](\d{1,3})"
 _TIMES = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _CODE = r"(?:<[^<>]*>|\{\\[^{}]*\})"  # a tag, or a position as {\an8}
-_AROUND = re.compile(rf"((?:{_CODE}|\s)*)(.*?)((?:{_CODE}|\s)*)\Z", re.DOTALL)
+_CODES = re.compile(rf"(?:{_CODE}|\s)*")
+_LAST_CODE = re.compile(rf"{_CODE}\Z")
 _IN_TEXT = re.compile(_CODE)
 _SPEAKER = re.compile(r"[-–—‐]\s*(?=\S)")  # before what each of two people says
 _END = re.compile(r"""[.?!…。！？।؟♪][\])"'”’»」』\s]*\Z""")
@@ -69,10 +70,24 @@ def _cues(content: str) -> Iterator[_Cue]:
             if not text[0].strip():
                 break
             stop = text.start() + len(text[0].rstrip("\r\n"))
-        found = _AROUND.match(content[start:stop])
-        assert found is not None
+        around = _around(content[start:stop])
         begins, ends = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
-        yield _Cue(start, stop, begins, ends, *found.groups())
+        yield _Cue(start, stop, begins, ends, *around)
+
+
+def _around(text: str) -> tuple[str, str, str]:
+    """The tags and the white space before a text, the text, and those behind it."""
+    found = _CODES.match(text)
+    assert found is not None
+    start = found.end()
+    rest = text[start:].rstrip()
+    while rest.endswith((">", "}")):
+        code = _LAST_CODE.search(rest, max(rest.rfind("<"), rest.rfind("{\\"), 0))
+        if code is None:
+            break
+        rest = rest[: code.start()].rstrip()
+    stop = start + len(rest)
+    return text[:start], rest, text[stop:]
 
 
 def _seconds(hours: str | None, minutes: str, seconds: str, thousandths: str) -> float:

@@ -16,6 +16,7 @@ from nmt.decoding.markup.marked_text import Markup
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files import atomic
+from nmt.files.notes import counted
 from nmt.files.outputs import check_output
 from nmt.files.text import reading
 
@@ -56,10 +57,8 @@ def translate_document(
         path.write_bytes(mark + new.encode(encoding))
     log_counts(translator.counts, translator.longest_part)
     if document.existing:
-        log.info(
-            "%s: %s texts had a translation and stay as they were; --retranslate translates them again",
-            *(source, f"{document.existing:,}"),
-        )
+        number = counted(document.existing, "text has", "texts have")
+        log.info("%s: %s a translation and stay as they were; --retranslate: these too", source, number)
     for line in document.report(new):
         log.info("%s: %s", output, line)
 

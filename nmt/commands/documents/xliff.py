@@ -171,7 +171,7 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
             opening = tag[0].removesuffix(">").removesuffix("/").rstrip()
             name = opening[1:].split()[0]
         else:
-            closed = re.search(r"</([\w.-]+:)?(?:seg-)?source\s*>\Z", content[:end][-80:])
+            closed = re.search(r"</([\w.-]+:)?(?:seg-)?source\s*>\Z", content[max(0, end - 80) : end])
             name = f"{closed[1] or '' if closed else ''}target"
             opening = f"<{name}"
         if is_first_version:
