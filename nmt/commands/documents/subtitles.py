@@ -5,6 +5,7 @@ WebVTT: https://www.w3.org/TR/webvtt1/. SRT has no specification; players read i
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -184,7 +185,9 @@ def share(text: str, lengths: Sequence[int]) -> list[str]:
     for number, length in enumerate(list(accumulate(lengths))[:-1]):
         wanted = len(text) * length / total
         last = len(ends) - (len(lengths) - 2 - number)  # so that a word is left for each of the others
-        best = min(range(first, last), key=partial(_distance, text, ends, wanted))
+        near = bisect_left(ends, wanted, first, last)
+        candidates = range(max(first, near - 4), min(last, near + 4)) or [last - 1]
+        best = min(candidates, key=partial(_distance, text, ends, wanted))
         cuts.append(ends[best])
         first = best + 1
     return [text[start:stop].strip() for start, stop in zip(cuts, [*cuts[1:], len(text)], strict=True)]

@@ -18,6 +18,7 @@ from nmt.errors import NmtError
 
 _UNITS = ("trans-unit", "segment")
 _DEEPEST = 500  # elements in one another
+_INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
 _CODE = re.compile(r"<(ph|bpt|ept|it|ut)\b(?:[^>]*/>|[^>]*>.*?</\1\s*>)", re.DOTALL)
@@ -26,9 +27,11 @@ _STAND_IN = re.compile(r'<x nmt="(\d+)"/>')
 
 @dataclass
 class _Unit:
-    """Byte offsets: of what stands in its source, where that ends, and of its target with its tags, if it has one."""
+    """Byte offsets: of its source's first tag, what stands in it, and where it ends; of its target with its tags, if it
+    has one."""
 
     translated: bool
+    source_begin: int = 0
     source: tuple[int, int] = (0, 0)
     source_end: int = 0
     target: tuple[int, int] | None = None
@@ -43,7 +46,12 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
     segments, existing = list[Segment](), 0
     to_characters = _Characters(data)
     for unit in found.units:
-        places = [*unit.source, unit.source_end, *(unit.target or (unit.source_end, unit.source_end))]
+        places = [
+            unit.source_begin,
+            *unit.source,
+            unit.source_end,
+            *(unit.target or (unit.source_end, unit.source_end)),
+        ]
         if not unit.translated or not unit.source_end:
             continue
         if only_missing and unit.target_has_text:
@@ -52,7 +60,11 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
         by_place = {place: to_characters(place) for place in sorted(set(places))}
         source = content[by_place[unit.source[0]] : by_place[unit.source[1]]]
         target = None if unit.target is None else (by_place[unit.target[0]], by_place[unit.target[1]])
-        segments.append(_segment(content, source, by_place[unit.source_end], target, found.version))
+        indentation = _INDENTATION.search(
+            content, max(0, by_place[unit.source_begin] - 200), by_place[unit.source_begin]
+        )
+        before = indentation[0] if indentation else ""
+        segments.append(_segment(content, source, by_place[unit.source_end], target, before, found.version))
     return Document(content, segments, KEPT, existing)
 
 
@@ -93,6 +105,7 @@ class _Units:
         if name in _UNITS:
             self.units.append(_Unit(wanted))
         elif self._in in ("trans-unit/source", "segment/source"):
+            self.units[-1].source_begin = place
             self.units[-1].source = _end_of_tag(self._data, place), 0
         elif self._in in ("trans-unit/target", "segment/target"):
             self.units[-1].target = place, 0
@@ -144,8 +157,9 @@ class _Characters:
         return self._count
 
 
-def _segment(content: str, source: str, end: int, target: tuple[int, int] | None, version: str) -> Segment:
-    """source: what stands between its tags; end: where a target can be; target: the one that is there."""
+def _segment(content: str, source: str, end: int, target: tuple[int, int] | None, before: str, version: str) -> Segment:
+    """source: what stands between its tags; end: where a target can be; target: the one that is there; before: a line
+    break and white space for a new one."""
     without_data = _CDATA.sub(lambda found: escape(found[1], quote=False), source)
     codes = list[str]()
 
@@ -177,15 +191,6 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
         if is_first_version:
             opening = re.sub(r"""\s+state\s*=\s*("[^"]*"|'[^']*')""", "", opening)
             opening += ' state="needs-review-translation"'
-        before = "" if target is not None else _indentation(content, end)
-        return f"{before}{opening}>{new}</{name}>"
+        return f"{'' if target else before}{opening}>{new}</{name}>"
 
     return Segment(start, stop, template.texts, write)
-
-
-def _indentation(content: str, end: int) -> str:
-    """The line break and the white space before the source that ends there, for the target after it."""
-    begin = max(content.rfind("<source", 0, end), content.rfind(":source", 0, end))
-    begin = content.rfind("<", 0, begin + 1)
-    found = re.search(r"(?:\r\n|\n|\r)[ \t]*\Z", content[max(0, begin - 200) : begin])
-    return found[0] if found else ""
