@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.config.declaration import Result, Setting, settings
+from nmt.config.reference import ABOUT
 from nmt.config.schema import Config
 from nmt.config.writer import in_one_line
 
@@ -37,53 +38,9 @@ A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and 
 | [wmt14-en-de-big.yaml](wmt14-en-de-big.yaml) | the big model |
 | [wmt14-en-fr-big.yaml](wmt14-en-fr-big.yaml) | the big model, English to French |
 
-`nmt init my.yaml` writes a file to start from. The shortest file names a folder, two languages and a corpus.
-Everything else has a default, and the defaults are the base model of the paper:
+"""
 
-```yaml
-run_dir: runs/mine
-data:
-  source_language: en
-  target_language: de
-  train:
-    - {source: train.en, target: train.de}
-```
-
-**On the command line**, `section.key=value` replaces a setting of the file. The value is YAML; quote it if it has
-spaces or characters that are special in the shell. If a setting is given several times, the last one counts:
-
-```sh
-nmt train configs/demo.yaml model.layers=4 training.learning_rate=1e-3 \\
-  'data.train=[{source: a.en, target: a.de}, {source: b.en, target: b.de}]' data.validation=null
-```
-
-**Nothing is guessed.** An unknown setting, a wrong type, a number out of range, and a setting that is missing or
-given twice are errors. They are reported all at once, each with its line, before anything else is done. Settings that
-do not go together are errors too; they are reported when each one is valid by itself.
-
-```
-demo.yaml: 2 problems
-  line 21: training.warmup: unknown setting; did you mean training.warmup_steps?
-  override model.layers: expected whole number, at least 1, at most 1,000; found 0
-```
-
-**YAML** is version 1.2: `no` is the text "no", a language code, and 1e-9 is a number. 25_000 is another way to write
-25000. An empty value is `null`; a setting that may be null says what that means. Anchors, aliases and tags are not
-allowed.
-
-**Relative paths** start from the folder in which the command runs. `~` stands for your home folder; variables such as
-`$HOME` are not replaced.
-
-**Padded tokens** measure the size of a batch: the number of sentences times the length of the longest one, in
-subwords. Padding counts, because it takes memory and time like any other token.
-
-**Affects** tells what another value changes: the cleaned `text`; the `vocabulary` learned from it; the `tokens` that
-are stored; the `order` in which pairs are trained on; the `model` and what is saved with it; the validation's `score`.
-Text, vocabulary and tokens are prepared anew when a setting that affects them, or what comes before, has changed. A
-saved run can change only settings that affect nothing or the score, and the place of files.
-
-`RUN/config.yaml` holds all settings of a run, defaults included, and can be used as a settings file.
-
+WRITTEN = """\
 This page is written by `scripts/make_settings_reference.py` from `nmt/config/sections.py`.
 
 ## Top level
@@ -96,7 +53,7 @@ HEAD = "| setting | type | default | meaning | affects |\n| --- | --- | --- | --
 
 def page() -> str:
     """The whole of configs/README.md."""
-    return INTRODUCTION + reference(Config)
+    return "\n".join([INTRODUCTION + ABOUT, WRITTEN + reference(Config)])
 
 
 def reference(declaration: type, without: str | None = None, path: str = "") -> str:

@@ -35,6 +35,7 @@ COMMANDS = {
     ("translate", "documents"),
     ("translate", "file_job"),
     ("imports", "export"),
+    ("init", "demo_corpus"),
 }
 SHARED_BY_COMMANDS = {"html_page", "models", "output_format", "progress"}
 # Everything else knows nmt.models.translation_model, so that there may be other architectures: docs/adding-a-model.md.

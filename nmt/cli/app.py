@@ -11,7 +11,20 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import completion, evaluate, export, imports, inspect, schema, serve, terminal, train, translate
+from nmt.cli import (
+    completion,
+    evaluate,
+    export,
+    imports,
+    inspect,
+    schema,
+    serve,
+    settings,
+    split,
+    terminal,
+    train,
+    translate,
+)
 from nmt.cli.command import Command
 from nmt.files import text
 
@@ -34,7 +47,9 @@ def root(version: _Version = False) -> None:
 
 
 app.command(short_help="Write a config file to start from.")(train.init)
+app.command(short_help="Print what the settings mean.")(settings.settings)
 app.command(short_help="Print a JSON Schema of the settings, for editors.")(schema.schema)
+app.command(short_help="Split a corpus: training, validation, test.")(split.split)
 app.command(short_help="Prepare what is missing, then train or resume.")(train.train)
 app.command(short_help="Build vocabulary and token store; report.")(train.prepare)
 app.command(short_help="Translate a file or standard input.")(translate.translate)

@@ -25,7 +25,7 @@ def path_argument(metavar: str, help: str) -> Any:
     return typer.Argument(parser=to_path, metavar=metavar, help=help)
 
 
-ConfigFile = Annotated[Path, path_argument("CONFIG", "YAML file of settings (configs/README.md).")]
+ConfigFile = Annotated[Path, path_argument("CONFIG", "YAML file of settings (nmt settings).")]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
@@ -51,7 +51,7 @@ DecodingOverrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="DECODING.KEY=VALUE",
-        help="Settings that replace those of the model (configs/README.md).",
+        help="Settings that replace those of the model (nmt settings).",
     ),
 ]
 BeamSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Replaces the model's decoding.beam_size.")]

@@ -1,7 +1,5 @@
 """`nmt schema`."""
 
-import json
-
 from nmt.cli import terminal
 from nmt.files import text
 
@@ -15,7 +13,7 @@ def schema() -> None:
 
     Example: nmt schema > nmt.schema.json
     """
-    from nmt.config.json_schema import json_schema
+    from nmt.config.json_schema import to_text
     from nmt.config.schema import Config
 
-    text.result(json.dumps(json_schema(Config), indent=2, ensure_ascii=False))
+    text.result(to_text(Config))

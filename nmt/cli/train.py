@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli import options, terminal
+from nmt.config.presets import PresetName
 from nmt.distributed.environment import check_launch, is_launched, mark_saved, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
@@ -34,14 +35,27 @@ def init(
     train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
     validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
     start_from: Annotated[Path | None, options.file("Model to train further: its settings.", metavar="MODEL")] = None,
+    preset: Annotated[PresetName | None, typer.Option(help="Settings to start from.")] = None,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Also write train.slurm beside it, a job script.")] = False,
 ) -> None:
     """Write a config file to start from, with comments. An existing file is not overwritten.
 
+    The preset demo makes its own corpus in data/demo, English to German, and trains in minutes on a CPU. small is for
+    about 50,000 pairs and two CPU cores; base and big are the paper's models, for GPUs. Without one it is small if the
+    training text is small, else base.
+
+    Example: nmt init demo.yaml --preset demo
+
     Example: nmt init my.yaml --train train.en train.de
     """
+    if preset is not None and start_from is not None:
+        raise typer.BadParameter("--preset and --start-from both say which settings the file gets: give one of them")
+    if preset == "demo" and any((source_language, target_language, train, validation)):
+        raise typer.BadParameter("--preset demo makes its own corpus: leave out the languages and the text")
+
     from nmt.commands import init as writing
 
-    writing.init(config, source_language, target_language, train, validation, start_from)
+    writing.init(config, source_language, target_language, train, validation, start_from, preset, slurm)
     text.result(config)
 
 
@@ -61,7 +75,7 @@ def prepare(
     languages; the mix; validation text in the training text; the vocabulary; and pairs that look suspicious. The file
     contains everything it needs and loads nothing from the network.
 
-    Example: nmt prepare configs/demo.yaml --report data.html
+    Example: nmt prepare my.yaml --report data.html
     """
     from nmt.checkpoints import run_folder
     from nmt.commands import requirements
@@ -112,7 +126,7 @@ def train(
 ) -> None:
     """Build the vocabulary and the encoded data where they are missing, then train. Run it again to resume.
 
-    Example: nmt train configs/demo.yaml training.max_steps=800
+    Example: nmt train my.yaml training.max_steps=800
     """
     from nmt.checkpoints import run_folder
 

@@ -5,6 +5,7 @@ missing. Values that do not go together (`nmt.config.conflicts`) are not in it. 
 used, as editors read those best.
 """
 
+import json
 import types
 import typing
 from collections.abc import Mapping
@@ -25,6 +26,11 @@ def json_schema(declaration: type) -> Schema:
     """The schema of a file that `reader.parse` reads as `declaration`: JSON values."""
     definitions: dict[str, Schema] = {}
     return {"$schema": _DRAFT, "title": "Settings of nmt", **_mapping(declaration, definitions), "$defs": definitions}
+
+
+def to_text(declaration: type) -> str:
+    """The schema as JSON, without a line break at its end."""
+    return json.dumps(json_schema(declaration), indent=2, ensure_ascii=False)
 
 
 def _mapping(declaration: type, definitions: dict[str, Schema]) -> Schema:

@@ -5,8 +5,10 @@ The package langcodes, with the tables of Unicode's CLDR, is loaded where it is 
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from nmt.errors import NmtError
+from nmt.files.compression import plain_name
 
 _ENGLISH_NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
@@ -66,6 +68,12 @@ def base(code: str) -> str:
 def is_known(code: str) -> bool:
     """Whether it begins with the code of a language that has a name here."""
     return base(code) in _ENGLISH_NAMES
+
+
+def of_file(path: Path) -> str | None:
+    """The language that the name of a file ends in, as `fr` in train.fr and train.fr.gz; None without one."""
+    code = Path(plain_name(path)).suffix.removeprefix(".")
+    return code if is_known(code) else None
 
 
 def english_name(code: str) -> str:

@@ -151,8 +151,12 @@ class Tokenizer:
         return [text.replace("\n", " ") for text in texts]
 
     def pieces(self, ids: list[int]) -> list[str]:
-        """The subwords as text, with `▁` for a space. Raises IndexError for a number that is not an id."""
-        return [self._processor.IdToPiece(i) for i in ids]
+        """The subwords as text, with `▁` for a space. Raises IndexError for a number that is not an id, and NmtError
+        for a subword that is no text: SentencePiece reads such models too."""
+        try:
+            return [self._processor.IdToPiece(i) for i in ids]
+        except UnicodeDecodeError:
+            raise NmtError("vocabulary: a subword is not UTF-8 text: the model is damaged") from None
 
     def every_piece(self) -> list[str]:
         """All subwords in the order of their ids."""

@@ -86,7 +86,8 @@ def check_launch() -> None:
             raise NmtError(
                 f"{name}={count}: {program} has started {count} processes that do not know of each other, and each "
                 f"would train a model of its own: start one process with nmt train --nproc-per-node {count}, or one "
-                f"torchrun on each machine (docs/training-at-scale.md); to train separate models, unset {name}"
+                "torchrun on each machine, as the script that nmt init --slurm writes does; to train separate models, "
+                f"unset {name}"
             )
 
 

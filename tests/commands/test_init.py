@@ -1,5 +1,6 @@
 """A config file to start from: it is valid, it says what the defaults are, and it is never written over another."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,6 +12,9 @@ from typer.testing import CliRunner
 from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.config import schema
+from nmt.config.json_schema import json_schema
+from nmt.config.schema import Config
+from nmt.config.writer import differences
 from nmt.training.schedule import problem
 
 
@@ -29,6 +33,10 @@ def test_the_file_names_what_is_given_and_leaves_the_rest_at_its_default() -> No
     given = ["--source-language", "cs", "--target-language", "no", "--train", "a: b", "#c", "--validation", "d", "e"]
     status, out, log = init("my.yaml", *given)
     assert (status, out) == (0, "my.yaml\n")
+    assert log.startswith("nmt.schema.json: with it, editors complete and check the config\n")
+    log = log.partition("\n")[2]
+    assert log.startswith("Preset base, because the training text is not there yet: the paper's base model, ")
+    log = log.partition("\n")[2]
     assert log == "next: check the settings at the top of my.yaml (languages: cs to no), then run: nmt train my.yaml\n"
     config = schema.load(Path("my.yaml"))
     assert config.run_dir == "runs/my"
@@ -92,7 +100,49 @@ def test_a_schedule_that_fits_the_corpus_is_written(pairs: int) -> None:
     }[pairs]  # fmt: skip
     subwords = pairs * 11
     assert training.max_steps == pytest.approx(max(2000, 40 * subwords / training.batch_tokens), rel=0.05)
-    assert f"training: {training.max_steps:,} steps, chosen for the size of this corpus" in log
+    assert f"\nPreset {'small' if pairs == 10 else 'base'}, because the training text has about " in log
+
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+@pytest.mark.parametrize(
+    ("preset", "config", "also"),
+    [
+        ("demo", "demo", []),
+        ("small", "multi30k", ["length_penalty"]),  # which is for captions
+        ("base", "wmt14-en-de-base", None),
+        ("big", "wmt14-en-de-big", None),
+    ],
+)
+def test_a_preset_is_the_config_of_the_repository(preset: str, config: str, also: "list[str] | None") -> None:
+    """All of it; of the paper's models those settings in which they differ from each other, by the model."""
+    assert init("my.yaml", "--preset", preset)[0] == 0
+    ours, theirs = schema.load(Path("my.yaml")), schema.load(CONFIGS / f"{config}.yaml")
+    assert ours.model == theirs.model
+    if also is None:
+        assert ours.training.max_steps == theirs.training.max_steps
+        assert ours.training.warmup_steps == theirs.training.warmup_steps
+        return
+    differing = {re.split(r"[\[.]", path, maxsplit=2)[1] for path in differences(ours, theirs) if path != "run_dir"}
+    assert differing <= {"train", "validation", *also}
+
+
+def test_the_demo_has_its_corpus_and_a_job_script(here: Path) -> None:
+    status, _, log = init("my.yaml", "--preset", "demo", "--slurm")
+    assert status == 0 and "sbatch train.slurm my.yaml" in log
+    assert sorted(path.name for path in here.iterdir()) == ["data", "my.yaml", "nmt.schema.json", "train.slurm"]
+    assert Path("train.slurm").read_text().startswith("#!/bin/bash\n")
+    corpus = schema.load(Path("my.yaml")).data.train[0]
+    assert [len(Path(str(file)).read_text().splitlines()) for file in (corpus.source, corpus.target)] == [40_000] * 2
+    assert init("other.yaml", "--preset", "demo")[0] == 0  # the same corpus may be there
+    Path("data/demo/train.de").write_text("mine\n")
+    status, _, log = init("third.yaml", "--preset", "demo")
+    assert (status, log.count("\n")) == (1, 1) and "data/demo/train.de: exists with other content" in log
+    assert not Path("third.yaml").exists() and Path("data/demo/train.de").read_text() == "mine\n"
+    assert init("third.yaml", "--slurm")[0] == 1 and not Path("third.yaml").exists()
+    assert init("third.yaml", "--preset", "demo", "--train", "a", "b")[0] == 2
+    assert init("third.yaml", "--preset", "small", "--start-from", "m.safetensors")[0] == 2
 
 
 def test_an_existing_file_stays() -> None:
@@ -122,3 +172,14 @@ def test_training_names_the_files_that_are_missing(here: Path) -> None:
     assert done.exit_code == 1
     names = "train.en, train.de, validation.en, validation.de"
     assert done.stderr.endswith(f"error: data.train, data.validation: 4 files are missing in {here}: {names}\n")
+
+
+def test_the_file_names_a_schema_that_is_beside_it(here: Path) -> None:
+    """Editors read the first line. A schema that is there already stays."""
+    status, _, log = init("configs-of-mine.yaml", "--train", "a", "b")
+    first = Path("configs-of-mine.yaml").read_text().split("\n")[0]
+    assert (status, first) == (0, "# yaml-language-server: $schema=nmt.schema.json")
+    assert json.loads(Path("nmt.schema.json").read_text()) == json_schema(Config)
+    assert "nmt.schema.json" in log and "nmt.schema.json" not in init("other.yaml")[2]
+    Path("nmt.schema.json").write_text("{}")
+    assert "nmt schema writes the new one" in init("third.yaml")[2] and Path("nmt.schema.json").read_text() == "{}"

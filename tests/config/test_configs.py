@@ -149,8 +149,8 @@ def test_the_examples_in_the_reference_work(script: ModuleType) -> None:
     least = schema.parse(example, "example")
     assert least == Config(run_dir="runs/mine", data=least.data)
     (shell,) = re.findall("```sh\n(.*?)```", script.page(), re.DOTALL)
-    _, _, path, *overrides = shlex.split(shell.replace("\\\n", ""))
-    assert len(schema.load(ROOT / path, overrides).data.train) == 2
+    _, _, _, *overrides = shlex.split(shell.replace("\\\n", ""))
+    assert len(schema.load(ROOT / "configs" / "demo.yaml", overrides).data.train) == 2
     entries = re.findall(r"^    (\{.*\})$", script.page(), re.MULTILINE)
     stages = [entry for entry in entries if re.match(r"\{(weights|temperature)", entry)]
     corpora = [entry for entry in entries if entry not in stages]
@@ -164,9 +164,9 @@ def test_the_examples_in_the_reference_work(script: ModuleType) -> None:
 
 
 def test_the_error_in_the_reference_is_what_is_shown(script: ModuleType) -> None:
-    (shown,) = re.findall("```\n(demo.*?)\n```", script.page(), re.DOTALL)
+    (shown,) = re.findall("```\n(my.*?)\n```", script.page(), re.DOTALL)
     text = "run_dir: r\ndata: {source_language: a, target_language: b, train: [{file: c.tsv}]}\n"
     text += "#\n" * 17 + "training:\n  warmup: 3\n"
     with pytest.raises(NmtError) as error:
-        reader.parse(Config, text, "demo.yaml", ["model.layers=0"])
+        reader.parse(Config, text, "my.yaml", ["model.layers=0"])
     assert str(error.value) == shown

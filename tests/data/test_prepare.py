@@ -241,7 +241,7 @@ def test_target_lines_that_cannot_be_written_are_counted_and_said(run: Config, t
         "data.train: a model cannot write 30 of 30 target lines as they are, because the vocabulary changes "
         "U+00B2 SUPERSCRIPT TWO 30, U+200C ZERO WIDTH NON-JOINER 30, U+FF08"
     )
-    assert "30 of 30              U+00B2 SUPERSCRIPT TWO 30" in str(prepared.summary)
+    assert "30 of 30" in str(prepared.summary) and "U+00B2 SUPERSCRIPT TWO 30" in str(prepared.summary)
 
 
 def test_given_models_are_used(run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -292,10 +292,8 @@ def test_without_the_package_or_on_another_device_pytorch_searches(
     monkeypatch.setattr(opened_model.devices, "is_cpu", lambda name: False)
     assert loaded(model, caplog)[1] == "search: PyTorch (CTranslate2 is used on CPUs only: --device cpu)"
     monkeypatch.setattr(opened_model, "is_installed", lambda package: False)
-    assert (
-        loaded(model, caplog)[1]
-        == "search: PyTorch (CTranslate2 is not installed: pip install 'nmt-toolkit[ctranslate2]')"
-    )
+    why = "CTranslate2 is not installed: pip install 'nmt-toolkit[ctranslate2]'"
+    assert loaded(model, caplog)[1] == f"search: PyTorch ({why})"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert not packages.is_installed("ctranslate2")
 

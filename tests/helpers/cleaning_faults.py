@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from helpers.scripts import load
 
+from nmt.commands import demo_corpus
 from nmt.config.schema import CleaningConfig
 from nmt.data.cleaning import SeenPairs
 from nmt.data.rules.judge import judge, rules_of
@@ -191,7 +191,7 @@ def main() -> int:
     if given.source and given.target:
         text = read_pairs(given.source, given.target)
     else:
-        text = list(islice(load("make_demo_corpus").pairs(given.seed), 2 * given.pairs))
+        text = list(islice(demo_corpus.pairs(given.seed), 2 * given.pairs))
     languages = (given.languages[0], given.languages[1])
     planted = list(plant(without_near_duplicates(text)[: given.pairs], languages, given.seed))
     if given.write:

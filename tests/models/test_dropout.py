@@ -116,7 +116,7 @@ def test_strides_do_not_matter() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(dtype: torch.dtype) -> None:
-    x = torch.randn(999, dtype=dtype, requires_grad=True)
+    x = torch.randn(999).to(dtype).requires_grad_()  # drawn in bfloat16, PyTorch 2.8 has zeros among them
     y = seeded(lambda: dropout(x, 0.3, True))
     wide = seeded(lambda: dropout(x.detach().float(), 0.3, True))
     assert y.dtype == dtype

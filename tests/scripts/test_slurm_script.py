@@ -1,4 +1,4 @@
-"""scripts/train.slurm with stand-ins for SLURM's commands: what it starts, and when it asks to be started again."""
+"""The job script of `nmt init --slurm` with stand-ins for SLURM: what it starts, when it asks to be started again."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from helpers.runs import config_text
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "train.slurm"
+SCRIPT = Path(__file__).parents[2] / "nmt" / "commands" / "train.slurm"
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from nmt.commands.report.run import gather
 from nmt.commands.train import begun, train, training_data
 from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
+from nmt.data import punctuation
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
 from nmt.training import start_from, state
@@ -312,6 +314,19 @@ def test_a_model_of_other_settings_is_refused_before_data_is_prepared(
     store = f"data.store_dir={tmp_path / 'store'}"
     with pytest.raises(NmtError, match=re.escape(said)):
         train(make_config(f"training.start_from={tmp_path / 'model'}", store, *of_run), "cpu")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_package_that_the_vocabulary_of_the_model_needs_is_named_before_data_is_prepared(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_checkpoint(make_config())
+    both = made.vocabulary.source.with_punctuation("en")
+    saved(tmp_path / "model", dataclasses.replace(made, vocabulary=Vocabulary(both, both)))
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    punctuation._normalizer.cache_clear()
+    with pytest.raises(NmtError, match=r"needs sacremoses: pip install 'nmt-toolkit\[marian\]'$"):
+        train(make_config(f"training.start_from={tmp_path / 'model'}", f"data.store_dir={tmp_path / 'store'}"), "cpu")
     assert not (tmp_path / "store").exists()
 
 

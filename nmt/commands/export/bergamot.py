@@ -34,7 +34,7 @@ SETTINGS_ITEM = "special:model.yml"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Marian's gelu is the quick one
 _NORM_EPSILON = 1e-6  # Marian's
 _WIDTHS, _ROWS = 64, 8  # its products need widths and vocabularies that are multiples of these
-_FIX = "train with the settings of configs/multi30k-browser.yaml, or export with --format ctranslate2"
+_FIX = "train a model with this setting, or export with --format ctranslate2"
 _FORBIDDEN = -1e9  # the bias of a subword that is never chosen
 # Two neighbours in a column, of one sign, may have this sum as integers. Processors multiply them with inputs of up to
 # 254 (127 more than they are), and add both products in 16 bits, where larger sums are cut off.

@@ -248,9 +248,9 @@ def test_a_word_ends_however_likely_it_goes_on() -> None:
         def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
             found = torch.zeros(*prefixes.shape[:-1], 60, dtype=torch.float64)
             found[..., EOS] = -20.0
-            found[prefixes[..., -1] == BOS, 4] = 10.0
+            found[..., 4] += 10.0 * (prefixes[..., -1] == BOS)
             found[..., 5:58] += 5.0 * (prefixes[..., -1:] == 4)
-            found[prefixes[..., -1] == 58, EOS] = 20.0
+            found[..., EOS] += 40.0 * (prefixes[..., -1] == 58)
             found[..., 58] += 1.0
             return found
 

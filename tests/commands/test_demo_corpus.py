@@ -7,10 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from helpers.scripts import SCRIPTS, load
+from helpers.scripts import SCRIPTS
+
+from nmt.commands import demo_corpus as corpus
 
 SCRIPT = SCRIPTS / "make_demo_corpus.py"
-corpus = load("make_demo_corpus")
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -157,7 +158,7 @@ def test_files_of_the_user_stay_as_they_are(tmp_path: Path) -> None:
     done = run(tmp_path, *options)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    assert line.endswith("validation.de exists with other content: delete it or choose another folder")
+    assert line.endswith("validation.de: exists with other content: move it away, or work in another folder")
     assert [path.name for path in tmp_path.iterdir()] == ["validation.de"]
     (tmp_path / "validation.de").rename(tmp_path / "train.en.tmp")
     for _ in range(2):  # the second time everything is there already

@@ -1,0 +1,26 @@
+"""`nmt settings`."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from nmt.cli import terminal
+from nmt.files import text
+
+
+@terminal.reporting()
+def settings(
+    key: Annotated[str | None, typer.Argument(metavar="KEY", help="A section or a setting, with dots.")] = None,
+) -> None:
+    """Print what the settings of a config file mean: their types, ranges, defaults, and what they affect.
+
+    Without KEY all are printed, after how a config file is written. KEY is a section, such as training, or a setting,
+    such as training.max_steps or max_steps.
+
+    Example: nmt settings training.max_steps
+    """
+    from nmt.config import reference
+
+    width = min(os.get_terminal_size(1).columns, 100) if os.isatty(1) else 80
+    text.result(reference.text(key, width))

@@ -1,0 +1,51 @@
+"""`nmt split`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.cli import options, terminal
+from nmt.files import text
+
+
+@terminal.reporting()
+def split(
+    files: Annotated[list[Path], options.path_argument("FILES", "Source and target text, or one file of both sides.")],
+    output: Annotated[Path, options.file("A new folder for the files.", metavar="FOLDER")],
+    languages: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="SOURCE TARGET", help="Endings of the new files; else those of the two files."),
+    ] = None,
+    columns: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="SOURCE TARGET", help="Of one file: names or numbers of its columns."),
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs for validation, and as many for the test.")] = (
+        1000
+    ),
+    most: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Training pairs at most, drawn at random; else all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another number draws other sets.")] = 1,
+) -> None:
+    """Split a corpus into training, validation and test sets that have no sentence in common.
+
+    FILES are two text files of the same number of lines, or one .tsv, .csv, .jsonl, .tmx or .parquet. FOLDER gets
+    train, validation and test in both languages. Pairs that share a sentence, or are connected by such pairs, are in
+    one set. Of those that are held out, one pair is used; the others are left out and counted. The same pairs are
+    always split in the same way, in whichever order they are.
+
+    Example: nmt split my.en my.de --output data/my
+    """
+    if len(files) > 2:
+        raise typer.BadParameter(f"at most two FILES, not {len(files)}")
+    if columns is not None and len(files) == 2:
+        raise typer.BadParameter("--columns is for one file of both sides")
+    if columns is not None and columns[0] == columns[1]:
+        raise typer.BadParameter(f"--columns {columns[0]} {columns[1]}: the source and the target are two columns")
+
+    from nmt.commands import split as splitting
+
+    splitting.split(files, output, languages, columns, pairs, most, seed)
+    text.result(output)

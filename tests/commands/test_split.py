@@ -1,0 +1,128 @@
+"""Sets of pairs that have no sentence in common, whatever the corpus repeats."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from nmt.cli import app
+from nmt.commands.split import groups_of, split_pairs
+from nmt.config import schema
+
+ALONE = [(f"source {n}", f"target {n}") for n in range(40)]
+REPEATED = [("Go!", "Geh!"), ("go", "Geht!"), ("Leave.", "GEHT"), ("Go!", "Los!"), ("Run, go.", "Los")]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app.app, ["split", *map(str, arguments)])
+
+
+def test_what_shares_a_sentence_is_a_group() -> None:
+    """Through other pairs too; the sides are not mixed."""
+    other = ("Geh", "Go")
+    assert groups_of([*REPEATED, other]) == [REPEATED, [other]]
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "same"),
+    [
+        ("don't go", "Dont go!", True), ("e-mail", "email", True), ("你好，世界。", "你好世界", True),
+        ("café", "cafe\u0301", True), ("ＡＢＣ", "abc", True), ("की", "कि", False), ("ไม่", "ไม้", False),
+        ("!", "?", False), ("😀", "😎", False), ("3", "5", False), ("no", "on", False),
+    ],
+)  # fmt: skip
+def test_letters_and_digits_make_a_sentence(text: str, other: str, same: bool) -> None:
+    assert len(groups_of([(text, "x"), (other, "y")])) == (1 if same else 2)
+
+
+words = st.sampled_from(["a", "b", "A.", " a", "c!", "d", "e f", "e, F", "ef", "?", "!", "दि", "दी"])
+
+
+@given(st.lists(st.tuples(words, words), max_size=12), st.integers(1, 3), st.integers(0, 9))
+def test_no_sentence_is_in_two_sets(pairs: list[tuple[str, str]], held_out: int, seed: int) -> None:
+    pairs = pairs + ALONE[:8]
+    sets = split_pairs(pairs, held_out, None, seed)
+    assert [len(sets[name]) for name in ("validation", "test")] == [held_out] * 2
+    assert set().union(*sets.values()) <= set(pairs) and len(set(sets["train"])) == len(sets["train"])
+    for side in (0, 1):
+        seen = [{re.sub("[ .,]|(?<=.)!", "", pair[side].lower()) for pair in of} for of in sets.values()]
+        assert sum(map(len, seen)) == len(set().union(*seen))
+    assert split_pairs(random.Random(seed).sample(pairs, len(pairs)), held_out, None, seed) == sets
+
+
+def test_a_large_group_is_for_training() -> None:
+    large = [("the same", f"anders {n}") for n in range(11)]
+    for seed in range(5):
+        assert sorted(split_pairs([*large, *ALONE[:6]], 3, None, seed)["train"]) == sorted(large)
+
+
+def test_the_rest_is_cut_to_the_most() -> None:
+    whole, cut = (split_pairs(ALONE, 3, most, 1)["train"] for most in (None, 5))
+    assert len(whole) == 34 and cut == whole[:5] and whole != sorted(whole)
+
+
+SETS = ("train", "validation", "test")
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_one_file_of_both_sides(tmp_path: Path) -> None:
+    lines = [f"{number}\t{source}\t{target}\tby somebody\n" for number, (source, target) in enumerate(ALONE)]
+    (tmp_path / "pairs.tsv").write_text("".join(lines) + lines[0] + "40\t \tempty\tby somebody\n")
+    folder = tmp_path / "new" / "sets"
+    command = (tmp_path / "pairs.tsv", "--output", folder, "--languages", "en", "de", "--pairs", 4, "--most", 9)
+    done = run(*command, "--columns", 2, 3)
+    assert (done.exit_code, done.stdout) == (0, f"{folder}\n"), done.stderr
+    assert "42 pairs: 9 train, 4 validation, 4 test, 23 left out, 1 given before, 1 with an empty side\n" in done.stderr
+    files = contents(folder)
+    assert files.keys() == {f"{name}.{side}" for name in SETS for side in ("en", "de")}
+    for name in SETS:
+        assert files[f"{name}.en"].replace("source", "target") == files[f"{name}.de"] != ""
+    done = run(*command, "--columns", 2, 3)
+    assert done.exit_code == 1
+    assert done.stderr == f"error: {folder}: exists already and is not overwritten: choose another --output\n"
+    assert files == contents(folder)
+
+
+def test_two_files_of_lines_and_the_command_that_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for side, ending in enumerate(("cs", "fr")):
+        Path(f"my.{ending}").write_text("".join(f"{pair[side]}\n" for pair in ALONE))
+    done = run("my.cs", "my.fr", "--output", "data/my", "--pairs", 3)
+    assert done.exit_code == 0, done.stderr
+    assert contents(Path("data/my")).keys() == {f"{name}.{ending}" for name in SETS for ending in ("cs", "fr")}
+    (following,) = re.findall("next: nmt (.*)\n", done.stderr)
+    assert CliRunner().invoke(app.app, following.split()).exit_code == 0
+    data = schema.load(Path("my.yaml")).data
+    assert data.validation == schema.Corpus(source="data/my/validation.cs", target="data/my/validation.fr")
+
+
+LANGUAGES = ("--languages", "en", "de")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "status", "message"),
+    [
+        ("a\tb\nc\n", LANGUAGES, 1, "pairs.tsv"),
+        ("1\ta\n2\tb\n", LANGUAGES, 1, "pairs.tsv: the source is only numbers: name the columns"),
+        ("a\tb\n", (*LANGUAGES, "--columns", 1, 1), 2, "--columns 1 1: the source and the target are two columns"),
+        ("a\tb\n", LANGUAGES, 1, "--pairs 1000: needs 2000 groups"),
+        ("a\tb\n", (), 1, "pairs.tsv: what are the languages? Name them, such as: --languages en de"),
+        ("a\tb\n", ("--languages", "en", "EN"), 1, "--languages: en twice"),
+        ("a\tb\n", ("--languages", "en", "../de"), 1, "--languages: '../de' is no code"),
+    ],
+)
+def test_mistakes_are_one_line(
+    text: str, arguments: tuple[object, ...], status: int, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pairs.tsv").write_text(text)
+    done = run(tmp_path / "pairs.tsv", "--output", tmp_path / "out", *arguments)
+    assert done.exit_code == status and message in done.stderr.split("\n")[-2 if status == 1 else -3] + done.stderr
+    assert status == 2 or done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
