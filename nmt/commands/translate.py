@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from nmt.commands.documents.formats import Format, format_of
-from nmt.commands.documents.translate import translate_document
 from nmt.commands.file_job import FileJob
 from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
@@ -57,7 +56,10 @@ class Request:
     def document_format(self) -> Format | None:
         """The format of a source that is a document. With markup, each line is a text by itself. Raises NmtError for
         what is not possible with documents."""
-        if self.source is None or self.format.markup or (found := format_of(self.source)) is None:
+        found = None if self.format.markup else format_of(self.source)
+        if not self.only_missing and not (found and found.keeps_translations):
+            raise NmtError("--retranslate is for PO and XLIFF files, which hold both languages: leave it out")
+        if found is None:
             return None
         if self.output is None:
             raise NmtError(
@@ -82,6 +84,8 @@ def translate(request: Request) -> int:
     document_format = request.document_format
     opened = request.open_models()
     if document_format is not None:
+        from nmt.commands.documents.translate import translate_document  # here: most texts are lines
+
         assert request.source is not None and request.output is not None
         translate_document(
             opened,

@@ -1,31 +1,34 @@
-"""The formats of documents, by the endings of their names."""
+"""The formats of documents, by the endings of their names. Their readers are loaded when they are needed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nmt.commands.documents import gettext, json_strings, subtitles, xliff
-from nmt.commands.documents.document import Document, Segment, Text
+if TYPE_CHECKING:
+    from nmt.commands.documents.document import Document
 
 
 @dataclass(frozen=True)
 class Format:
-    """read: as the modules of this package; keeps_translations: whether its files hold both languages, so that it takes
-    only_missing."""
+    """name: for messages. reader: the module of this package that reads it. keeps_translations: whether its files hold
+    both languages, so that it can read what is not translated alone."""
 
     name: str
-    read: Callable[..., Document]
+    reader: str
     keeps_translations: bool = False
 
+    def read(self, content: str, path: Path, *, only_missing: bool = True) -> "Document":
+        """The texts of a document. Raises NmtError for what is not of this format."""
+        options = {"only_missing": only_missing} if self.keeps_translations else {}
+        return import_module(f"nmt.commands.documents.{self.reader}").read(content, path, **options)
 
-def _read_html(content: str, path: Path) -> Document:
-    return Document(content, [Segment(0, len(content), [Text(content, "html")], lambda texts: texts[0])])
 
-
-_SUBTITLES, _JSON = Format("subtitles", subtitles.read), Format("a string table", json_strings.read)
-_PO = Format("a PO file", gettext.read, keeps_translations=True)
-_XLIFF = Format("XLIFF", xliff.read, keeps_translations=True)
-_HTML = Format("an HTML page", _read_html)
+_SUBTITLES = Format("subtitles", "subtitles")
+_PO = Format("a PO file", "gettext", keeps_translations=True)
+_XLIFF = Format("XLIFF", "xliff", keeps_translations=True)
+_JSON = Format("a string table", "json_strings")
+_HTML = Format("an HTML page", "html_page")
 FORMATS = {
     ".srt": _SUBTITLES,
     ".vtt": _SUBTITLES,

@@ -46,7 +46,7 @@ class _Cue:
     @property
     def is_several(self) -> bool:
         """Whether two people speak, each in a line."""
-        return any(_SPEAKER.match(line) for line in self.text.splitlines()[1:])
+        return any(_SPEAKER.match(line) for line in re.split(r"[\r\n]+", self.text)[1:])
 
     @property
     def is_plain(self) -> bool:

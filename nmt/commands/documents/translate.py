@@ -43,8 +43,7 @@ def translate_document(
     glossaries = [] if glossary is None else [glossary]
     place = check_output(output, [source, *opened.files, *glossaries])
     content, encoding, mark = decoded(source)
-    options = {"only_missing": only_missing} if format.keeps_translations else {}
-    document = format.read(content, source, **options)
+    document = format.read(content, source, only_missing=only_missing)
     texts = document.texts
     opened.log()
     if document.keep and not any(override.startswith(_KEEP) for override in overrides):
