@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Format:
     """name: for messages. reader: the module of this package that reads it. keeps_translations: whether its files hold
-    both languages, so that it can read what is not translated alone."""
+    both languages, so that it can read what is not translated alone. is_archive: whether they hold several documents.
+    """
 
     name: str
     reader: str
     keeps_translations: bool = False
+    is_archive: bool = False
 
     def read(self, content: str, path: Path, *, only_missing: bool = True) -> "Document":
         """The texts of a document. Raises NmtError for what is not of this format."""
@@ -29,6 +31,7 @@ _PO = Format("a PO file", "gettext", keeps_translations=True)
 _XLIFF = Format("XLIFF", "xliff", keeps_translations=True)
 _JSON = Format("a string table", "json_strings")
 _HTML = Format("an HTML page", "html_page")
+_WORD = Format("a document of Word", "word", is_archive=True)
 FORMATS = {
     ".srt": _SUBTITLES,
     ".vtt": _SUBTITLES,
@@ -40,6 +43,7 @@ FORMATS = {
     ".arb": _JSON,
     ".html": _HTML,
     ".htm": _HTML,
+    ".docx": _WORD,
 }
 
 
