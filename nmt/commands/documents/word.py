@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape, unescape
 from pathlib import Path
 from xml.parsers import expat
@@ -25,6 +25,7 @@ _RUN = re.compile(
     r"<w:t(?:\s[^<>]*)?>(?P<text>[^<>]*)</w:t></w:r>(?:<w:proofErr [^<>]*/>)*",
     re.DOTALL,
 )
+_TAG = re.compile(r"<[^!?<>][^<>]*>")
 _LINK = re.compile(r"<w:hyperlink(?:\s[^<>]*[^<>/])?>|</w:hyperlink>")
 _TOKEN = re.compile(r'<r i="(\d+)">|(</r>)|<x i="(\d+)"/>|<h i="(\d+)">|(</h>)|([^<]+)')
 _LANGUAGE = re.compile(r"<w:lang [^<>]*/>|<w:noProof/>")
@@ -97,13 +98,46 @@ def _read(content: str) -> Document:
     return Document(content, segments)
 
 
-def _segments(content: str, start: int, stop: int) -> list[Segment]:
-    """The runs of a paragraph, from its first to its last."""
+def _segments(content: str, start: int, stop: int) -> Iterator[Segment]:
+    """The texts of a paragraph: its runs, from one boundary to the next. A boundary is what could not be moved among
+    words: a tag of an element that goes on, as of an insertion, and the codes of a field."""
     runs = list(_RUN.finditer(content, start, stop))
-    if not runs:
-        return []
     links = list(_LINK.finditer(content, start, stop))
-    pieces = sorted([*runs, *links], key=re.Match.start)
+    for pieces in _groups(content, sorted([*runs, *links], key=re.Match.start)):
+        if sum(piece.re is _LINK and (-1 if piece[0].startswith("</") else 1) for piece in pieces):
+            # A link that goes on is a boundary.
+            for part in _groups(content, [piece for piece in pieces if piece.re is _RUN]):
+                yield from _segment(content, part)
+        else:
+            yield from _segment(content, pieces)
+
+
+def _groups(content: str, pieces: Sequence[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
+    group = list[re.Match[str]]()
+    for piece in pieces:
+        if group and not _can_move(content[group[-1].end() : piece.start()]):
+            yield group
+            group = []
+        group.append(piece)
+    if group:
+        yield group
+
+
+def _can_move(between: str) -> bool:
+    """Whether it is a sequence of elements."""
+    depth = 0
+    for tag in _TAG.findall(between):
+        depth += -1 if tag.startswith("</") else not tag.endswith("/>")
+        if depth < 0:
+            return False
+    return not depth and "<w:fldChar" not in between
+
+
+def _segment(content: str, pieces: Sequence[re.Match[str]]) -> Iterator[Segment]:
+    """The text of runs and links, if they have any."""
+    runs = [piece for piece in pieces if piece.re is _RUN]
+    if not any(map(str.isalpha, unescape("".join(run["text"] for run in runs)))):
+        return
     start, stop = pieces[0].start(), pieces[-1].end()
     plain = _most_common_look(runs)
     looks, others, text, end = list[str](), list[str](), "", start
@@ -131,8 +165,7 @@ def _segments(content: str, start: int, stop: int) -> list[Segment]:
             return content[start:stop]
         return _runs(texts[0] if is_marked else escape(texts[0], quote=False), plain, looks, others)
 
-    has_letters = any(map(str.isalpha, unescape("".join(run["text"] for run in runs))))
-    return [Segment(start, stop, [source], write)] if has_letters else []
+    yield Segment(start, stop, [source], write)
 
 
 def _same(look: str, other: str) -> bool:

@@ -255,9 +255,11 @@ def test_command(name: str, make_config: Callable[..., Config], tmp_path: Path) 
 LOOK = "<w:rPr><w:b/></w:rPr>"
 WORD = (
     "<w:document xmlns:w='w'><w:body><w:p w:id='1'><w:pPr><w:jc/></w:pPr><w:r><w:t>two ol</w:t></w:r>"
-    f"<w:proofErr w:type='x'/><w:r w:rsidR='2'><w:t xml:space='preserve'>d </w:t></w:r><w:r>{LOOK}<w:t>boats</w:t></w:r>"
+    f"<w:proofErr w:type='x'/><w:r w:rsidR='2'><w:t xml:space='a'>d </w:t></w:r><w:r>{LOOK}<w:t>boats</w:t></w:r>"
     "<w:r><w:tab/></w:r><w:hyperlink w:id='3'><w:r><w:t>wait &amp; see</w:t></w:r></w:hyperlink></w:p><w:p/>"
-    "<w:p><w:r><w:t>here.</w:t></w:r></w:p></w:body></w:document>"
+    "<w:p><w:r><w:t>here.</w:t></w:r></w:p>"
+    "<w:p><w:r><w:t>we</w:t></w:r><w:ins><w:r><w:t>all</w:t></w:r></w:ins><w:r><w:fldChar/></w:r><w:r><w:t>go</w:t></w:r>"
+    "</w:p></w:body></w:document>"
 )
 
 
@@ -273,7 +275,7 @@ def test_word_documents_keep_looks_and_files(tmp_path: Path) -> None:
     document = open_document(path, FORMATS[".docx"])
     assert [text.text for text in document.parts[0].texts] == [
         'two old <r i="0">boats</r><x i="0"/><h i="1">wait &amp; see</h>',
-        "here.",
+        *("here.", "we", "all", "go"),
     ]
     assert document.write([part.content for part in document.parts]) == path.read_bytes()
     new = [part.translated(upper) for part in document.parts]
