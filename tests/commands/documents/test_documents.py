@@ -79,7 +79,7 @@ XLIFF = """<?xml version='1.0' encoding="utf-8"?>
 \t<trans-unit id="1">
 \t\t<source>a <g id='1' x=">">red</g> sail <ph id="2">&lt;br&gt;</ph> &amp; é</source>
 \t</trans-unit>
-\t<trans-unit id="2"><source>two</source><target state="new"/><alt-trans><target>no</target></alt-trans></trans-unit>
+\t<trans-unit id="2"><source>two &lt; 3</source><target state="new"/><alt-trans><target>no</target></alt-trans></trans-unit>
 \t<trans-unit id="3"><source>done</source><target>KEPT</target></trans-unit>
 \t<trans-unit id="4" translate="no"><source>no</source></trans-unit>
 </body></file></xliff>
@@ -155,7 +155,7 @@ def test_xliff_targets() -> None:
     new = read("a.xliff", XLIFF).translated(upper)
     target = """\n\t\t<target state="needs-review-translation">A <g id='1' x=">">RED</g> SAIL """
     assert f'{target}<ph id="2">&lt;br&gt;</ph> &amp; É</target>' in new
-    assert '<target state="needs-review-translation">TWO</target><alt-trans>' in new
+    assert '<target state="needs-review-translation">TWO &lt; 3</target><alt-trans>' in new
     assert "<target>ONE</target></segment>" in read("b.xlf", XLIFF_2).translated(upper)
 
 
@@ -258,7 +258,8 @@ WORD = (
     f"<w:proofErr w:type='x'/><w:r w:rsidR='2'><w:t xml:space='a'>d </w:t></w:r><w:r>{LOOK}<w:t>boats</w:t></w:r>"
     "<w:r><w:tab/></w:r><w:hyperlink w:id='3'><w:r><w:t>wait &amp; see</w:t></w:r></w:hyperlink></w:p><w:p/>"
     "<w:p><w:r><w:t>here.</w:t></w:r></w:p>"
-    "<w:p><w:r><w:t>we</w:t></w:r><w:ins><w:r><w:t>all</w:t></w:r></w:ins><w:r><w:fldChar/></w:r><w:r><w:t>go</w:t></w:r>"
+    "<w:p><w:r><w:t>we</w:t></w:r><w:ins><w:r><w:t>all</w:t></w:r></w:ins><w:r><w:t>go</w:t></w:r><w:r><w:fldChar/></w:r>"
+    "<w:r><w:t>on</w:t></w:r>"
     "</w:p></w:body></w:document>"
 )
 
@@ -275,7 +276,7 @@ def test_word_documents_keep_looks_and_files(tmp_path: Path) -> None:
     document = open_document(path, FORMATS[".docx"])
     assert [text.text for text in document.parts[0].texts] == [
         'two old <r i="0">boats</r><x i="0"/><h i="1">wait &amp; see</h>',
-        *("here.", "we", "all", "go"),
+        *("here.", "we", "all", "go", "on"),
     ]
     assert document.write([part.content for part in document.parts]) == path.read_bytes()
     new = [part.translated(upper) for part in document.parts]
