@@ -9,13 +9,15 @@ import re
 from nmt.commands.documents.document import Template
 from nmt.decoding.markup.marked_text import Markup
 
+_PRINTF = r"[-+#0]{0,5}(?:\d{1,9}|\*)?(?:\.\d{1,9})?(?:hh|h|ll|l|L|j|z|t)?[diouxXeEfFgGcsSprn@]"
 # decoding.keep for string tables: URLs, tags, and the placeholders of printf, Python, i18next, Qt, Vue and ICU.
 KEPT = (
     r"\{\{[^{}]*\}\}",
     r"\$t\([^()]*\)",
     r"[$#]?\{[^{}]*\}",
     r"(?:(?<![\w.,])\d[\d.,]{0,9})?%%",
-    r"%(?:\(\w+\)|\d{1,9}\$)?[-+#0]{0,5}(?:\d{1,9}|\*)?(?:\.\d{1,9})?(?:hh|h|ll|l|L|j|z|t)?[diouxXeEfFgGcsSprn@](?![a-z])|%L?\d+",
+    rf"%\(\w+\){_PRINTF}",
+    rf"%(?:\d{{1,9}}\$)?{_PRINTF}(?![a-z])|%L?\d+",
     r"</?\d+/?>",
     r"(?<!\w)#(?!\w)",  # the number in an ICU form
     "verbatim",

@@ -79,7 +79,8 @@ XLIFF = """<?xml version='1.0' encoding="utf-8"?>
 \t<trans-unit id="1">
 \t\t<source>a <g id='1' x=">">red</g> sail <ph id="2">&lt;br&gt;</ph> &amp; é</source>
 \t</trans-unit>
-\t<trans-unit id="2"><source>two &lt; 3</source><target state="new"/><alt-trans><target>no</target></alt-trans></trans-unit>
+\t<trans-unit id="2">
+<source>two &lt; 3</source><target state="new"/><alt-trans><target>no</target></alt-trans></trans-unit>
 \t<trans-unit id="3"><source>done</source><target>KEPT</target></trans-unit>
 \t<trans-unit id="4" translate="no"><source>no</source></trans-unit>
 </body></file></xliff>
