@@ -32,6 +32,7 @@ COMMANDS = {
     ("train", "requirements"),
     ("train", "validate"),
     ("average", "validate"),
+    ("translate", "documents"),
     ("translate", "file_job"),
     ("imports", "export"),
     ("init", "demo_corpus"),

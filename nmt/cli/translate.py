@@ -19,7 +19,8 @@ def translate(
         str | None,
         typer.Argument(
             metavar="INPUT",
-            help="File, a sentence per line. Default, or -: standard input.",
+            help="File, a sentence per line; or a document: .srt, .vtt, .po, .xliff, .json, .arb, .html. "
+            "Default, or -: standard input.",
         ),
     ] = None,
     overrides: options.DecodingOverrides = None,
@@ -42,6 +43,12 @@ def translate(
         Literal["html", "xml"] | None,
         typer.Option(help="Lines have tags: they go around the words that belong to theirs."),
     ] = None,
+    only_missing: Annotated[
+        bool,
+        typer.Option(
+            "--only-missing/--retranslate", help="Of PO and XLIFF: only what has no translation, or everything again."
+        ),
+    ] = True,
     ensemble: options.Ensemble = None,
     glossary: Annotated[Path | None, options.file("Terms to force: lines of `source term TAB target term`.")] = None,
     prefixes: Annotated[
@@ -97,6 +104,7 @@ def translate(
         prefixes=prefixes,
         line_by_line=line_by_line,
         processes=nproc_per_node,
+        only_missing=only_missing,
         device=device,
     )
     if nproc_per_node is not None and not request.from_file_to_file:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from nmt.commands.documents.formats import Format, format_of
 from nmt.commands.file_job import FileJob
 from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
@@ -36,6 +37,7 @@ class Request:
     prefixes: Path | None = None
     line_by_line: bool = False  # translate each line as soon as it is read
     processes: int | None = None  # how many to start; None: only this one
+    only_missing: bool = True  # of a document with both languages
     device: str = "auto"
 
     @property
@@ -50,6 +52,28 @@ class Request:
             return False
         return not any(map(outputs.is_special, (self.output, *self.texts)))
 
+    @property
+    def document_format(self) -> Format | None:
+        """The format of a source that is a document. With markup, each line is a text by itself. Raises NmtError for
+        what is not possible with documents."""
+        found = None if self.format.markup else format_of(self.source)
+        if not self.only_missing and not (found and found.keeps_translations):
+            raise NmtError("--retranslate is for PO and XLIFF files, which hold both languages: leave it out")
+        if found is None:
+            return None
+        if self.output is None:
+            raise NmtError(
+                f"{self.source}: {found.name}: add --output FILE; to translate its lines as they are: nmt translate "
+                f"MODEL < {self.source}"
+            )
+        others = self.format != OutputFormat() or self.prefixes or self.line_by_line or self.processes
+        if others:
+            raise NmtError(
+                f"{self.source}: {found.name}, which is translated as a whole: leave out --n-best, --scores, --format, "
+                "--prefixes, --line-by-line and --nproc-per-node"
+            )
+        return found
+
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
         return ModelsOfCommand.open(self.model, self.ensemble, self.to, self.from_)
@@ -57,7 +81,23 @@ class Request:
 
 def translate(request: Request) -> int:
     """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
+    document_format = request.document_format
     opened = request.open_models()
+    if document_format is not None:
+        from nmt.commands.documents.translate import translate_document  # here: most texts are lines
+
+        assert request.source is not None and request.output is not None
+        translate_document(
+            opened,
+            document_format,
+            request.source,
+            request.output,
+            overrides=request.overrides,
+            glossary=request.glossary,
+            device=request.device,
+            only_missing=request.only_missing,
+        )
+        return 0
     if not request.from_file_to_file:
         _stream(request, opened)
         return 0

@@ -1,0 +1,95 @@
+"""A document as the texts that are translated and all characters around them, which stay.
+
+A reader of a format finds the segments of a document: each is a range of its characters, the texts in it, and a
+function that writes the range with other texts. So whatever a reader does not understand comes back as it was.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from nmt.decoding.markup.marked_text import Markup
+
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
+_BREAKS = re.compile(r"([\n\r]+)")
+
+
+@dataclass(frozen=True)
+class Text:
+    """What is translated by itself. markup: how its tags are written, or None if it has none."""
+
+    text: str
+    markup: Markup | None = None
+
+    @property
+    def is_translated(self) -> bool:
+        return any(map(str.isalpha, self.text)) and not _HALF.search(self.text)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The characters of a document from start up to stop, with the texts in it. write: these characters with other
+    texts in place of them, as many."""
+
+    start: int
+    stop: int
+    texts: Sequence[Text]
+    write: Callable[[Sequence[str]], str]
+
+
+@dataclass(frozen=True)
+class Document:
+    """segments: in their order, without overlaps. keep: as decoding.keep, for its placeholders. existing: how many
+    texts are left as they are because they have a translation. report: what to tell the user of a translated document.
+    """
+
+    content: str
+    segments: Sequence[Segment]
+    keep: tuple[str, ...] = ()
+    existing: int = 0
+    report: Callable[[str], Iterable[str]] = lambda content: ()
+
+    @property
+    def texts(self) -> list[Text]:
+        """Each text to be translated once, in the order of the document."""
+        found = (text for segment in self.segments for text in segment.texts if text.is_translated)
+        return list(dict.fromkeys(found))
+
+    def translated(self, translation: Callable[[Text], str]) -> str:
+        """The document with these translations of its texts."""
+        parts, end = list[str](), 0
+        for segment in self.segments:
+            texts = [translation(text) if text.is_translated else text.text for text in segment.texts]
+            parts += self.content[end : segment.start], segment.write(texts)
+            end = segment.stop
+        return "".join([*parts, self.content[end:]])
+
+
+@dataclass(frozen=True)
+class Template:
+    """A string of which some parts are texts: those at the odd places."""
+
+    parts: Sequence[str]
+    markup: Markup | None = None
+
+    @classmethod
+    def of_lines(cls, string: str, markup: Markup | None = None) -> "Template":
+        """Each line of a string is a text, without the white space around it."""
+        parts = [""]
+        for number, part in enumerate(_BREAKS.split(string)):
+            if number % 2 or not (text := part.strip()):
+                parts[-1] += part
+                continue
+            start = len(part) - len(part.lstrip())
+            parts[-1] += part[:start]
+            parts += text, part[start + len(text) :]
+        return cls(parts, markup)
+
+    @property
+    def texts(self) -> list[Text]:
+        return [Text(part, self.markup) for part in self.parts[1::2]]
+
+    def with_texts(self, texts: Iterable[str]) -> str:
+        parts = list(self.parts)
+        parts[1::2] = texts
+        return "".join(parts)
