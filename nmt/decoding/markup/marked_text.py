@@ -1,7 +1,8 @@
 """The text of a document or fragment in HTML or XML, line by line for the translator, and its translation in the same
 markup.
 
-Tags, attributes and comments stay as they are, character by character. A text that ends at block elements (`<p>`,
+Tags, comments and most attributes stay as they are, character by character; `title`, `alt`, `placeholder` and
+`aria-label` are translated. A text that ends at block elements (`<p>`,
 `<li>`, `<br>`, …) is a line. If elements such as `<b>` and `<a>` stand inside of it, each of its sentences is a line,
 without them. In the translation they go around the words that belong to theirs; see nmt.decoding.markup.placement. One
 that is not translated (`<code>`) is text in the sentence, and then in place of what the model made of it.
@@ -28,12 +29,14 @@ Markup = Literal["html", "xml"]
 @dataclass(frozen=True)
 class _Rules:
     """inline: the elements inside of a sentence, None for all; the others are ends of lines. void: those without an end
-    tag. untranslated: besides those with `translate="no"`. with_line_breaks: those in which they end a line."""
+    tag. untranslated: besides those with `translate="no"`. with_line_breaks: those in which they end a line.
+    attributes: those whose values are translated."""
 
     inline: Set[str] | None = None
     void: Set[str] = frozenset()
     untranslated: Set[str] = frozenset()
     with_line_breaks: Set[str] = frozenset()
+    attributes: Set[str] = frozenset()
 
     def is_inline(self, tag: str) -> bool:
         return self.inline is None or tag in self.inline
@@ -50,11 +53,16 @@ _HTML = _Rules(
     void=frozenset(_VOID.split()),
     untranslated=frozenset(_UNTRANSLATED.split()),
     with_line_breaks=frozenset({"pre", "textarea"}),
+    attributes=frozenset({"alt", "aria-label", "placeholder", "title"}),
 )
 _RULES: Mapping[Markup, _Rules] = {"html": _HTML, "xml": _Rules()}
 _WHITE = " \t\n\r\f"  # HTML's white space, to which a no-break space does not belong
 _SPACE = re.compile(f"[{_WHITE}]+")
 _LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+# Of a tag, with its value if it is quoted; a value without quotes is read over.
+_ATTRIBUTE = re.compile(
+    r"""(?P<name>[^\s"'<>/=]+)\s*=\s*(?:(?P<quote>["'])(?P<value>.*?)(?P=quote)|[^\s"'=<>`]+)""", re.DOTALL
+)
 _TAG, _REFERENCE = re.compile("<[^>]*>"), re.compile(r"&[^;\s]*;")
 
 
@@ -214,16 +222,54 @@ class MarkedText:
     def __init__(self, text: str, language: str = "", markup: Markup = "html"):
         self.characters = len(text)
         self.lines: list[str] = []
-        parts = (sentence for block in _blocks(text, _RULES[markup]) for sentence in _cut(block, language))
+        rules = _RULES[markup]
+        self._attributes = _Attributes(text, rules.attributes, self.lines)
+        blocks = _blocks(text, rules, self._attributes)
+        parts = (sentence for block in blocks for sentence in _cut(block, language))
         self._sentences = [_Sentence(sentence, self.lines) for sentence in parts]
         self.has_elements = any(sentence.is_line and sentence.elements for sentence in self._sentences)
 
     def join(self, translations: Sequence[Translation]) -> str:
         """The text with these translations of the lines. What is its own translation comes back as it was."""
-        return "".join(sentence.translated(translations) for sentence in self._sentences)
+        text = "".join(sentence.translated(translations) for sentence in self._sentences)
+        return self._attributes.put_back(text, translations)
 
 
-def _blocks(html: str, rules: _Rules) -> Iterator[list[_Part]]:
+class _Attributes:
+    """Attributes whose values are translated. They are taken out of their tags, which are otherwise never read, and put
+    back into the translated text."""
+
+    def __init__(self, text: str, names: Set[str], lines: list[str]):
+        """Each value is added to `lines`."""
+        self._names, self._lines = names, lines
+        self._values: list[tuple[str, int]] = []  # as it is written, and the number of its line
+        self._mark = next(character for character in map(chr, range(0xE000, 0xF900)) if character not in text)
+
+    def taken_out(self, tag: str) -> str:
+        """A tag with the number of each value in place of it."""
+        return _ATTRIBUTE.sub(self._marked, tag) if self._names else tag
+
+    def _marked(self, found: re.Match[str]) -> str:
+        quote, value = found["quote"], found["value"]
+        if found["name"].lower() not in self._names or not quote or not _has_letter(unescape(value)):
+            return found[0]
+        self._values.append((value, len(self._lines)))
+        self._lines.append(_SPACE.sub(" ", unescape(value)).strip(" "))
+        start = found.start("value") - found.start()
+        return f"{found[0][:start]}{self._mark}{len(self._values) - 1}{self._mark}{found[0][start + len(value) :]}"
+
+    def put_back(self, text: str, translations: Sequence[Translation]) -> str:
+        """The text with the translations of the values. What is its own translation stays as it was."""
+
+        def value(found: re.Match[str]) -> str:
+            written, number = self._values[int(found[1])]
+            new = translations[number].text
+            return written if new == self._lines[number] else escape(new)
+
+        return re.sub(f"{self._mark}([0-9]+){self._mark}", value, text) if self._values else text
+
+
+def _blocks(html: str, rules: _Rules, attributes: "_Attributes") -> Iterator[list[_Part]]:
     """What stands between two ends of lines. All parts together are the document."""
     open_elements = [("", True, True, False)]  # tag, translated, with elements in its sentences, with line breaks
     open_tags, block, tokens = Counter[str](), list[_Part](), _Tokens(html).found
@@ -234,9 +280,11 @@ def _blocks(html: str, rules: _Rules) -> Iterator[list[_Part]]:
         inline = mixed and (not token.tag or rules.is_inline(token.tag))  # text and comments have no tag
         is_alone = token.kind == "start" and token.tag in rules.void
         kind = "other" if is_alone or (token.kind == "text" and not translated) else token.kind
-        part = _Part(kind, html[start:end], token.tag)
+        wanted = {"no": False, "yes": True, "": True}.get(token.translate, translated)
+        is_tag = token.tag != "" and token.kind != "end"
+        written = attributes.taken_out(html[start:end]) if is_tag and wanted else html[start:end]
+        part = _Part(kind, written, token.tag)
         if kind == "start":
-            wanted = {"no": False, "yes": True, "": True}.get(token.translate, translated)
             inside, breaks = (
                 wanted and token.tag not in rules.untranslated,
                 breaks or token.tag in rules.with_line_breaks,

@@ -83,7 +83,12 @@ def translated(text: str, markup: Markup = "html", *, aligned: bool = True) -> s
         ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
         ("One<b>,</b> two.", "Zwei<b>,</b> eins."),
         ("<b>ONE</b> <i>two</i>", "<b>eins</b> <i>ﬁx</i>"),  # whatever the vocabulary normalizes
-        ("<p title='dog &amp; cat' >dog</P >", "<p title='dog &amp; cat' >Hund</P >"),
+        ("<p id='dog &amp; cat' >dog</P >", "<p id='dog &amp; cat' >Hund</P >"),
+        ("A <b title='dog'>dog</b> runs.", "Ein <b title='Hund'>Hund</b> läuft."),
+        ("""A <img data-x=' alt="dog"' ALT = "dog" src=dog> <b>dog</b> runs.""",
+         """Ein <img data-x=' alt="dog"' ALT = "Hund" src=dog><b>Hund</b> läuft."""),
+        ("<input placeholder='a  &lt; b'><p translate=no title='dog'><code title='dog'>x</code></p>",
+         "<input placeholder='b &gt; a'><p translate=no title='dog'><code title='dog'>x</code></p>"),
         ("a &lt; <b>b</b>", "<b>b</b> &gt; a"),
         ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund"),
         ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund</b></p>"),
@@ -134,15 +139,15 @@ class _Tags(HTMLParser):
         self.feed(html)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.tags.append(f"{tag} {attrs}")
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(f"{tag} {[(name, value if name == 'class' else '') for name, value in attrs]}")
 
     def handle_endtag(self, tag: str) -> None:
         self.tags.append(f"/{tag}")
 
 
 PIECES = [
-    "<b>",
+    "<b title='a b' alt=a>",
     "</b>",
     "<i class='a>b'>",
     "</i>",
