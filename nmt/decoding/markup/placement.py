@@ -81,23 +81,24 @@ def joined(
     parts, end, open_, children = list[str](), 0, [LINE], dict[int, list[int]]()
     for number in sorted(range(len(places)), key=lambda number: (*places[number], number), reverse=True):
         children.setdefault(elements[number].parent, []).append(number)
-    last, replaced = "", -1  # the last character written; the last of the text that an element replaced
+    last = ""  # the last character of the text, or of what replaced it
     while open_:
         if left := children.get(open_[-1]):
             number = left.pop()
             (start, stop), element = places[number], elements[number]
             before, behind = (number not in copies and apart for apart in element.apart)
             between, beside = written(text[end:start]), text[stop : stop + 1]
-            last = (between or last)[-1:]
-            space = " " * (before and (last.isalnum() or (replaced == start and not last.isspace())))
+            last = text[end:start][-1:] or last
+            space = " " * (before and last != "" and not last.isspace())
             more = " " * (behind and bool(beside) and not (beside.isspace() or beside in _MARKS))
             parts += [between, space, element.before, more]
-            last = f"{last}{space}{element.before}{more}"[-1:]
-            end, replaced = (stop, stop) if element.replaces else (start, replaced)
+            if element.replaces:
+                last = (element.before + more)[-1:] or last
+            end = stop if element.replaces else start
             open_.append(number)
         elif (number := open_.pop()) != LINE:
+            last = text[end : places[number][1]][-1:] or last
             parts += [written(text[end : places[number][1]]), elements[number].after]
-            last = f"{last}{parts[-2]}{parts[-1]}"[-1:]
             end = places[number][1]
     return "".join([*parts, written(text[end:])])
 

@@ -64,11 +64,14 @@ def test_a_model_that_copies_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
         ("{a} likes ({b}).", "likes ().", "mag ().", "{a} mag ({b})."),
         ("see %s now", "see now", "jetzt siehe", "%s jetzt siehe"),  # before the word that belongs to `now`
         ("<b>one</b> two", "one two", "zwei eins", "zwei <b>eins</b>"),
+        ("one two. a@example.org", "one two. ", "zwei eins.", "zwei eins. a@example.org"),
         ("%s", "", "", "%s"),
     ],
 )
 def test_items_are_put_between_words(line: str, without: str, translated: str, expected: str) -> None:
-    links = {"mag ().": [0, 1, 2, 3], "jetzt siehe": [1, 0], "zwei eins": [1, 0], "": []}[translated]
+    links = {"mag ().": [0, 1, 2, 3], "jetzt siehe": [1, 0], "zwei eins": [1, 0], "zwei eins.": [1, 0], "": []}[
+        translated
+    ]
     sources = {"likes ().": ["▁likes", "▁(", ")", "."]}.get(without, [f"▁{word}" for word in without.split()])
     pieces = {"mag ().": ["▁mag", "▁(", ")", "."]}.get(translated, [f"▁{word}" for word in translated.split()])
     rows = [[float(i == link) for i in range(len(sources) + 1)] for link in (*links, len(sources))]
