@@ -215,7 +215,7 @@ class Translator:
             for place, line in inputs.kept.items()
             if not all(is_kept(line, text, patterns) for text in texts[place])
         }
-        if not lacking:
+        if not lacking or not patterns:  # the settings may have been replaced since
             return {}
         from nmt.decoding.markup import kept  # here: most models keep it
 
