@@ -78,7 +78,7 @@ def _without_options(called: list[str]) -> None:
 
 def main() -> None:
     """The console script."""
-    if shell := os.environ.get(completion.VARIABLE):
+    if (shell := os.environ.get(completion.VARIABLE)) and len(sys.argv) > 1:
         completion.answer(app, shell, sys.argv[-1])
     else:
         _without_options(sys.argv[1:])

@@ -70,7 +70,10 @@ def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bas
 
 
 def answer(commands: typer.Typer, shell: str, line: str) -> None:
-    """Print the possibilities for the last word of a line, in the form that the script of the shell reads."""
+    """Print the possibilities for the last word of a line, in the form that the script of the shell reads; nothing for
+    another shell."""
+    if shell not in _SCRIPTS:
+        return
     importlib.import_module("typer.completion").completion_init()
     # Typer brings its own copy of Click, or uses Click, by its version.
     click = TyperCommand.__mro__[1].__module__.rpartition(".")[0]

@@ -73,6 +73,8 @@ def train_in_program(
     on_metrics: OnMetrics | None,
 ) -> Path:
     """What `nmt.train` does."""
+    if isinstance(overrides, str):
+        raise TypeError("expected a list of overrides, not a string: for one override, give [override]")
     if on_metrics is not None and not callable(on_metrics):
         raise TypeError(f"on_metrics: a function of one argument, not {on_metrics!r}")
     check_variables()

@@ -347,10 +347,14 @@ def of_decoding(
         if pattern != "verbatim" and difflib.get_close_matches(pattern, ["verbatim"], cutoff=0.8):
             yield f"decoding.keep[{i}]: {pattern!r}: did you mean verbatim?"
         try:
-            if re.compile(pattern).match(""):
-                yield f"decoding.keep[{i}]: {pattern!r} matches an empty text: write what it must have"
+            compiled = re.compile(pattern)
         except re.error as error:
             yield f"decoding.keep[{i}]: {pattern!r} is not a regular expression: {error}"
+            continue
+        if any(not found[0] for found in compiled.finditer("A word, 2 more. ")):
+            yield f"decoding.keep[{i}]: {pattern!r} matches an empty text: write what it must have"
+        if compiled.groups or compiled.flags != re.UNICODE:  # the patterns are joined to one
+            yield f"decoding.keep[{i}]: {pattern!r}: write (?:…) for a group, and (?i:…) for a flag"
     learned = vocabulary.source_model is None and vocabulary.target_model is None
     if learned and decoding.beam_size > vocabulary.size:
         yield f"{decoding.beam_size=} is above {vocabulary.size=}: lower decoding.beam_size"

@@ -65,9 +65,14 @@ def kept_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{VERBATIM if each == 'verbatim' else each})" for each in patterns))
 
 
+def kept_items(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The characters of each item that is to be kept in a line. patterns: as decoding.keep."""
+    return [found.span() for found in kept_pattern(patterns).finditer(line) if found[0]]
+
+
 def is_kept(line: str, text: str, patterns: tuple[str, ...]) -> bool:
     """Whether each item of a line is in its translation as often. patterns: as decoding.keep."""
-    wanted, found = (Counter(item[0] for item in kept_pattern(patterns).finditer(each)) for each in (line, text))
+    wanted, found = (Counter(each[slice(*span)] for span in kept_items(each, patterns)) for each in (line, text))
     return all(found[item] == count for item, count in wanted.items())
 
 

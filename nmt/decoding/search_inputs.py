@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
-from nmt.data.copied_items import kept_pattern
+from nmt.data.copied_items import kept_items
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
@@ -77,7 +77,7 @@ class InputBuilder:
         kept = {}
         if patterns := self.decoding.keep:
             whole = (place for place, prefix in enumerate(prefixes) if not prefix)
-            kept = {place: lines[place] for place in whole if kept_pattern(patterns).search(lines[place])}
+            kept = {place: lines[place] for place in whole if kept_items(lines[place], patterns)}
         lines = [small.get(place, line) for place, line in enumerate(lines)]
         threads = max(1, min(cpu_threads(), len(lines) // _LINES_OF_A_THREAD))
         sources = self.vocabulary.source.encode(lines, threads)

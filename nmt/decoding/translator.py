@@ -150,7 +150,7 @@ class Translator:
         At most chunk_lines (default: `lines_together`) are read before the first translation is yielded: 1 answers line
         by line. read_ahead: a second chunk may be read before that, so that an engine with threads of its own always
         has something to search. `first` is the number of the first line, for messages. Without markup, no translation
-        contains a line break or a tab; with it, prefixes are not used.
+        contains a line break or a tab.
 
         Raises NmtError for a line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more
         or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
@@ -158,6 +158,8 @@ class Translator:
         """
         pair = self.languages.choose(to, from_)
         if markup is not None:
+            if prefixes is not None:
+                raise NmtError("texts with tags cannot have prefixes: leave out one of the two")
             yield from self._marked(lines, chunk_lines, markup, to, from_)
             return
         inputs_of = self._inputs(lines, chunk_lines, prefixes, first, pair)
@@ -228,7 +230,10 @@ class Translator:
         found = other.hypotheses(without, n_best, alignment=self.engine.aligns, to=to, from_=from_)
         self.counts.restored += len(lacking)
         return {
-            place: [dataclasses.replace(each, text=kept.put_back(line, elements, each)) for each in translations]
+            place: [
+                dataclasses.replace(each, text=kept.put_back(line, elements, each, lacking[place], patterns))
+                for each in translations
+            ]
             for (place, (line, elements)), translations in zip(lines.items(), found, strict=True)
         }
 

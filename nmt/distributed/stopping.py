@@ -36,7 +36,7 @@ class StopRequest:
 
     def __init__(self, deadline: float = float("inf")) -> None:
         self._deadline, self._signal, self.agreed = deadline, 0, 0
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
     @property
     def requested(self) -> int:
@@ -51,7 +51,7 @@ class StopRequest:
             if self.failure is None:
                 try:
                     hook(argument)
-                except Exception as error:
+                except BaseException as error:  # also SystemExit: the state is saved before it is raised
                     self.failure = error
 
         return call

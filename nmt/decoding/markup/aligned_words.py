@@ -19,6 +19,7 @@ Span = tuple[int, int]  # from a character up to another one, which does not bel
 
 # Words, single characters of scripts without spaces between words, and punctuation marks.
 _WORD = re.compile(rf"[^\W{UNSPACED}]+|[{UNSPACED}]|[^\w\s]")
+_MOST = 10_000_000  # numbers of an alignment that are held at once
 _FEW = 8  # characters that the vocabulary's normalization may leave out before a word
 
 
@@ -37,8 +38,9 @@ class AlignedWords:
     def of(cls, line: str, translation: Translation) -> "AlignedWords":
         """Of a line and its translation. Without an alignment, words are taken to stand in the same order in both."""
         text = translation.text
-        if translation.alignment is None or translation.source_pieces is None:
-            source, target = ([found.span() for found in _WORD.finditer(each)] for each in (line, text))
+        size = len(translation.pieces) * len(translation.source_pieces or ())
+        if translation.alignment is None or translation.source_pieces is None or size > _MOST:
+            source, target = (_coarse([found.span() for found in _WORD.finditer(each)]) for each in (line, text))
             return cls(line, text, source, target, _in_same_order(source, target))
         pieces, source_pieces = translation.pieces, translation.source_pieces
         attention = np.zeros((len(pieces), len(source_pieces)))
@@ -111,6 +113,12 @@ def _are_marks(text: str, words: Mapping[int, Span]) -> NDArray[np.bool_]:
 def _folded(character: str) -> str:
     """A character, or several, in the form in which texts are compared; empty for white space."""
     return "".join(unicodedata.normalize("NFKD", character).casefold().split())
+
+
+def _coarse(words: list[Span]) -> list[Span]:
+    """Words, or as many of them together as it needs to have at most 2,000."""
+    size = -(-len(words) // 2_000) or 1
+    return [(words[i][0], words[min(i + size, len(words)) - 1][1]) for i in range(0, len(words), size)]
 
 
 def _in_same_order(source: Sequence[Span], target: Sequence[Span]) -> NDArray[np.float64]:

@@ -4,7 +4,9 @@ A model that has learned to copy them does so. Others translate a line with them
 there they are taken out, and put back between the words of the translation; see nmt.decoding.markup.placement.
 """
 
-from nmt.data.copied_items import kept_pattern
+from dataclasses import replace
+
+from nmt.data.copied_items import is_kept, kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.placement import Element, joined, place
 from nmt.decoding.translation import Translation
@@ -13,19 +15,23 @@ from nmt.decoding.translation import Translation
 def taken_out(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
     """A line without its items, and these with their places there."""
     text, elements, end = "", list[Element](), 0
-    for item in kept_pattern(patterns).finditer(line):
-        text += line[end : item.start()]
-        beside = line[item.end() :][:1]
-        apart = text[-1:].strip() == "", beside.strip() == ""
-        if apart[0] and beside and not (beside.isspace() or beside.isalnum()):
+    for start, stop in kept_items(line, patterns):
+        text += line[end:start]
+        before, behind = text[-1:] or " ", line[stop : stop + 1] or " "
+        if before.isspace() and not (behind.isspace() or behind.isalnum()):
             text = text.rstrip()  # no space before a punctuation mark
-        follows = apart == (False, True)  # such as `</b>`
-        elements.append(Element(len(text), len(text), item[0], replaces=True, apart=apart, ends=follows))
-        end = item.end() + all(apart)  # without a second space
+        follows = behind.isspace() and not before.isspace()  # such as `</b>`
+        element = Element(len(text), len(text), line[start:stop], replaces=True, beside=(before, behind), ends=follows)
+        elements.append(element)
+        end = stop + (before.isspace() and behind.isspace())  # without a second space
     return text + line[end:], elements
 
 
-def put_back(line: str, elements: list[Element], translation: Translation) -> str:
-    """The translation of such a line with its items."""
-    places = place(elements, AlignedWords.of(line, translation), {})
-    return joined(translation.text, elements, places, {})
+def put_back(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:
+    """The translation of `text` with the items that were taken out of `line`."""
+    places = place(elements, AlignedWords.of(text, translation), {})
+    found = joined(translation.text, elements, places, {})
+    if is_kept(line, found, patterns):
+        return found
+    apart = [replace(element, beside=(" ", " ")) for element in elements]  # beside others one may become another
+    return joined(translation.text, apart, places, {})

@@ -77,8 +77,9 @@ class _Token:
 class _Tokens(HTMLParser):
     """The parts of a document, in the order of their first characters: each ends where the next begins."""
 
-    def __init__(self, html: str):
+    def __init__(self, html: str, *, in_xml: bool):
         super().__init__()
+        self._in_xml = in_xml
         self.found: list[_Token] = []
         self._lines = [0, *accumulate(len(line) + 1 for line in html.split("\n"))]
         end = html.rfind(">") + 1
@@ -120,8 +121,13 @@ class _Tokens(HTMLParser):
         self._add("other")
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """`<![` begins a comment in HTML, which ends at `>`. Python's own method raises AssertionError."""
-        return self.parse_bogus_comment(i, report)
+        """`<![` begins a comment in HTML, which ends at `>`; in XML it is text that is not translated, up to `]]>`.
+        Python's own method raises AssertionError."""
+        if not self._in_xml:
+            return self.parse_bogus_comment(i, report)
+        self._add("other")
+        end = self.rawdata.find("]]>", i)
+        return len(self.rawdata) if end < 0 else end + 3
 
 
 @dataclass(frozen=True)
@@ -272,7 +278,7 @@ class _Attributes:
 def _blocks(html: str, rules: _Rules, attributes: "_Attributes") -> Iterator[list[_Part]]:
     """What stands between two ends of lines. All parts together are the document."""
     open_elements = [("", True, True, False)]  # tag, translated, with elements in its sentences, with line breaks
-    open_tags, block, tokens = Counter[str](), list[_Part](), _Tokens(html).found
+    open_tags, block, tokens = Counter[str](), list[_Part](), _Tokens(html, in_xml=rules.inline is None).found
     around = 0  # how many elements are open around one in a sentence that is not translated; 0: this is in none
     starts = [0, *(token.start for token in tokens[1:]), len(html)]
     for token, start, end in zip(tokens, starts, starts[1:], strict=False):

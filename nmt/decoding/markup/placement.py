@@ -26,8 +26,8 @@ _LEAST = -0.4  # a word alone belongs to an element if at least a tenth of its a
 class Element:
     """The characters of a line from start up to stop, which may be none, with the tags before and after them. parent:
     the number of the element around it, which is before it among all, or LINE. replaces: whether `before` stands in
-    place of these characters; apart: then, whether white space is before and behind it. ends: whether it belongs to
-    the word before it, as the end of something does."""
+    place of these characters; beside: then, the characters of the line before and behind it, a space at its ends.
+    ends: whether it belongs to the word before it, as the end of something does."""
 
     start: int
     stop: int
@@ -35,14 +35,14 @@ class Element:
     after: str = ""
     parent: int = LINE
     replaces: bool = False
-    apart: tuple[bool, bool] = (False, False)
+    beside: tuple[str, str] = (" ", " ")
     ends: bool = False
 
     @classmethod
     def instead(cls, line: str, start: int, stop: int, before: str) -> "Element":
         """One that replaces these characters."""
-        apart = line[:start][-1:].isspace(), line[stop : stop + 1].isspace()
-        return cls(start, stop, before, replaces=True, apart=apart)
+        beside = line[start - 1 : start] or " ", line[stop : stop + 1] or " "
+        return cls(start, stop, before, replaces=True, beside=beside)
 
 
 def place(elements: Sequence[Element], words: AlignedWords, copies: Mapping[int, Span]) -> list[Span]:
@@ -86,11 +86,13 @@ def joined(
         if left := children.get(open_[-1]):
             number = left.pop()
             (start, stop), element = places[number], elements[number]
-            before, behind = (number not in copies and apart for apart in element.apart)
-            between, beside = written(text[end:start]), text[stop : stop + 1]
+            between = written(text[end:start])
             last = text[end:start][-1:] or last
-            space = " " * (before and last != "" and not last.isspace())
-            more = " " * (behind and bool(beside) and not (beside.isspace() or beside in _MARKS))
+            space = more = ""
+            if element.replaces and number not in copies:
+                before, behind = element.beside
+                space = " " * (_is_apart(before, last) and last != "")
+                more = " " * (_is_apart(behind, text[stop : stop + 1]) and text[stop : stop + 1] not in ("", *_MARKS))
             parts += [between, space, element.before, more]
             if element.replaces:
                 last = (element.before + more)[-1:] or last
@@ -101,6 +103,14 @@ def joined(
             parts += [written(text[end : places[number][1]]), elements[number].after]
             end = places[number][1]
     return "".join([*parts, written(text[end:])])
+
+
+def _is_apart(in_line: str, beside: str) -> bool:
+    """Whether a space is missing between what replaces and the character beside it: where the line has one, or where
+    the line has no letter, and here is one."""
+    if beside.isspace():
+        return False
+    return in_line.isspace() or (beside.isalnum() and not in_line.isalnum())
 
 
 class _Placement:

@@ -65,25 +65,37 @@ def test_a_model_that_copies_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
         ("see %s now", "see now", "jetzt siehe", "%s jetzt siehe"),  # before the word that belongs to `now`
         ("<b>one</b> two", "one two", "zwei eins", "zwei <b>eins</b>"),
         ("one two. a@example.org", "one two. ", "zwei eins.", "zwei eins. a@example.org"),
+        ("{a}.", ".", "zwei eins", "zwei {a} eins"),
         ("%s", "", "", "%s"),
     ],
 )
 def test_items_are_put_between_words(line: str, without: str, translated: str, expected: str) -> None:
-    links = {"mag ().": [0, 1, 2, 3], "jetzt siehe": [1, 0], "zwei eins": [1, 0], "zwei eins.": [1, 0], "": []}[
-        translated
-    ]
+    links = {
+        "mag ().": [0, 1, 2, 3],
+        "jetzt siehe": [1, 0],
+        "zwei eins": [1, 0],
+        "zwei eins.": [1, 0],
+        "": [],
+    }[translated]
     sources = {"likes ().": ["▁likes", "▁(", ")", "."]}.get(without, [f"▁{word}" for word in without.split()])
     pieces = {"mag ().": ["▁mag", "▁(", ")", "."]}.get(translated, [f"▁{word}" for word in translated.split()])
     rows = [[float(i == link) for i in range(len(sources) + 1)] for link in (*links, len(sources))]
     text, elements = taken_out(line, PATTERNS)
     assert text == without
     found = Translation(translated, 0.0, 0.0, [*pieces, "</s>"], [], [*sources, "</s>"], rows)
-    assert put_back(text, elements, found) == expected
+    assert put_back(text, elements, found, line, PATTERNS) == expected
 
 
 @pytest.mark.parametrize(
     ("pattern", "said"),
-    [("(", "not a regular expression"), ("a*", "matches an empty text"), ("verbatm", "did you mean verbatim")],
+    [
+        ("(", "not a regular expression"),
+        ("a*", "matches an empty text"),
+        (r"\b", "matches an empty text"),
+        ("(a)b", "write"),
+        ("(?i)ab", "write"),
+        ("verbatm", "did you mean verbatim"),
+    ],
 )
 def test_a_pattern_must_be_a_regular_expression_that_matches_something(pattern: str, said: str) -> None:
     text = "run_dir: r\ndata: {source_language: en, target_language: de, train: [{source: a, target: b}]}\n"

@@ -109,6 +109,7 @@ def test_elements_of_xml_stand_in_sentences() -> None:
     xml = '<seg>A <p id="1">dog</p> <br/>runs.</seg>'
     assert translated(xml, "xml") == '<seg>Ein <p id="1">Hund</p> <br/>läuft.</seg>'
     assert MarkedText(xml, markup="xml").lines == ["A dog runs."]
+    assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund <![CDATA[<b>x]]>läuft."
 
 
 def test_a_line_translated_in_parts_has_its_tags() -> None:
