@@ -65,7 +65,7 @@ def pairs_of(parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Se
 
 
 def add_alignment(
-    lines: list[list[Translation]] | dict[int, list[Translation]],
+    lines: list[list[Translation]],
     weights: Iterable[list[list[float]]],
     parts: Mapping[int, Sequence[SearchInput]],
     source: Tokenizer,

@@ -168,8 +168,9 @@ class Translator:
             texts = translation.texts([hypotheses[0] for hypotheses in chunk], self.vocabulary.target)
             for place in inputs.capitals:
                 texts[place] = in_capitals(texts[place], pair.target)
-            for place, [best] in self._with_kept(inputs, {i: [text] for i, text in enumerate(texts)}, 1).items():
-                texts[place] = best.text
+            if inputs.kept:
+                for place, [best] in self._with_kept(inputs, [[text] for text in texts], 1).items():
+                    texts[place] = best.text
             yield from texts
 
     def stream_hypotheses(
@@ -204,11 +205,12 @@ class Translator:
                 with self._computing():
                     weights = self.engine.align(translation.pairs_of(inputs.parts, chunk), self.batch_tokens)
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
-            for place, instead in self._with_kept(inputs, dict(enumerate(of_lines)), n_best).items():
-                translations[place] = instead
+            if inputs.kept:
+                for place, instead in self._with_kept(inputs, of_lines, n_best).items():
+                    translations[place] = instead
             yield from translations
 
-    def _with_kept(self, inputs: Inputs, texts: Mapping[int, list[str]], n_best: int) -> dict[int, list[Translation]]:
+    def _with_kept(self, inputs: Inputs, texts: Sequence[list[str]], n_best: int) -> dict[int, list[Translation]]:
         """Of the lines of which a text lacks something that is to be kept: translations without it, into which it was
         put, by their places."""
         patterns, pair = self.decoding.keep, inputs.languages
@@ -217,7 +219,7 @@ class Translator:
             for place, line in inputs.kept.items()
             if not all(is_kept(line, text, patterns) for text in texts[place])
         }
-        if not lacking or not patterns:  # the settings may have been replaced since
+        if not lacking:
             return {}
         from nmt.decoding.markup import kept  # here: most models keep it
 

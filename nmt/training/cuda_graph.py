@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt.data.packing import PackedBatch
 from nmt.device import is_device_fault
 from nmt.errors import first_line
-from nmt.training.objective import Objective
+from nmt.training.objective import Objective, copied_together
 
 log = logging.getLogger("nmt")
 
@@ -63,12 +63,7 @@ class _WithOwnGradients(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        there = [gradient for gradient in gradients if gradient is not None]
-        copies = [torch.empty_like(gradient) for gradient in there]
-        if there:
-            torch._foreach_copy_(copies, there)
-        copied = iter(copies)
-        return tuple(None if gradient is None else next(copied) for gradient in gradients)
+        return copied_together(gradients)
 
 
 def record(objective: Objective, example: PackedBatch) -> bool:

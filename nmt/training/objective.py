@@ -1,6 +1,7 @@
 """The training objective: a micro-batch in, its losses out."""
 
 import logging
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -194,18 +195,21 @@ class _Copies(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *weights: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
-        copies = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
-        torch._foreach_copy_(copies, weights)
-        return tuple(copies)
+        return copied_together(weights, torch.bfloat16)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        there = [gradient for gradient in gradients if gradient is not None]
-        wide = [torch.empty_like(gradient, dtype=torch.float32) for gradient in there]
-        if there:
-            torch._foreach_copy_(wide, there)
-        copied = iter(wide)
-        return tuple(None if gradient is None else next(copied) for gradient in gradients)
+        return copied_together(gradients, torch.float32)
+
+
+def copied_together(tensors: Sequence[Tensor | None], dtype: torch.dtype | None = None) -> tuple[Any, ...]:
+    """Copies of tensors, all made at once, in another type if one is given; None stays None."""
+    there = [tensor for tensor in tensors if tensor is not None]
+    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in there]
+    if there:
+        torch._foreach_copy_(copies, there)
+    copied = iter(copies)
+    return tuple(None if tensor is None else next(copied) for tensor in tensors)
 
 
 def packs(objective: Objective, wanted: bool | None, ranks: Ranks, *, sharded: bool) -> bool:

@@ -208,10 +208,12 @@ def waits(run: Run) -> None:
     run.row("three steps without a wait", "none", ok=True)
 
 
-def _gradients(objective: Objective, batch: object) -> dict[str, Tensor]:
+def _gradients(objective: Objective, *batches: object) -> dict[str, Tensor]:
+    """Those of micro-batches, summed."""
     objective.train().zero_grad()
-    value, _ = objective(batch)
-    value.backward()
+    for batch in batches:
+        value, _ = objective(batch)
+        value.backward()
     return {name: w.grad.double().cpu() for name, w in objective.model.named_parameters() if w.grad is not None}
 
 
@@ -259,13 +261,8 @@ def recorded_gradients(run: Run, precision: str) -> None:
     run.row(f"a pass is recorded, {precision}", str(is_recorded), ok=run.small or is_recorded)
     for recorded in (objective.recorded, None):
         objective.recorded = recorded
-        objective.train().zero_grad()
         torch.manual_seed(1)
-        for batch in batches:
-            value, _ = objective(batch.to(train_step.device))
-            value.backward()
-        named = objective.model.named_parameters()
-        gradients.append({name: w.grad.double().cpu() for name, w in named if w.grad is not None})
+        gradients.append(_gradients(objective, *(batch.to(train_step.device) for batch in batches)))
     total, _ = _errors(*gradients)
     equal = all(torch.equal(gradients[0][name], gradients[1][name]) for name in gradients[1])
     run.row(
