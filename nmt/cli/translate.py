@@ -19,7 +19,7 @@ def translate(
         str | None,
         typer.Argument(
             metavar="INPUT",
-            help="File, a sentence per line; or a document: .srt, .vtt, .po, .xliff, .json, .arb, .html. "
+            help="File, a sentence per line; or a document: .srt, .vtt, .po, .xliff, .json, .arb, .html, .docx. "
             "Default, or -: standard input.",
         ),
     ] = None,

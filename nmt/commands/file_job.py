@@ -7,6 +7,7 @@ its range of lines. Its first line is a JSON object: a digest of its source text
 """
 
 import hashlib
+import io
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, count, groupby, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from nmt import __version__
 from nmt.decoding.chunks import CHUNK_LINES, LineCounts, chunked
@@ -34,8 +35,21 @@ log = logging.getLogger("nmt")
 # A killed job loses a chunk of each process, and what has begun of the next. Larger chunks make full batches for a GPU,
 # and are a small share of a long file. They do not depend on the device, so that a job can continue on another one.
 _MOST_CHUNK_LINES, _LEAST_CHUNKS = 16_000, 50
+_DOCUMENT_CHUNK_LINES = 500  # most documents are short
 _SHARES = 4  # with several processes: at least this many chunks for each, where there are enough lines
 _CHUNK = re.compile("([0-9]+)-([0-9]+)")
+
+
+class DocumentLines(Protocol):
+    """A document of which some lines are translated."""
+
+    def lines(self, digests: Digests) -> Iterator[str]:
+        """The lines. Adds the digest of the document's file. Raises NmtError if it has changed."""
+        ...
+
+    def with_lines(self, lines: Sequence[str], output: Path) -> bytes:
+        """The document with what was written for each line. output: its name, for messages."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,6 +63,7 @@ class FileJob:
     chunk_lines: int
     prefixes: Path | None = None  # a file with the beginning of each line's translation
     digests: Mapping[Path, str] = field(default_factory=dict)  # of all files read, when the key was computed
+    document: "DocumentLines | None" = None  # None: the source is text
 
     @classmethod
     def of(
@@ -59,27 +74,30 @@ class FileJob:
         options: Mapping[str, object],
         processes: int = 1,
         prefixes: Path | None = None,
+        document: "DocumentLines | None" = None,
     ) -> "FileJob":
         """The job for these files (the model's, a glossary, …) and options (JSON values). Reads the files once.
 
-        Chunks have 5,000 lines; those of a long file have a fiftieth of its lines, at most 16,000. For several
-        processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError where a file
-        cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
+        Chunks have 5,000 lines, those of a document 500; those of a long file have a fiftieth of its lines, at most
+        16,000. For several processes the chunks of a short file are smaller, so that each process gets some. Raises
+        NmtError where a file cannot be read, the output is a folder or one of the files, or there is not one prefix per
+        line.
         """
         others = list(chain.from_iterable(files.values()))
         output = check_output(output, [source, *others, *([] if prefixes is None else [prefixes])])
         digests: Digests = {}
-        lines = survey(source, digests)
+        lines = sum(1 for _ in document.lines(digests)) if document else survey(source, digests)
         if prefixes is not None and (begun := survey(prefixes, digests)) != lines:
             raise NmtError(f"{prefixes}: {begun:,} lines, and {source} has {lines:,}: give a prefix for each line")
-        chunk_lines = min(_MOST_CHUNK_LINES, max(CHUNK_LINES, lines // _LEAST_CHUNKS))
+        least = _DOCUMENT_CHUNK_LINES if document else CHUNK_LINES
+        chunk_lines = min(_MOST_CHUNK_LINES, max(least, lines // _LEAST_CHUNKS))
         if processes > 1:
             chunk_lines = max(1, min(chunk_lines, -(-lines // (_SHARES * processes))))
         digests |= {path: file_digest(path) for path in others}
         parts = {name: [digests[path] for path in paths] for name, paths in files.items()}
         begins = None if prefixes is None else digests[prefixes]
         key = content_key(__version__, parts, dict(options), digests[source], begins, chunk_lines)
-        return cls(source, output, key, lines, chunk_lines, prefixes, digests)
+        return cls(source, output, key, lines, chunk_lines, prefixes, digests, document)
 
     @property
     def folder(self) -> Path:
@@ -174,12 +192,16 @@ class FileJob:
         counts, longest, digests = LineCounts(), None, Digests()
         with atomic.reporting(self.output, "--output"), atomic.replacing(self.output) as content:
             with content.open("wb") as file:
+                lines: IO[bytes] = io.BytesIO() if self.document else file
                 for chunk in self._chunks(digests):
-                    header = _header_of(chunk.path, copy_to=file)
+                    header = _header_of(chunk.path, copy_to=lines)
                     if header.get("text") != chunk.digest:
                         chunk.path.unlink(missing_ok=True)
                         raise self._changed()
                     counts, longest = counts + LineCounts(**header["counts"]), header["longest"]
+                if self.document:
+                    lines.seek(0)
+                    file.write(self.document.with_lines([line.decode()[:-1] for line in lines], self.output))
             if any(digests[path] != self.digests.get(path, digests[path]) for path in digests):
                 raise self._changed()
         _remove(self.folder)
@@ -192,7 +214,8 @@ class FileJob:
         """The chunks of the input, read now. digests: as in read_lines."""
         first = 1
         prefixes = None if self.prefixes is None else read_lines(self.prefixes, digests)
-        for lines in chunked(read_lines(self.source, digests), self.chunk_lines):
+        of_source = self.document.lines(digests) if self.document else read_lines(self.source, digests)
+        for lines in chunked(of_source, self.chunk_lines):
             given = None if prefixes is None else list(islice(prefixes, len(lines)))
             yield _Chunk(self.folder / f"{first}-{first + len(lines) - 1}", first, lines, given)
             first += len(lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from nmt.decoding.translator import Translation, Translator
 
 if TYPE_CHECKING:
-    from nmt.decoding.markup.marked_text import Markup  # which most texts do not need
+    from nmt.decoding.markup.blocks import Markup  # which most texts do not need
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """A file or standard input translated: as a stream, or from file to file in chunks that survive an interruption."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.commands.documents.formats import Format, format_of
 from nmt.commands.file_job import FileJob
@@ -18,7 +20,11 @@ from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.errors import NmtError
 from nmt.files import outputs, text
 
+if TYPE_CHECKING:
+    from nmt.commands.documents.opened import OpenedDocument
+
 _RESTARTS = 3  # of all ranks, after one is killed
+_KEEP = "decoding.keep="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +72,23 @@ class Request:
                 f"{self.source}: {found.name}: add --output FILE; to translate its lines as they are: nmt translate "
                 f"MODEL < {self.source}"
             )
-        others = self.format != OutputFormat() or self.prefixes or self.line_by_line or self.processes
-        if others:
+        if self.format != OutputFormat() or self.prefixes or self.line_by_line:
             raise NmtError(
                 f"{self.source}: {found.name}, which is translated as a whole: leave out --n-best, --scores, --format, "
-                "--prefixes, --line-by-line and --nproc-per-node"
+                "--prefixes and --line-by-line"
             )
+        if not self.from_file_to_file:
+            raise NmtError(f"{self.source}: {found.name}: it and --output must be files, no pipes and no devices")
         return found
+
+    def open_document(self, format: Format, language: str) -> "OpenedDocument":
+        """The source. language: of its text. Raises NmtError as OpenedDocument.read does."""
+        from nmt.commands.documents.opened import OpenedDocument  # here: most texts are lines
+
+        assert self.source is not None
+        keeps = not any(override.startswith(_KEEP) for override in self.overrides)
+        read = partial(OpenedDocument.read, language=language, only_missing=self.only_missing, keeps=keeps)
+        return read(self.source, format)
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
@@ -81,42 +97,39 @@ class Request:
 
 def translate(request: Request) -> int:
     """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
-    document_format = request.document_format
-    opened = request.open_models()
-    if document_format is not None:
-        from nmt.commands.documents.translate import translate_document  # here: most texts are lines
-
-        assert request.source is not None and request.output is not None
-        translate_document(
-            opened,
-            document_format,
-            request.source,
-            request.output,
-            overrides=request.overrides,
-            glossary=request.glossary,
-            device=request.device,
-            only_missing=request.only_missing,
-        )
-        return 0
-    if not request.from_file_to_file:
+    format, opened = request.document_format, request.open_models()
+    document = None if format is None else request.open_document(format, opened.pair.source)
+    if document is None and not request.from_file_to_file:
         _stream(request, opened)
         return 0
-    job = job_of(request, opened)
+    job = job_of(request, opened, document)
     if not is_launched():
         opened.log()
-    load = partial(opened.translator, overrides=request.overrides, glossary=request.glossary)
-    return run_job(job, load, request.format.texts, request.device, request.processes)
+    load = partial(opened.translator, overrides=_overrides(request, document), glossary=request.glossary)
+    texts = document.translations if document else request.format.texts
+    return run_job(job, load, texts, request.device, request.processes)
 
 
-def job_of(request: Request, opened: ModelsOfCommand) -> FileJob:
+def job_of(request: Request, opened: ModelsOfCommand, document: "OpenedDocument | None" = None) -> FileJob:
     """The job of translating from file to file. Raises NmtError as FileJob.of does."""
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
     files = {"model": opened.files, "glossary": glossary}
-    options: dict[str, object] = {"overrides": list(request.overrides), "format": asdict(request.format)}
+    options: dict[str, object] = {
+        "overrides": _overrides(request, document),
+        "format": asdict(request.format),
+    }
+    if document is not None:
+        options["only_missing"] = request.only_missing
     if opened.model.languages.several:
         options["languages"] = opened.pair
-    return FileJob.of(files, request.source, request.output, options, request.processes or 1, request.prefixes)
+    processes = request.processes or 1
+    return FileJob.of(files, request.source, request.output, options, processes, request.prefixes, document)
+
+
+def _overrides(request: Request, document: "OpenedDocument | None") -> list[str]:
+    keep = [_KEEP + json.dumps(document.keep)] if document is not None and document.keep else []
+    return [*request.overrides, *keep]
 
 
 def run_job(

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ from nmt.errors import NmtError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nmt.decoding.markup.marked_text import Markup
+    from nmt.decoding.markup.blocks import Markup
+    from nmt.decoding.markup.marked_text import MarkedLine
 
 
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
@@ -221,9 +223,9 @@ class Translator:
         }
         if not lacking:
             return {}
-        from nmt.decoding.markup import kept  # here: most models keep it
+        from nmt.decoding.markup import masking  # here: most models keep it
 
-        lines = {place: kept.taken_out(line, patterns) for place, line in lacking.items()}
+        lines = {place: masking.masked(line, patterns) for place, line in lacking.items()}
         other = copy.copy(self)  # which counts nothing here
         other.counts, other.decoding = LineCounts(), dataclasses.replace(self.decoding, keep=())
         other.on_lines = lambda count: None
@@ -233,7 +235,7 @@ class Translator:
         self.counts.restored += len(lacking)
         return {
             place: [
-                dataclasses.replace(each, text=kept.put_back(line, elements, each, lacking[place], patterns))
+                dataclasses.replace(each, text=masking.unmasked(line, elements, each, lacking[place], patterns))
                 for each in translations
             ]
             for (place, (line, elements)), translations in zip(lines.items(), found, strict=True)
@@ -248,11 +250,22 @@ class Translator:
         source = self.languages.choose(to, from_).source
         for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
             texts = [MarkedText(line, source, markup) for line in chunk]
-            aligned = self.engine.aligns and any(text.has_elements for text in texts)
-            sentences = [sentence for text in texts for sentence in text.lines]
-            translations = iter(self.hypotheses(sentences, alignment=aligned, token_scores=False, to=to, from_=from_))
+            lines = iter(self.with_tags([line for text in texts for line in text.lines], to=to, from_=from_))
             for text in texts:
-                yield text.join([next(translations)[0] for _ in text.lines])
+                yield text.with_lines(list(islice(lines, len(text.lines))))
+
+    def with_tags(self, lines: Sequence["MarkedLine"], *, to: str | None = None, from_: str | None = None) -> list[str]:
+        """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""
+        found = dict[int, str]()
+        for with_elements in (False, True):  # only these need an alignment
+            places = [place for place, line in enumerate(lines) if bool(line.elements) == with_elements]
+            aligned = with_elements and self.engine.aligns
+            texts = [lines[place].text for place in places]
+            of_lines = self.stream_hypotheses(
+                texts, alignment=aligned, token_scores=False, read_ahead=True, to=to, from_=from_
+            )
+            found |= {place: lines[place].translated(best) for place, [best] in zip(places, of_lines, strict=True)}
+        return [found[place] for place in range(len(lines))]
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
         """The lines as the model reads them: those in capitals in small letters, as `decoding.capitals` says."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from nmt.decoding.markup.marked_text import Markup
+from nmt.decoding.markup.blocks import Markup
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
 _BREAKS = re.compile(r"([\n\r]+)")

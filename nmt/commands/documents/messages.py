@@ -7,7 +7,7 @@ Syntax of ICU messages: https://unicode-org.github.io/icu/userguide/format_parse
 import re
 
 from nmt.commands.documents.document import Template
-from nmt.decoding.markup.marked_text import Markup
+from nmt.decoding.markup.blocks import Markup
 
 _PRINTF = r"[-+#0]{0,5}(?:\d{1,9}|\*)?(?:\.\d{1,9})?(?:hh|h|ll|l|L|j|z|t)?[diouxXeEfFgGcsSprn@]"
 # decoding.keep for string tables: URLs, tags, and the placeholders of printf, Python, i18next, Qt, Vue and ICU.

@@ -102,6 +102,30 @@ class PlainText:
 
 
 @dataclass(frozen=True)
+class HtmlText:
+    """A text with tags."""
+
+    marked: MarkedText
+    characters: int
+
+    @classmethod
+    def of(cls, text: str, language: str) -> "HtmlText":
+        return cls(MarkedText(text, language), len(text))
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.text for line in self.marked.lines]
+
+    @property
+    def has_elements(self) -> bool:
+        return any(line.elements for line in self.marked.lines)
+
+    def join(self, translations: Sequence[Translation]) -> str:
+        lines = zip(self.marked.lines, translations, strict=True)
+        return self.marked.with_lines([line.translated(translation) for line, translation in lines])
+
+
+@dataclass(frozen=True)
 class LibreTranslateRequest:
     """{"q": "…" or ["…", …], "source", "target", "format", "alternatives", "api_key"}."""
 
@@ -231,7 +255,7 @@ def _libretranslate(
         _check(sum(map(len, asked)), "characters", limits.characters)  # before they are read
     target = _language(fields, "target", languages.targets)
     source = "" if fields["source"] == "auto" else _language(fields, "source", languages.sources)
-    texts: list[Text] = [MarkedText(text, source) if as_html else PlainText.of(text) for text in asked]
+    texts: list[Text] = [HtmlText.of(text, source) if as_html else PlainText.of(text) for text in asked]
     detected = None if source else _source(texts, languages, target)
     return LibreTranslateRequest(
         texts=texts,

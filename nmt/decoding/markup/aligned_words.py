@@ -5,17 +5,16 @@ Shapes: T target and S source words.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.sentences import UNSPACED
+from nmt.decoding.markup.elements import Span
 from nmt.decoding.translation import Translation
 from nmt.decoding.word_alignment import Word, to_words
-
-Span = tuple[int, int]  # from a character up to another one, which does not belong to it
 
 # Words, single characters of scripts without spaces between words, and punctuation marks.
 _WORD = re.compile(rf"[^\W{UNSPACED}]+|[{UNSPACED}]|[^\w\s]")
@@ -56,13 +55,14 @@ class AlignedWords:
         weights[np.ix_(_are_marks(text, of_text), ~_are_marks(line, of_line))] = 0
         return cls(line, text, list(of_line.values()), list(of_text.values()), weights)
 
-    def with_copy(self, of_line: Span, of_text: Span) -> "AlignedWords":
-        """The same, where a part of the translation is known to be the copy of a part of the line."""
-        columns, rows = _inside(self.source, of_line), _inside(self.target, of_text)
+    def with_copies(self, copies: Iterable[tuple[Span, Span]]) -> "AlignedWords":
+        """The same, where parts of the line are known, each with the part of the translation that is its copy."""
         weights = self.weights.copy()
-        weights[:, columns] = 0
-        weights[rows] = 0
-        weights[np.ix_(rows, columns)] = 1 / max(1, len(columns))
+        for of_line, of_text in copies:
+            columns, rows = _inside(self.source, of_line), _inside(self.target, of_text)
+            weights[:, columns] = 0
+            weights[rows] = 0
+            weights[np.ix_(rows, columns)] = 1 / max(1, len(columns))
         return replace(self, weights=weights)
 
 

@@ -8,41 +8,16 @@ Shapes: T target and S source words.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.decoding.markup.aligned_words import AlignedWords, Span
+from nmt.decoding.markup.aligned_words import AlignedWords
+from nmt.decoding.markup.elements import LINE, Element, Span
 
-LINE = -1  # the number of the line among the elements
 _TAKEN = -1e6  # the score of a word that another element has
-_MARKS = ".,;:!?…)]}»”’。、，；：！？）」』"  # before which no space is put
 _LEAST = -0.4  # a word alone belongs to an element if at least a tenth of its attention does
-
-
-@dataclass(frozen=True)
-class Element:
-    """The characters of a line from start up to stop, which may be none, with the tags before and after them. parent:
-    the number of the element around it, which is before it among all, or LINE. replaces: whether `before` stands in
-    place of these characters; beside: then, the characters of the line before and behind it, a space at its ends.
-    ends: whether it belongs to the word before it, as the end of something does."""
-
-    start: int
-    stop: int
-    before: str
-    after: str = ""
-    parent: int = LINE
-    replaces: bool = False
-    beside: tuple[str, str] = (" ", " ")
-    ends: bool = False
-
-    @classmethod
-    def instead(cls, line: str, start: int, stop: int, before: str) -> "Element":
-        """One that replaces these characters."""
-        beside = line[start - 1 : start] or " ", line[stop : stop + 1] or " "
-        return cls(start, stop, before, replaces=True, beside=beside)
 
 
 def place(elements: Sequence[Element], words: AlignedWords, copies: Mapping[int, Span]) -> list[Span]:
@@ -53,8 +28,8 @@ def place(elements: Sequence[Element], words: AlignedWords, copies: Mapping[int,
     left, is placed between words: before the one that attends most to the next word of the line, or behind the one that
     attends most to the word before it.
     """
-    for number, span in copies.items():
-        words = words.with_copy((elements[number].start, elements[number].stop), span)
+    if copies:
+        words = words.with_copies([((elements[i].start, elements[i].stop), span) for i, span in copies.items()])
     children: dict[int, list[int]] = {}
     for number, element in enumerate(elements):
         children.setdefault(element.parent, []).append(number)
@@ -68,49 +43,6 @@ def place(elements: Sequence[Element], words: AlignedWords, copies: Mapping[int,
         if places[number][0] <= start and stop <= places[number][1]:
             places[number] = start, stop
     return places
-
-
-def joined(
-    text: str,
-    elements: Sequence[Element],
-    places: Sequence[Span],
-    copies: Container[int],
-    written: Callable[[str], str] = str,
-) -> str:
-    """A translation with its elements. copies: as for `place`; written: how its text is written between them."""
-    parts, end, open_, children = list[str](), 0, [LINE], dict[int, list[int]]()
-    for number in sorted(range(len(places)), key=lambda number: (*places[number], number), reverse=True):
-        children.setdefault(elements[number].parent, []).append(number)
-    last = ""  # the last character of the text, or of what replaced it
-    while open_:
-        if left := children.get(open_[-1]):
-            number = left.pop()
-            (start, stop), element = places[number], elements[number]
-            between = written(text[end:start])
-            last = text[end:start][-1:] or last
-            space = more = ""
-            if element.replaces and number not in copies:
-                before, behind = element.beside
-                space = " " * (_is_apart(before, last) and last != "")
-                more = " " * (_is_apart(behind, text[stop : stop + 1]) and text[stop : stop + 1] not in ("", *_MARKS))
-            parts += [between, space, element.before, more]
-            if element.replaces:
-                last = (element.before + more)[-1:] or last
-            end = stop if element.replaces else start
-            open_.append(number)
-        elif (number := open_.pop()) != LINE:
-            last = text[end : places[number][1]][-1:] or last
-            parts += [written(text[end : places[number][1]]), elements[number].after]
-            end = places[number][1]
-    return "".join([*parts, written(text[end:])])
-
-
-def _is_apart(in_line: str, beside: str) -> bool:
-    """Whether a space is missing between what replaces and the character beside it: where the line has one, or where
-    the line has no letter, and here is one."""
-    if beside.isspace():
-        return False
-    return in_line.isspace() or (beside.isalnum() and not in_line.isalnum())
 
 
 class _Placement:
@@ -138,7 +70,8 @@ class _Placement:
                 continue
             found[i] = start + first, start + end
             taken[first:end] = True
-        between = {i: self._gap(i, room, found) for i in numbers if i not in found}
+        others = sorted((span, i) for i, span in found.items())
+        between = {i: self._gap(i, room, others) for i in numbers if i not in found}
         return found | {i: (gap, gap) for i, gap in between.items()}
 
     def _has_words(self, number: int) -> bool:
@@ -155,17 +88,17 @@ class _Placement:
         of_parent = (0, len(self.words.source)) if element.parent == LINE else self.own[element.parent]
         return not element.replaces and self.own[number] == of_parent
 
-    def _gap(self, number: int, room: Span, found: dict[int, Span]) -> int:
-        """The number of the target word before which an element stands that has none."""
+    def _gap(self, number: int, room: Span, others: Sequence[tuple[Span, int]]) -> int:
+        """The number of the target word before which an element stands that has none. others: the target words and the
+        numbers of those beside it, in their order in the target."""
         (start, stop), ends = room, self.elements[number].ends
         beside = self.own[number][0] - 1 if ends else self.own[number][1]
         if start == stop or not 0 <= beside < len(self.words.source):
-            gap = start if ends else stop
-        else:
-            gap = start + int(self.words.weights[start:stop, beside].argmax()) + ends
-        for other, (first, end) in found.items():
-            if first < gap < end:  # not into another element
-                return first if self.own[number] < self.own[other] else end
+            return start if ends else stop
+        gap = start + int(self.words.weights[start:stop, beside].argmax()) + ends
+        (first, end), other = others[max(0, bisect_left(others, ((gap, 0), 0)) - 1)] if others else ((gap, gap), 0)
+        if first < gap < end:  # not into another element
+            return first if self.own[number] < self.own[other] else end
         return gap
 
     def characters(self, number: int, start: int, stop: int) -> Span:

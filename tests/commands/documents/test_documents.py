@@ -2,9 +2,10 @@
 
 import io
 import json
+import logging
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
+from nmt.commands import file_job
 from nmt.commands.documents.document import Document, Template, Text
 from nmt.commands.documents.formats import FORMATS, format_of
 from nmt.commands.documents.messages import KEPT, message_template
+from nmt.commands.documents.opened import OpenedDocument, decoded
 from nmt.commands.documents.subtitles import share
-from nmt.commands.documents.translate import decoded, open_document
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
 from nmt.data.copied_items import is_kept
+from nmt.decoding.markup.marked_text import MarkedLine
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 
 SRT = """1
@@ -226,13 +230,12 @@ def test_size_and_encoding(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 30)
     with pytest.raises(NmtError, match="larger than 64 MiB"):
-        decoded(path)
-    path.write_bytes("a\né".encode("latin-1"))
+        OpenedDocument.read(path, FORMATS[".srt"])
     with pytest.raises(NmtError, match="line 2 is not UTF-8"):
-        decoded(path)
-    path.write_bytes("é".encode("utf-16"))
-    content, encoding, mark = decoded(path)
-    assert content == "é" and mark + content.encode(encoding) == path.read_bytes()
+        decoded("a\né".encode("latin-1"), path)
+    data = "é".encode("utf-16")
+    content, encoding, mark = decoded(data, path)
+    assert content == "é" and mark + content.encode(encoding) == data
 
 
 @pytest.mark.parametrize("name", ["a.srt", "a.po", "a.xliff", "a.arb", "a.html"])
@@ -251,6 +254,38 @@ def test_command(name: str, make_config: Callable[..., Config], tmp_path: Path) 
         assert sorted(new_items) == sorted(old_items)
     else:
         assert read(name, new).existing == 3 and "KEPT" in new_items
+
+
+def test_a_document_is_continued(
+    make_config: Callable[..., Config],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What is translated before an interruption is not translated again, and the result is the same."""
+    caplog.set_level(logging.INFO, "nmt")
+    monkeypatch.setattr(file_job, "_DOCUMENT_CHUNK_LINES", 2)
+    model, source = tmp_path / "model", tmp_path / "a.html"
+    model_file.save(model, make_checkpoint(make_config("decoding.max_extra_tokens=3")))
+    source.write_text("<p>one <b>two</b><p>three\nfour<p title='five'>six<p>seven")
+    assert translate(Request(model=model, source=source, output=tmp_path / "whole.html")) == 0
+    with_tags, left = Translator.with_tags, [1]
+
+    def interrupted(translator: Translator, lines: Sequence[MarkedLine]) -> list[str]:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return with_tags(translator, lines)
+
+    output = tmp_path / "out.html"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt, match="2 of 5 lines are translated"):
+        patch.setattr(Translator, "with_tags", interrupted)
+        translate(Request(model=model, source=source, output=output))
+    [chunk] = tmp_path.glob(".out.html.*.part/1-2")
+    chunk.write_text(chunk.read_text().replace("<b>", "kept <b>"))
+    assert not output.exists() and translate(Request(model=model, source=source, output=output)) == 0
+    assert output.read_text() == (tmp_path / "whole.html").read_text().replace("<b>", "kept <b>")
+    assert "2 of 5 lines are translated: continuing" in caplog.text and not list(tmp_path.glob(".*"))
 
 
 LOOK = "<w:rPr><w:b/></w:rPr>"
@@ -274,7 +309,7 @@ def write_word(path: Path, **parts: str) -> None:
 def test_word_documents_keep_looks_and_files(tmp_path: Path) -> None:
     path = tmp_path / "a.docx"
     write_word(path, word__document=WORD, word__footer1=WORD, word__styles=WORD)
-    document = open_document(path, FORMATS[".docx"])
+    document = OpenedDocument.read(path, FORMATS[".docx"])
     assert [text.text for text in document.parts[0].texts] == [
         'two old <r i="0">boats</r><x i="0"/><h i="1">wait &amp; see</h>',
         *("here.", "we", "all", "go", "on"),
@@ -297,7 +332,7 @@ def test_word_documents_that_are_refused(tmp_path: Path) -> None:
 
     def refused(message: str) -> None:
         with pytest.raises(NmtError, match=message) as error:
-            open_document(path, FORMATS[".docx"])
+            OpenedDocument.read(path, FORMATS[".docx"])
         assert len(str(error.value).removeprefix(str(path))) < 150
 
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("word/document.xml", "w") as file:
@@ -321,4 +356,4 @@ def test_what_documents_do_not_take(make_config: Callable[..., Config], tmp_path
     with pytest.raises(NmtError, match=r"a PO file: add --output FILE"):
         translate(Request(model=model, source=source))
     with pytest.raises(NmtError, match="translated as a whole: leave out"):
-        translate(Request(model=model, source=source, output=tmp_path / "out.po", processes=2))
+        translate(Request(model=model, source=source, output=tmp_path / "out.po", line_by_line=True))

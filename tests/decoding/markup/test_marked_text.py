@@ -3,13 +3,15 @@ belong to theirs."""
 
 import itertools
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.markup.marked_text import MarkedText, Markup
+from nmt.decoding.markup.blocks import Markup
+from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.translation import Translation
 
 _TOKENS = re.compile(r"[^\W\u4e00-\u9fff]+|\S")
@@ -20,6 +22,10 @@ GERMAN = {
     "dog": ("Hund", "0"),
     "Run nmt train now.": ("Starte jetzt nmt train.", "0 3 1 2 4"),
     "Run x now.": ("Lauf jetzt.", "0 2 3"),
+    "A big red dog sits.": ("A big sits red dog.", "0 1 4 2 3 5"),
+    "Now sits a big red dog.": ("Now a big sits red dog.", "0 2 3 1 4 5 6"),
+    "One two.": ("Eins, zwei.", "0 0 1 2"),
+    "Run &x; now.": ("Lauf jetzt.", "0 4 5"),
     "A cat sits here.": ("Hier sitzt eine Katze.", "3 2 0 1 4"),
     "A red dog and a cat.": ("Eine Katze und ein Hund, der rot ist.", "4 5 3 0 2 - - 1 - 6"),
     "It gets up late.": ("Es steht spät auf.", "0 1 3 2 4"),
@@ -52,7 +58,11 @@ def _pieces(text: str) -> list[str]:
 
 def translated(text: str, markup: Markup = "html", *, aligned: bool = True) -> str:
     marked = MarkedText(text, markup=markup)
-    return marked.join([translation(line, aligned) for line in marked.lines])
+    return marked.with_lines([line.translated(translation(line.text, aligned)) for line in marked.lines])
+
+
+def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
+    return [line.text for line in MarkedText(text, language, markup).lines]
 
 
 @pytest.mark.parametrize(
@@ -75,10 +85,14 @@ def translated(text: str, markup: Markup = "html", *, aligned: bool = True) -> s
         ("Run <code>x</code> now.", "Lauf <code>x</code> jetzt."),  # what is not translated is not lost
         ("Hi <code>{name}</code> you.", "Hallo <code>{name}</code>s du."),  # a part of a word
         ("H<sub>2</sub>O runs.", "H<sub>2</sub>O läuft."),
-        ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft.</b> \n"),
+        ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft. </b>\n"),
+        ("<i>\n<b> dog\t</b>\n</i> ", "<i>\n<b> Hund\t</b>\n</i> "),
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
         ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),  # fewer words than elements
         ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund <img src=x>läuft."),
+        ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b><img>."),  # not into another element
+        ("Now <img>sits <b>a big red dog</b>.", "Now <img><b>a big sits red dog</b>."),
+        ("<b>One</b> two.", "<b>Eins</b>, zwei."),  # whatever the comma attends to
         ("A <!-- x -->cat <br>sits", "A <!-- x -->CAT <br>SITS"),
         ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
         ("One<b>,</b> two.", "Zwei<b>,</b> eins."),
@@ -108,8 +122,23 @@ def test_without_an_alignment_tags_stay_in_their_places() -> None:
 def test_elements_of_xml_stand_in_sentences() -> None:
     xml = '<seg>A <p id="1">dog</p> <br/>runs.</seg>'
     assert translated(xml, "xml") == '<seg>Ein <p id="1">Hund</p> <br/>läuft.</seg>'
-    assert MarkedText(xml, markup="xml").lines == ["A dog runs."]
+    assert lines(xml, markup="xml") == ["A dog runs."]
     assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund <![CDATA[<b>x]]>läuft."
+
+
+def test_entities_of_a_document_stay() -> None:
+    doctype = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY x "1 > 0"> ]>\n'
+    assert translated(f"{doctype}<a>Run &x; now.</a>", "xml") == f"{doctype}<a>Lauf &x; jetzt.</a>"
+    assert translated("a &lt; &amp; &b; é", "xml") == translated("a &lt; &amp; &b; &eacute;") == "A &lt; &amp; &b; É"
+
+
+def test_characters_that_the_vocabulary_leaves_out() -> None:
+    [line] = MarkedText("A \u200b\u200d<b>\u00ad\ufeffdog</b> runs.").lines
+    found = translation("A dog runs.")
+    assert (
+        line.translated(replace(found, text="\u200bEin \u200b\u200dHund läuft."))
+        == "\u200bEin \u200b\u200d<b>Hund</b> läuft."
+    )
 
 
 def test_a_line_translated_in_parts_has_its_tags() -> None:
@@ -120,17 +149,26 @@ def test_a_line_translated_in_parts_has_its_tags() -> None:
     )  # fmt: skip
     marked = MarkedText("A <b>dog</b> runs.A <i>cat</i> sits here.")  # without a space: no sentence ends
     assert len(marked.lines) == 1
-    assert marked.join([both]) == "Ein <b>Hund</b> läuft. Hier sitzt eine <i>Katze</i>."
+    assert (
+        marked.with_lines([marked.lines[0].translated(both)]) == "Ein <b>Hund</b> läuft. Hier sitzt eine <i>Katze</i>."
+    )
 
 
 def test_sentences_end_by_the_rules_of_the_language() -> None:
     html = "Am 3. <b>Mai</b> bellt ein Hund. Er &amp; <i>sie</i>."
-    assert MarkedText(html, "de").lines == ["Am 3. Mai bellt ein Hund.", "Er & sie."]
-    assert MarkedText("A <b> </b>dog <p><i>A dog</i> 1</p> <b>2</b>").lines == ["A dog", "A dog 1"]
+    assert lines(html, "de") == ["Am 3. Mai bellt ein Hund.", "Er & sie."]
+    assert lines("A <b> </b>dog <p><i>A dog</i> 1</p> <b>2</b>") == ["A dog", "A dog 1"]
 
 
 def plain(text: str) -> Translation:
     return Translation(text, 0.0, 0.0, [], [])
+
+
+def joined(html: str, *translations: str) -> str:
+    """With these translations of the lines, the last one also for all others; without any, each line is its own."""
+    text = MarkedText(html)
+    several = itertools.chain(translations, itertools.repeat(translations[-1])) if translations else None
+    return text.with_lines([line.translated(plain(next(several) if several else line.text)) for line in text.lines])
 
 
 class _Tags(HTMLParser):
@@ -167,14 +205,12 @@ PIECES += ["&lt;", "&", "<", ">", "é", "<!-- c -->", "<code>", "</code>", "1", 
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join) | st.text("<!?/[]->&;=\"' a"))
 def test_what_is_its_own_translation_comes_back(html: str) -> None:
-    text = MarkedText(html)
-    assert text.join([plain(line) for line in text.lines]) == html
+    assert joined(html) == html
 
 
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_a_translation_is_never_markup(html: str) -> None:
-    text = MarkedText(html)
-    assert sorted(_Tags(text.join([plain("<hr>&quot;</b>")] * len(text.lines))).tags) == sorted(_Tags(html).tags)
+    assert sorted(_Tags(joined(html, "<hr>&quot;</b>")).tags) == sorted(_Tags(html).tags)
 
 
 _WORDS = st.sampled_from(["one", " two ", "three. ", "Four ", "<code>x</code>"])
@@ -189,8 +225,7 @@ _BALANCED = st.recursive(
 @settings(max_examples=25)
 @given(_BALANCED, st.lists(st.sampled_from(["one", "four x", "one two", "x one three.", "", "X"]), min_size=1))
 def test_tags_stay_balanced_and_no_text_is_lost(html: str, translations: list[str]) -> None:
-    text, several = MarkedText(html), itertools.cycle(translations)
-    found = text.join([plain(next(several)) for _ in text.lines])
+    found = joined(html, *translations * 10)
     open_ = list[str]()
     for end, tag in re.findall("<(/?)([a-z]+)>", found):
         if end:
@@ -209,5 +244,5 @@ def test_the_end_of_a_tag_is_not_looked_for_again_and_again(end: str, monkeypatc
         HTMLParser, "check_for_whole_start_tag", lambda self, start: looks.append(start) or look(self, start)
     )
     html = "<a " * 100 + end
-    assert MarkedText(html).join([plain("x")]).count("a") in (0, 100)
+    assert joined(html, "x").count("a") in (0, 100)
     assert len(looks) <= html.count(">")

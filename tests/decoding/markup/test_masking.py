@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data.copied_items import is_kept, kept_pattern
-from nmt.decoding.markup.kept import put_back, taken_out
+from nmt.decoding.markup.masking import masked, unmasked
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -40,9 +40,11 @@ def test_each_item_is_there_as_often(lines: list[str]) -> None:
 
 
 def test_the_rest_is_the_translation_of_the_line_without_it() -> None:
-    made, line = translator(), "one {name} two JIRA-12."
+    made, line, searched = translator(), "one {name} two JIRA-12.", list[int]()
+    made.on_lines = searched.append
     [text], [plain] = made.translate([line]), made.translate(["one two."])
     assert "".join(text.replace("{name}", "").replace("JIRA-12", "").split()) == "".join(plain.split())
+    assert sum(searched) == 2  # each line once
     several = made.hypotheses([line], 3, alignment=True)[0]
     assert several[0].text == text and len(several) == len(made.hypotheses(["one two."], 3)[0])
     assert all(is_kept(line, each.text, PATTERNS) for each in several)
@@ -80,10 +82,10 @@ def test_items_are_put_between_words(line: str, without: str, translated: str, e
     sources = {"likes ().": ["▁likes", "▁(", ")", "."]}.get(without, [f"▁{word}" for word in without.split()])
     pieces = {"mag ().": ["▁mag", "▁(", ")", "."]}.get(translated, [f"▁{word}" for word in translated.split()])
     rows = [[float(i == link) for i in range(len(sources) + 1)] for link in (*links, len(sources))]
-    text, elements = taken_out(line, PATTERNS)
+    text, elements = masked(line, PATTERNS)
     assert text == without
     found = Translation(translated, 0.0, 0.0, [*pieces, "</s>"], [], [*sources, "</s>"], rows)
-    assert put_back(text, elements, found, line, PATTERNS) == expected
+    assert unmasked(text, elements, found, line, PATTERNS) == expected
 
 
 @pytest.mark.parametrize(

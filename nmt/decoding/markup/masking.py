@@ -4,15 +4,19 @@ A model that has learned to copy them does so. Others translate a line with them
 there they are taken out, and put back between the words of the translation; see nmt.decoding.markup.placement.
 """
 
+import logging
 from dataclasses import replace
 
 from nmt.data.copied_items import is_kept, kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
-from nmt.decoding.markup.placement import Element, joined, place
+from nmt.decoding.markup.elements import Element, with_elements
+from nmt.decoding.markup.placement import place
 from nmt.decoding.translation import Translation
 
+log = logging.getLogger("nmt")
 
-def taken_out(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
+
+def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
     """A line without its items, and these with their places there."""
     text, elements, end = "", list[Element](), 0
     for start, stop in kept_items(line, patterns):
@@ -27,11 +31,14 @@ def taken_out(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]
     return text + line[end:], elements
 
 
-def put_back(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:
+def unmasked(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:
     """The translation of `text` with the items that were taken out of `line`."""
     places = place(elements, AlignedWords.of(text, translation), {})
-    found = joined(translation.text, elements, places, {})
+    found = with_elements(translation.text, elements, places, {})
     if is_kept(line, found, patterns):
         return found
     apart = [replace(element, beside=(" ", " ")) for element in elements]  # beside others one may become another
-    return joined(translation.text, apart, places, {})
+    found = with_elements(translation.text, apart, places, {})
+    if not is_kept(line, found, patterns):
+        log.warning("not all that decoding.keep names is in the translation of %.200r", line)
+    return found

@@ -1,0 +1,137 @@
+"""A document's file, opened: the lines that are translated, and the file with their translations."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from nmt.commands.documents import word
+from nmt.commands.documents.document import Document, Text
+from nmt.commands.documents.formats import Format
+from nmt.data.copied_items import is_kept
+from nmt.decoding.chunks import chunked
+from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
+from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
+from nmt.files.notes import counted
+from nmt.files.text import Digests, file_digest, reading
+
+log = logging.getLogger("nmt")
+
+_MOST_BYTES = 64 << 20  # of a document, all of which is in memory
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+@dataclass(frozen=True)
+class OpenedDocument:
+    """A file, and its parts, most of which have one. write: the file with other contents of these. language: the code
+    of its language, for the ends of sentences. keep: as decoding.keep, for its placeholders."""
+
+    path: Path
+    digest: str
+    parts: Sequence[Document]
+    write: Callable[[Sequence[str]], bytes]
+    language: str
+    keep: tuple[str, ...]
+
+    @classmethod
+    def read(
+        cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True, keeps: bool = True
+    ) -> "OpenedDocument":
+        """keeps: whether placeholders stay as its format says. Raises NmtError where a file cannot be read, or is not
+        of this format."""
+        data = _read_bytes(path)
+        if format.is_archive:
+            of_names = word.open_archive(data, path)
+            parts = list(of_names.values())
+
+            def write(contents: Sequence[str]) -> bytes:
+                new = dict(zip(of_names, contents, strict=True))
+                return data if all(new[name] == of_names[name].content for name in new) else word.with_parts(data, new)
+
+        else:
+            content, encoding, mark = decoded(data, path)
+            parts = [format.read(content, path, only_missing=only_missing)]
+
+            def write(contents: Sequence[str]) -> bytes:
+                return mark + contents[0].encode(encoding)
+
+        keep = parts[0].keep if keeps else ()
+        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, keep)
+
+    @cached_property
+    def texts(self) -> dict[Text, MarkedText]:
+        """Each text to be translated once, and its lines."""
+        texts = dict.fromkeys(text for part in self.parts for text in part.texts)
+        return {text: MarkedText(text.text, self.language, text.markup) for text in texts}
+
+    @cached_property
+    def marked_lines(self) -> list[MarkedLine]:
+        return [line for marked in self.texts.values() for line in marked.lines]
+
+    def lines(self, digests: Digests) -> Iterator[str]:
+        """The lines that are translated. Adds the file's digest. Raises NmtError if it has changed."""
+        digests[self.path] = file_digest(self.path)
+        if digests[self.path] != self.digest:
+            raise NmtError(f"{self.path}: has changed while it was translated: run the command again")
+        return (line.text for line in self.marked_lines)
+
+    def translations(
+        self,
+        translator: Translator,
+        lines: Iterable[str],
+        chunk_lines: int,
+        *,
+        first: int = 1,
+        prefixes: None = None,
+        read_ahead: bool = False,
+    ) -> Iterator[str]:
+        """What is written for each line, as JSON. As FileJob.translate wants it."""
+        for chunk in chunked(lines, chunk_lines):
+            yield from map(json.dumps, translator.with_tags(self.marked_lines[first - 1 : first - 1 + len(chunk)]))
+            first += len(chunk)
+
+    def with_lines(self, lines: Sequence[str], output: Path) -> bytes:
+        """The file with translations of its lines. A text whose placeholders are not all in its translation as often
+        stays as it is. What the user should know of all this is logged. output: its name, for messages."""
+        translated = map(json.loads, lines)
+        new = {
+            text: marked.with_lines(list(islice(translated, len(marked.lines)))) for text, marked in self.texts.items()
+        }
+        if self.keep:
+            for text in [text for text in new if not is_kept(text.text, new[text], self.keep)]:
+                log.warning("left as it is, since its placeholders were not kept: %.80r", text.text)
+                new[text] = text.text
+        contents = [part.translated(new.__getitem__) for part in self.parts]
+        if existing := sum(part.existing for part in self.parts):
+            number = counted(existing, "text has", "texts have")
+            log.info("%s: %s a translation and stay as they were; --retranslate: these too", self.path, number)
+        for part, content in zip(self.parts, contents, strict=True):
+            for line in part.report(content):
+                log.info("%s: %s", output, line)
+        return self.write(contents)
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Raises NmtError for a document that is too large."""
+    with reading(path), path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise NmtError(f"{path}: larger than {_MOST_BYTES >> 20} MiB, the largest document: split it into several")
+    return data
+
+
+def decoded(data: bytes, path: Path) -> tuple[str, str, bytes]:
+    """A document's text, its encoding, and its byte order mark. Raises NmtError for one in another encoding than UTF-8
+    or UTF-16."""
+    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else data[:2] if data[:2] in _UTF_16 else b""
+    encoding = _UTF_16.get(mark, "utf-8")
+    try:
+        return data[len(mark) :].decode(encoding), encoding, mark
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise NmtError(f"{path}: line {line:,} is not {encoding.upper()}: convert it, as with iconv -t UTF-8") from None
