@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.documents.formats import Format, format_of
+from nmt.commands.documents.formats import Format, check_lines, format_of
 from nmt.commands.file_job import FileJob
 from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
@@ -61,8 +61,14 @@ class Request:
     @property
     def document_format(self) -> Format | None:
         """The format of a source that is a document. With markup, each line is a text by itself. Raises NmtError for
-        what is not possible with documents."""
-        found = None if self.format.markup else format_of(self.source)
+        what is not possible with documents, and for documents of other formats."""
+        found = format_of(self.source)
+        if self.format.markup:
+            if found is not None and not found.has_marked_lines:
+                raise NmtError(f"{self.source}: {found.name}, no lines with tags: leave out --markup")
+            found = None
+        elif found is None and self.source is not None:
+            check_lines(self.source)
         if not self.only_missing and not (found and found.keeps_translations):
             raise NmtError("--retranslate is for PO and XLIFF files, which hold both languages: leave it out")
         if found is None:

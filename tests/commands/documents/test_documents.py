@@ -130,7 +130,7 @@ def test_all_but_the_text_stays(name: str, end: str) -> None:
 def test_sentences_run_over_cues() -> None:
     document = read("a.srt", SRT)
     sentence = "the old boat and its crew were waiting for the tide."
-    assert [text.text for text in document.texts] == [sentence, "who is it?", "<b>me</b> again."]
+    assert [text.text for text in document.texts] == [sentence, "who is it?", "<c0>me</c0> again."]
     new = document.translated(
         lambda text: "eins zwei drei, vier fünf sechs sieben acht" if text.markup is None else text.text
     )
@@ -234,8 +234,8 @@ def test_size_and_encoding(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match="line 2 is not UTF-8"):
         decoded("a\né".encode("latin-1"), path)
     data = "é".encode("utf-16")
-    content, encoding, mark = decoded(data, path)
-    assert content == "é" and mark + content.encode(encoding) == data
+    content, encoding = decoded(data, path)
+    assert content == "é" and encoding.encoded(content, path) == data
 
 
 @pytest.mark.parametrize("name", ["a.srt", "a.po", "a.xliff", "a.arb", "a.html"])
