@@ -10,7 +10,13 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
-_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_MARKS = {  # those of UTF-32 first, of which one begins as that of UTF-16
+    b"\xff\xfe\0\0": "utf-32-le",
+    b"\0\0\xfe\xff": "utf-32-be",
+    b"\xef\xbb\xbf": "utf-8",
+    b"\xff\xfe": "utf-16-le",
+    b"\xfe\xff": "utf-16-be",
+}
 _HEAD = 1 << 16  # bytes or characters, in which an encoding is declared
 _ASCII = bytes(range(32, 127))
 # What declares the first is often in the second, which has more characters. https://encoding.spec.whatwg.org/
@@ -42,7 +48,7 @@ class Encoding:
 
 def decoded(data: bytes, path: Path, declaration: re.Pattern[str] | None = None) -> tuple[str, Encoding]:
     """A document's text and its encoding. declaration: as in Encoding. Raises NmtError for one that is neither UTF-8,
-    nor UTF-16 with a byte order mark, nor in the encoding that it declares."""
+    nor has a byte order mark, nor in the encoding that it declares."""
     for mark, codec in _MARKS.items():
         if data.startswith(mark):
             return _decoded(data[len(mark) :], codec, path), Encoding(codec, mark)

@@ -67,8 +67,12 @@ class _Cue:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one text without codes in it."""
-        return not has_codes(self.text) and not self.is_several
+        """Whether it is one text without codes in it. There can be some around all of it, or the same around each
+        line."""
+        between = [line.after for line in self.lines[:-1]] + [line.before for line in self.lines[1:]]
+        of_lines = {(line.before.strip(), line.after.strip()) for line in self.lines}
+        codes = "" if len(of_lines) == 1 else "".join(between)
+        return not has_codes(self.text) and not has_codes(codes) and not self.is_several
 
     def with_text(self, text: str, write: Callable[[str], str]) -> str:
         """The cue with another text, shared out among its lines, or in the first one if it has fewer words."""
@@ -193,9 +197,10 @@ def _of_marked_cue(content: str, cue: _Cue, is_web: bool) -> _Texts:
     def written(texts: Sequence[str]) -> str:
         if texts[0] == source.text:
             return content
-        shares = share(texts[0], [len(line.text) for line in of_text])
-        if shares[0] == texts[0]:  # it has one line, or fewer words than lines
-            return write(texts[0])
+        text = " ".join(texts[0].split())
+        shares = share(text, [len(line.text) for line in of_text])
+        if shares[0] == text:  # it has one line, or fewer words than lines
+            return write(text)
         breaks = [*(line.end for line in of_text[:-1]), ""]
         return "".join(write(line) + end for line, end in zip(shares, breaks, strict=True))
 
@@ -223,7 +228,7 @@ def _parts_of_speech(line: _Line) -> tuple[str, str, str]:
     if dash := _SPEAKER.match(text):
         codes, inner, _ = around(text[dash.end() :])
         if has_codes(inner):
-            return before + dash[0], codes + inner, line.after
+            return before + dash[0], text[dash.end() :] + line.after, ""
         return before + dash[0] + codes, inner, line.after
     return ("", before + text + line.after, "") if has_codes(text) else (before, text, line.after)
 
