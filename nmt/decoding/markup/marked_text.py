@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape, unescape
+from itertools import accumulate
 
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.blocks import RULES, WHITE, Markup, Part, line_of, parts_of_sentences
@@ -59,8 +60,8 @@ class MarkedLine:
         return cls(text, written, inside, before, behind + after, partial(escape, quote=False))
 
     def translated(self, translation: Translation) -> str:
-        """Its translation as it stands in the document. What is its own translation stays as it was."""
-        if translation.text == self.text:
+        """Its translation as it stands in the document. What is its own translation, or has none, stays as it was."""
+        if translation.text in ("", self.text):
             return self.written
         text, copies = translation.text, dict[int, Span]()
         for number, element in enumerate(self.elements):
@@ -102,21 +103,27 @@ def _elements(parts: Sequence[Part]) -> tuple[str, dict[int, Element]]:
         if part.kind == "untranslated":
             found[number] = Element(min(start, stop), stop, part.html, replaces=True)
         elif part.kind != "text":  # a tag is alone until the other one is found
-            found[number] = Element(stop, stop, part.html, ends=part.kind == "end")
+            found[number] = Element(stop, stop, part.html)
         if part.kind == "start":
             open_.append((number, start))
         elif part.kind == "end" and open_ and parts[open_[-1][0]].tag == part.tag:
             first, start = open_.pop()
             ends[first], start = number, stop - len(text[start:stop].lstrip(" "))
             found[first] = Element(start, stop, parts[first].html, found.pop(number).before)
-    text = text.rstrip(" ")
-    parents = _parents(sorted(found), ends)
+    parents, (before, behind) = _parents(sorted(found), ends), _characters_beside(parts)
     for number in parents:
-        element = found[number]
-        if element.replaces:
-            element = Element.instead(text, element.start, element.stop, element.before)
-        found[number] = replace(element, parent=parents[number])
-    return text, {number: found[number] for number in parents}
+        beside = before[number], behind[ends.get(number, number)]
+        found[number] = replace(found[number], parent=parents[number], beside=beside)
+    return text.rstrip(" "), {number: found[number] for number in parents}
+
+
+def _characters_beside(parts: Sequence[Part]) -> tuple[list[str], list[str]]:
+    """The last character of the text before each part, and the first one of the text behind it; a space where there is
+    none."""
+    texts = [part.text for part in parts]
+    before = accumulate(texts[:-1], lambda last, text: text[-1:] or last, initial=" ")
+    behind = accumulate(texts[:0:-1], lambda last, text: text[:1] or last, initial=" ")
+    return list(before), list(behind)[::-1]
 
 
 def _parents(parts: Sequence[int], ends: Mapping[int, int]) -> dict[int, int]:

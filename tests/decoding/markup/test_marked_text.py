@@ -89,10 +89,12 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("<i>\n<b> dog\t</b>\n</i> ", "<i>\n<b> Hund\t</b>\n</i> "),
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
         ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),  # fewer words than elements
-        ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund <img src=x>läuft."),
-        ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b><img>."),  # not into another element
+        ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund<img src=x> läuft."),
+        ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b> <img>."),  # not into another element
         ("Now <img>sits <b>a big red dog</b>.", "Now <img><b>a big sits red dog</b>."),
         ("<b>One</b> two.", "<b>Eins</b>, zwei."),  # whatever the comma attends to
+        ("A dog <img> runs.", "Ein Hund <img> läuft."),
+        ("<img> A dog <i> <u></u> </i> runs.", "<img> Ein Hund <i><u></u> </i>läuft."),
         ("A <!-- x -->cat <br>sits", "A <!-- x -->CAT <br>SITS"),
         ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
         ("One<b>,</b> two.", "Zwei<b>,</b> eins."),
@@ -100,7 +102,7 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("<p id='dog &amp; cat' >dog</P >", "<p id='dog &amp; cat' >Hund</P >"),
         ("A <b title='dog'>dog</b> runs.", "Ein <b title='Hund'>Hund</b> läuft."),
         ("""A <img data-x=' alt="dog"' ALT = "dog" src=dog> <b>dog</b> runs.""",
-         """Ein <img data-x=' alt="dog"' ALT = "Hund" src=dog><b>Hund</b> läuft."""),
+         """Ein <img data-x=' alt="dog"' ALT = "Hund" src=dog> <b>Hund</b> läuft."""),
         ("<input placeholder='a  &lt; b'><p translate=no title='dog'><code title='dog'>x</code></p>",
          "<input placeholder='b &gt; a'><p translate=no title='dog'><code title='dog'>x</code></p>"),
         ("a &lt; <b>b</b>", "<b>b</b> &gt; a"),
@@ -123,7 +125,7 @@ def test_elements_of_xml_stand_in_sentences() -> None:
     xml = '<seg>A <p id="1">dog</p> <br/>runs.</seg>'
     assert translated(xml, "xml") == '<seg>Ein <p id="1">Hund</p> <br/>läuft.</seg>'
     assert lines(xml, markup="xml") == ["A dog runs."]
-    assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund <![CDATA[<b>x]]>läuft."
+    assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund<![CDATA[<b>x]]> läuft."
 
 
 def test_entities_of_a_document_stay() -> None:
