@@ -9,12 +9,13 @@ the model made of it.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape, unescape
 from itertools import accumulate
 
+from nmt.data.copied_items import kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.blocks import RULES, WHITE, Markup, Part, line_of, parts_of_sentences
 from nmt.decoding.markup.elements import LINE, Element, Span, with_elements
@@ -63,14 +64,34 @@ class MarkedLine:
         """Its translation as it stands in the document. What is its own translation, or has none, stays as it was."""
         if translation.text in ("", self.text):
             return self.written
+        if not self.elements:
+            return f"{self.before}{self.as_written(translation.text)}{self.after}"
         text, copies = translation.text, dict[int, Span]()
         for number, element in enumerate(self.elements):
             own = self.text[element.start : element.stop]
             if element.replaces and text.count(own) == self.text.count(own) == 1:
                 copies[number] = text.index(own), text.index(own) + len(own)
-        words = AlignedWords.of(self.text, translation) if self.elements else None
-        places = place(self.elements, words, copies) if words else []
+        of_elements = [((self.elements[i].start, self.elements[i].stop), span) for i, span in copies.items()]
+        words = AlignedWords.of(self.text, translation, [*of_elements, *_items(self.text, text, of_elements)])
+        places = place(self.elements, words, copies)
         return f"{self.before}{with_elements(text, self.elements, places, copies, self.as_written)}{self.after}"
+
+
+def _items(line: str, text: str, others: Sequence[tuple[Span, Span]]) -> Iterator[tuple[Span, Span]]:
+    """Placeholders, URLs and the like that are in a line and as often in its translation, beside other copies."""
+    of_line, of_text = _places(line, [span for span, _ in others]), _places(text, [span for _, span in others])
+    for item, places in of_line.items():
+        if len(places) == len(of_text.get(item, [])):
+            yield from zip(places, of_text[item], strict=True)
+
+
+def _places(text: str, others: Sequence[Span]) -> dict[str, list[Span]]:
+    """Where each item stands that has no part in other ones."""
+    taken, found = {i for span in others for i in range(*span)}, dict[str, list[Span]]()
+    for start, stop in kept_items(text, ("verbatim",)):
+        if taken.isdisjoint(range(start, stop)):
+            found.setdefault(text[start:stop], []).append((start, stop))
+    return found
 
 
 def _without_white(parts: Sequence[Part], *, at_end: bool = False) -> tuple[str, list[Part]]:

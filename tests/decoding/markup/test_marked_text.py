@@ -128,6 +128,17 @@ def test_elements_of_xml_stand_in_sentences() -> None:
     assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund<![CDATA[<b>x]]> läuft."
 
 
+@pytest.mark.parametrize("item", ["{name}", "%s", "https://example.org/a-long-way?to=go"])
+def test_a_placeholder_stays_in_its_tag(item: str) -> None:
+    """It is no word of what the model read, if it was taken out before."""
+    [line] = MarkedText(f"A <b>{item}</b> runs, <i>my {item}</i>.").lines
+    found = Translation(
+        f"Ein {item} läuft, mein {item}.", 0.0, 0.0, ["▁Ein", "▁läuft", ",", "▁mein", ".", "</s>"], [],
+        ["▁A", "▁runs", ",", "▁my", ".", "</s>"], [[float(row == column) for column in range(6)] for row in range(6)],
+    )  # fmt: skip
+    assert line.translated(found) == f"Ein <b>{item}</b> läuft, <i>mein {item}</i>."
+
+
 def test_entities_of_a_document_stay() -> None:
     doctype = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY x "1 > 0"> ]>\n'
     assert translated(f"{doctype}<a>Run &x; now.</a>", "xml") == f"{doctype}<a>Lauf &x; jetzt.</a>"
