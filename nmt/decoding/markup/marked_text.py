@@ -22,9 +22,8 @@ from nmt.decoding.markup.elements import LINE, Element, Span, with_elements
 from nmt.decoding.markup.placement import place
 from nmt.decoding.translation import Translation
 
-# Of a tag, with its value if it is quoted; a value without quotes is read over.
 _ATTRIBUTE = re.compile(
-    r"""(?P<name>[^\s"'<>/=]+)\s*=\s*(?:(?P<quote>["'])(?P<value>.*?)(?P=quote)|[^\s"'=<>`]+)""", re.DOTALL
+    r"""(?P<name>[^\s"'<>/=]+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'=<>`]+))""", re.DOTALL
 )
 
 
@@ -165,6 +164,8 @@ class MarkedText:
     None for a text without tags, which is a line. language: its code, if it is known, for the ends of sentences."""
 
     def __init__(self, text: str, language: str = "", markup: Markup | None = "html"):
+        if markup not in (None, *RULES):
+            raise ValueError(f"markup: {markup!r}: expected one of {', '.join(RULES)}")
         self.lines: list[MarkedLine] = []
         self._parts: list[str | int] = []  # as they stay, or the number of a line
         self._attributes = _Attributes(text, RULES[markup].attributes if markup else frozenset(), self.lines)
@@ -205,19 +206,25 @@ class _Attributes:
         return replace(part, html=_ATTRIBUTE.sub(self._marked, part.html))
 
     def _marked(self, found: re.Match[str]) -> str:
-        quote, value = found["quote"], found["value"]
-        if found["name"].lower() not in self._names or not quote or not has_letter(unescape(value)):
+        kind = "quoted" if found["quote"] else "bare"
+        value = found[kind]
+        if found["name"].lower() not in self._names or not has_letter(unescape(value)):
             return found[0]
         self._numbers.append(len(self._lines))
-        self._lines.append(MarkedLine(line_of(value).strip(" "), value, as_written=escape))
-        start = found.start("value") - found.start()
-        return f"{found[0][:start]}{self._mark}{len(self._numbers) - 1}{self._mark}{found[0][start + len(value) :]}"
+        as_written = escape if found["quote"] else _quoted
+        self._lines.append(MarkedLine(line_of(value).strip(" "), value, as_written=as_written))
+        start, stop = (place - found.start() for place in found.span(kind))
+        return f"{found[0][:start]}{self._mark}{len(self._numbers) - 1}{self._mark}{found[0][stop:]}"
 
     def put_back(self, text: str, lines: Sequence[str]) -> str:
         """The text with these translations of the values."""
         if not self._numbers:
             return text
         return re.sub(f"{self._mark}([0-9]+){self._mark}", lambda found: lines[self._numbers[int(found[1])]], text)
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(text)}"'
 
 
 def has_letter(text: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from helpers.translators import new_translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -105,6 +106,9 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
          """Ein <img data-x=' alt="dog"' ALT = "Hund" src=dog> <b>Hund</b> läuft."""),
         ("<input placeholder='a  &lt; b'><p translate=no title='dog'><code title='dog'>x</code></p>",
          "<input placeholder='b &gt; a'><p translate=no title='dog'><code title='dog'>x</code></p>"),
+        ("<a title=dog alt=dog&amp;1>dog</a>", "<a title=\"Hund\" alt=\"DOG&amp;1\">Hund</a>"),
+        ("<p class='x notranslate'>dog</p>dog", "<p class='x notranslate'>dog</p>Hund"),
+        ("Run <kbd>x</kbd> now.", "Lauf <kbd>x</kbd> jetzt."),
         ("a &lt; <b>b</b>", "<b>b</b> &gt; a"),
         ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund"),
         ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund</b></p>"),
@@ -137,6 +141,13 @@ def test_a_placeholder_stays_in_its_tag(item: str) -> None:
         ["▁A", "▁runs", ",", "▁my", ".", "</s>"], [[float(row == column) for column in range(6)] for row in range(6)],
     )  # fmt: skip
     assert line.translated(found) == f"Ein <b>{item}</b> läuft, <i>mein {item}</i>."
+
+
+def test_what_python_is_told() -> None:
+    with pytest.raises(TypeError, match=r"for one line, give \[line\]"):
+        new_translator().translate("<b>one</b>", markup="html")
+    with pytest.raises(ValueError, match="'markdown': expected one of html, xml"):
+        new_translator().translate(["one"], markup="markdown")  # type: ignore[arg-type]
 
 
 def test_entities_of_a_document_stay() -> None:
