@@ -46,7 +46,7 @@ def open_archive(data: bytes, path: Path) -> dict[str, Document]:
         raise NmtError(f"{path}: not a .docx, which is a ZIP archive: {error}") from None
     except (zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         raise NmtError(f"{path}: not a document of Word that can be read: {error}") from None
-    return {name: _read(content, f"{path}: {name}") for name, content in found.items()}
+    return {name: read_part(content, f"{path}: {name}") for name, content in found.items()}
 
 
 def with_parts(data: bytes, parts: dict[str, str]) -> bytes:
@@ -90,7 +90,9 @@ def _relationships(archive: zipfile.ZipFile, part: str, path: Path) -> list[tupl
     return found
 
 
-def _read(content: str, where: str) -> Document:
+def read_part(content: str, where: str) -> Document:
+    """The texts of a part. where: for messages. Raises NmtError for what is no text of Word, and for what could become
+    too large."""
     data = content.encode()
     of_bytes = [
         segment for pieces in word_pieces.paragraphs(data, where) for segment in word_texts.segments(data, pieces)

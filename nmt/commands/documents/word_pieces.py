@@ -144,13 +144,14 @@ class _Reader:
         if len(self._elements) == _DEEPEST:
             raise NmtError(f"{self._where}: more than {_DEEPEST:,} elements in one another: not translated")
         name = local if namespace in _NAMESPACES or local == "oMath" else name
-        role = _role(name, self._elements[-1].role if self._elements else "around")
+        around = self._elements[-1].role if self._elements else "around"
+        role = _role(name, around)
         element = _Element(name, role, self._parser.CurrentByteIndex, attributes)
         self._elements.append(element)
         if role == "paragraph":
             if self._open:
                 outer = self._open[-1]
-                outer.holds_others = True
+                outer.holds_others = around not in ("paragraph", "container", "run")
                 outer.pieces.append(Piece("break", element.start, element.start, run=outer.run))
             self._open.append(_Paragraph())
         elif role in ("run", "container"):

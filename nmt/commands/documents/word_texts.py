@@ -29,7 +29,7 @@ def segments(data: bytes, pieces: Sequence[Piece]) -> Iterator[Segment]:
 class _Paragraph:
     """The pieces of a paragraph. partner: of each start the number of its end, and of each end that of its start; -1
     for those whose other one is in another paragraph, and for those that do not nest. separators: of a field's start,
-    the number of its separator. is_break: whether no text goes on over a piece."""
+    the number of its separator, or of its end. is_break: whether no text goes on over a piece."""
 
     def __init__(self, data: bytes, pieces: Sequence[Piece]):
         self.data, self.pieces = data, pieces
@@ -40,8 +40,14 @@ class _Paragraph:
             if start < end and breaks[start] < breaks[end]:
                 for number in (start, self.separators.get(start, start), end):
                     self.is_break[number] = True
-        self._texts = _sums([piece.kind == "text" and piece.text != "" for piece in pieces])
-        self._letters = _sums([piece.kind == "text" and any(map(str.isalpha, piece.text)) for piece in pieces])
+        shown = [piece.text if piece.kind == "text" else "" for piece in pieces]
+        end = 0
+        for start, separator in sorted(self.separators.items()):
+            if self.partner[start] >= 0:  # in a field's code
+                first, end = max(end, start), max(end, separator)
+                shown[first:end] = [""] * (end - first)
+        self._texts = _sums([text != "" for text in shown])
+        self._letters = _sums([any(map(str.isalpha, text)) for text in shown])
 
     def _is_alone(self, number: int) -> bool:
         kind = self.pieces[number].kind
@@ -67,14 +73,15 @@ class _Paragraph:
 
     def trimmed(self, first: int, stop: int) -> tuple[int, int]:
         """The same text without what is around all of it."""
-        while (behind := self._behind_blank(first)) > first:
-            first = behind
         last = stop - 1
-        while (start := self._first_of(last)) > first and self._behind_blank(start) > start:
-            last = start - 1
-        if start == first and last > first and self.item(first) is None:  # a link, for example, around all of it
-            return self.trimmed(self.inner(first), last)
-        return first, last + 1
+        while True:
+            while (behind := self._behind_blank(first)) > first:
+                first = behind
+            while (start := self._first_of(last)) > first and self._behind_blank(start) > start:
+                last = start - 1
+            if start > first or first == last or self.item(first):
+                return first, last + 1
+            first, last = self.inner(first), last - 1  # in a link, for example, around all of it
 
     def _first_of(self, last: int) -> int:
         return self.partner[last] if self.pieces[last].kind == "end" else last
@@ -109,8 +116,8 @@ def _partners(pieces: Sequence[Piece]) -> tuple[list[int], dict[int, int]]:
             continue
         start = open_.pop()
         partner[start], partner[number] = number, start
-        if start in separators:
-            partner[separators[start]] = start
+        if piece.key == "field":  # all of one without a separator is code
+            partner[separators.setdefault(start, number)] = start
     return partner, separators
 
 
