@@ -17,7 +17,8 @@ from nmt.commands.documents.document import Document, Segment, Text
 from nmt.errors import NmtError
 
 _PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
-_MOST_BYTES, _MOST_FILES, _DEEPEST = 256 << 20, 10_000, 1_000
+MOST_BYTES = 256 << 20  # of a file, unpacked
+_MOST_FILES, _DEEPEST = 10_000, 1_000
 _PARAGRAPH = re.compile(r"<w:p(?:\s[^<>]*[^<>/])?>|</w:p>")
 # Runs of text alone, and what is read together with them. Whatever else is in a paragraph is one tag in its text.
 _RUN = re.compile(
@@ -31,15 +32,15 @@ _TOKEN = re.compile(r'<r i="(\d+)">|(</r>)|<x i="(\d+)"/>|<h i="(\d+)">|(</h>)|(
 _LANGUAGE = re.compile(r"<w:lang [^<>]*/>|<w:noProof/>")
 
 
-def open_archive(data: bytes, path: Path) -> dict[str, Document]:
+def open_archive(data: bytes, path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Document]:
     """The parts with text, by their names. Raises NmtError for what is no such file, and for one that would be too
     large in memory."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = archive.infolist()
-            if len(files) > _MOST_FILES or sum(file.file_size for file in files) > _MOST_BYTES:
+            if len(files) > _MOST_FILES or sum(file.file_size for file in files) > most_bytes:
                 raise NmtError(
-                    f"{path}: more than {_MOST_BYTES >> 20} MiB or {_MOST_FILES:,} files when unpacked: not translated"
+                    f"{path}: more than {most_bytes >> 20} MiB or {_MOST_FILES:,} files when unpacked: not translated"
                 )
             found = {file.filename: archive.read(file).decode() for file in files if _PARTS.fullmatch(file.filename)}
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, UnicodeDecodeError, ValueError) as error:
