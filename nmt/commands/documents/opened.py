@@ -44,9 +44,23 @@ class OpenedDocument:
     ) -> "OpenedDocument":
         """keeps: whether placeholders stay as its format says. Raises NmtError where a file cannot be read, or is not
         of this format."""
-        data = _read_bytes(path)
+        return cls.of(_read_bytes(path), path, format, language=language, only_missing=only_missing, keeps=keeps)
+
+    @classmethod
+    def of(
+        cls,
+        data: bytes,
+        path: Path,
+        format: Format,
+        *,
+        language: str = "",
+        only_missing: bool = True,
+        keeps: bool = True,
+        most_unpacked: int = word.MOST_BYTES,
+    ) -> "OpenedDocument":
+        """The content of a file. path: for messages. most_unpacked: bytes of an archive. Raises NmtError as `read`."""
         if format.is_archive:
-            of_names = word.open_archive(data, path)
+            of_names = word.open_archive(data, path, most_unpacked)
             parts = list(of_names.values())
 
             def write(contents: Sequence[str]) -> bytes:
