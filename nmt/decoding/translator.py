@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.data.copied_items import is_kept
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked, translation, unwritable
@@ -20,6 +19,7 @@ from nmt.decoding.choice import Choice
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
 from nmt.decoding.glossary import Glossary
+from nmt.decoding.kept_items import is_kept
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties

@@ -12,8 +12,8 @@ from pathlib import Path
 from nmt.commands.documents import word
 from nmt.commands.documents.document import Document, Text
 from nmt.commands.documents.formats import Format
-from nmt.data.copied_items import is_kept
 from nmt.decoding.chunks import chunked
+from nmt.decoding.kept_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -39,11 +39,8 @@ class OpenedDocument:
     keep: tuple[str, ...]
 
     @classmethod
-    def read(
-        cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True, keeps: bool = True
-    ) -> "OpenedDocument":
-        """keeps: whether placeholders stay as its format says. Raises NmtError where a file cannot be read, or is not
-        of this format."""
+    def read(cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True) -> "OpenedDocument":
+        """Raises NmtError where a file cannot be read, or is not of this format."""
         data = _read_bytes(path)
         if format.is_archive:
             of_names = word.open_archive(data, path)
@@ -60,8 +57,7 @@ class OpenedDocument:
             def write(contents: Sequence[str]) -> bytes:
                 return mark + contents[0].encode(encoding)
 
-        keep = parts[0].keep if keeps else ()
-        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, keep)
+        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, parts[0].keep)
 
     @cached_property
     def texts(self) -> dict[Text, MarkedText]:
