@@ -23,7 +23,9 @@ _IN_BRACKETS = rf"[^\s()\[\]<>{_UNSPACED}]{{0,200}}"
 _IN_BRACES = r"\{[^{}]{0,80}\}|[^\s{}]{0,80}"
 _URL_PARTS = rf"{_URL_CHARACTER}|\({_IN_BRACKETS}\)|\[{_IN_BRACKETS}\]|\{{(?:{_IN_BRACES})\}}"
 _URL = rf"(?i:(?:https?|ftps?|sftp)://|(?<![a-z0-9.])(?:www\.|mailto:))(?:[.,;:!?…]*(?:{_URL_PARTS}))+"
-_EMAIL = rf"{_LETTER}(?:{_LETTER}|[.+-]){{0,63}}@(?:{_LETTER}|-){{1,63}}(?:\.(?:{_LETTER}|-){{1,63}})+"
+_ASCII_DOMAIN = r"(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z0-9]{2,63}(?![A-Za-z0-9À-ɏ])"  # other scripts can follow it
+_DOMAIN = rf"(?:{_LETTER}|-){{1,63}}(?:\.(?:{_LETTER}|-){{1,63}})+"
+_EMAIL = rf"{_LETTER}(?:{_LETTER}|[.+-]){{0,63}}@(?:{_ASCII_DOMAIN}|{_DOMAIN})"
 
 # printf, of C and of languages that have it from there. A hyphen without a width is one in a word: `50 %-iger`.
 _FLAGS = r"(?:-(?=[\d*])|[+#0']){0,5}"

@@ -60,7 +60,9 @@ def test_prose_is_no_placeholder() -> None:
         ("%dx%d of %.*f", "%1$dx%2$d of %4$.*3$f", "%4$.*3$f a %1$dx%2$d", "%4$.*3$f a %1$dx%2$d"),
         ("%s\nof %d", "%1$s\nof %2$d", "%1$s\na %2$d", "%s\na %d"),
         ("%s and %s", "%1$s and %2$s", "%1$s a %1$s", "%s and %s"),  # as it was
-        ("%site, %name%, 5%do %s", "%site, %name%, 5%do %s", "5%do %s", "5%do %s"),
+        ("%sfiles of %s", "%1$sfiles of %2$s", "%2$s a %1$sfiles", "%2$s a %1$sfiles"),
+        ("%site of %count", "%site of %count", "%count a %site", "%count a %site"),  # names
+        ("%name%, 5%do %s", "%name%, 5%do %s", "5%do %s", "5%do %s"),
         ("%2$s of %1$d", "%2$s of %1$d", "%1$d a %2$s", "%1$d a %2$s"),
         ("%(a)s of %(b)d", "%(a)s of %(b)d", "%(b)d a %(a)s", "%(b)d a %(a)s"),
     ],
