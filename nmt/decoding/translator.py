@@ -158,6 +158,7 @@ class Translator:
         or fewer prefixes than lines, for languages as `LanguagePairs.choose`, if memory runs out, and for a model whose
         scores are not numbers; TypeError for a string in place of lines.
         """
+        _check_lines(lines)
         pair = self.languages.choose(to, from_)
         if markup is not None:
             if prefixes is not None:

@@ -63,17 +63,16 @@ class Inside:
     """What `nmt inspect` shows of a model for one sentence pair. S source and T target positions.
 
     attention: by kind, the weights of each layer and head, [L, H, rows, columns]: `encoder` [·, ·, S, S] and `decoder`
-    [·, ·, T, T] are self-attention, `cross` [·, ·, T, S]; kinds that a model does not have are left out.
-    alignment [T, S]: as `TranslationModel.alignment`, or None without attention; layer: the one it is taken from, from
-    0; aligned_by: what it is, in words. centers [T], window: of attention that looks only around a position, and how
-    far. chosen [T]: the source positions read, by attention that reads one. positions: encodings [P, D] by name, as
-    `layout` says. missing: what the model has nothing of, as a sentence.
+    [·, ·, T, T] are self-attention, `cross` [·, ·, T, S]; kinds that a model does not have are left out. alignment [T,
+    S]: as `TranslationModel.alignment`, or None without attention; aligned_by: what it is, in words. centers [T],
+    window: of attention that looks only around a position, and how far. chosen [T]: the source positions read, by
+    attention that reads one. positions: encodings [P, D] by name, as `layout` says. missing: what the model has nothing
+    of, as a sentence.
     """
 
     attention: dict[str, Tensor]
     alignment: Tensor | None
     aligned_by: str
-    layer: int = 0
     centers: Tensor | None = None
     window: int | None = None
     chosen: Tensor | None = None

@@ -84,9 +84,9 @@ def write(folder: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
     model.requires_grad_(False)
     marian_layers.split_attention(model)
     batches = bergamot_inputs.translated(model, loaded, lines)
-    bergamot_alignment.put_first(model, batches)
+    aligning = bergamot_alignment.put_first(model, batches)
     multipliers = bergamot_inputs.multipliers(model, batches)
-    marian_binary.write(folder / names["model"], list(_items(model, multipliers)))
+    marian_binary.write(folder / names["model"], list(_items(model, multipliers, aligning)))
     for side, tokenizer in (("srcvocab", loaded.vocabulary.source), ("trgvocab", loaded.vocabulary.target)):
         (folder / names[side]).write_bytes(tokenizer.proto)
     (folder / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
@@ -106,8 +106,9 @@ def file_names(loaded: Checkpoint) -> dict[str, str]:
     }
 
 
-def _items(model: Transformer, multipliers: Mapping[str, float]) -> Iterator[Item]:
-    """The model as Marian stores it. multipliers: of the input of each matrix, by its name."""
+def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) -> Iterator[Item]:
+    """The model as Marian stores it. multipliers: of the input of each matrix, by its name. aligning: the decoder layer
+    of which the first head aligns, from 0."""
     if model.config.tie != "all":
         table = _with_spare_rows(model.source_embedding)
         yield quantised("encoder_Wemb", table, multiplier_of(np.abs(table).max()))
@@ -130,7 +131,7 @@ def _items(model: Transformer, multipliers: Mapping[str, float]) -> Iterator[Ite
         yield Item(name.format("bias"), _numbers(norm.bias)[None])
     for name, multiplier in multipliers.items():
         yield Item(f"{name}_QuantMultA", np.array([multiplier], dtype=np.float32))
-    settings = yaml.safe_dump(_model_settings(model)).encode() + b"\0"
+    settings = yaml.safe_dump(_model_settings(model, aligning)).encode() + b"\0"
     yield Item(SETTINGS_ITEM, np.frombuffer(settings, dtype=np.int8))
 
 
@@ -164,7 +165,7 @@ def _numbers(weight: Tensor) -> NDArray[np.float32]:
     return weight.float().numpy()
 
 
-def _model_settings(model: Transformer) -> dict[str, Any]:
+def _model_settings(model: Transformer, aligning: int) -> dict[str, Any]:
     """The shape of the model, in Marian's terms."""
     config = model.config
     rows = [-(-size // _ROWS) * _ROWS for size in (model.source_embedding.num_embeddings, model.target_vocabulary)]
@@ -189,7 +190,7 @@ def _model_settings(model: Transformer) -> dict[str, Any]:
         "transformer-no-projection": False,
         "transformer-train-position-embeddings": False,
         "transformer-tied-layers": [],
-        "transformer-guided-alignment-layer": str(model.alignment_layer + 1),
+        "transformer-guided-alignment-layer": str(aligning + 1),
         "layer-normalization": False,
         "lemma-dim-emb": 0,
         "output-omit-bias": False,

@@ -9,7 +9,7 @@ from torch import Tensor
 from nmt.commands.inspect.inspect import Inspection
 from nmt.files.table import table
 
-FORMAT, VERSION = "nmt-inspection", 1
+FORMAT, VERSION = "nmt-inspection", 2
 
 
 def to_text(inspection: Inspection) -> str:
@@ -76,7 +76,6 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
         "window": inside.window,
         "chosen": None if inside.chosen is None else inside.chosen.tolist(),
         "alignment": {
-            "layer": inside.layer + 1,
             "by": inside.aligned_by,
             "weights": None if alignment is None else _rounded(alignment, digits),
         },

@@ -5,7 +5,8 @@ Shapes: T target and S source words.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,13 +35,15 @@ class AlignedWords:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, line: str, translation: Translation) -> "AlignedWords":
-        """Of a line and its translation. Without an alignment, words are taken to stand in the same order in both."""
+    def of(cls, line: str, translation: Translation, copies: Sequence[tuple[Span, Span]] = ()) -> "AlignedWords":
+        """Of a line and its translation. Without an alignment, words are taken to stand in the same order in both.
+        copies: parts of the line that do not overlap, each with the part of the translation that is its copy; they are
+        words."""
         text = translation.text
         size = len(translation.pieces) * len(translation.source_pieces or ())
         if translation.alignment is None or translation.source_pieces is None or size > _MOST:
             source, target = (_coarse([found.span() for found in _WORD.finditer(each)]) for each in (line, text))
-            return cls(line, text, source, target, _in_same_order(source, target))
+            return cls(line, text, source, target, _in_same_order(source, target))._with_copies(copies)
         pieces, source_pieces = translation.pieces, translation.source_pieces
         attention = np.zeros((len(pieces), len(source_pieces)))
         rows, columns = list[Word](), list[Word]()
@@ -48,27 +51,39 @@ class AlignedWords:
             attention[top:bottom, left:right] = translation.alignment[top:bottom]
             rows += _words(pieces, top, bottom)
             columns += _words(source_pieces, left, right)
-        of_line, of_text = _found(line, columns), _found(text, rows)
+        of_line = _found(line, columns, [of_line for of_line, _ in copies])
+        of_text = _found(text, rows, [of_text for _, of_text in copies])
         weights = _sums(_sums(attention, [columns[i] for i in of_line]).T, [rows[i] for i in of_text]).T
         weights /= np.array([rows[i].end - rows[i].start for i in of_text])[:, None]
         # What a punctuation mark attends to says little, unless it is another mark.
         weights[np.ix_(_are_marks(text, of_text), ~_are_marks(line, of_line))] = 0
-        return cls(line, text, list(of_line.values()), list(of_text.values()), weights)
+        return cls(line, text, list(of_line.values()), list(of_text.values()), weights)._with_copies(copies)
 
-    def with_copies(self, copies: Iterable[tuple[Span, Span]]) -> "AlignedWords":
-        """The same, where parts of the line are known, each with the part of the translation that is its copy."""
-        weights = self.weights.copy()
+    def _with_copies(self, copies: Sequence[tuple[Span, Span]]) -> "AlignedWords":
+        if not copies:
+            return self
+        columns = _with_spans(self.source, [of_line for of_line, _ in copies])
+        rows = _with_spans(self.target, [of_text for _, of_text in copies])
+        weights = np.zeros((len(rows), len(columns)))
+        numbers = [[number for number in words.values() if number is not None] for words in (rows, columns)]
+        places = [[i for i, number in enumerate(words.values()) if number is not None] for words in (rows, columns)]
+        weights[np.ix_(*places)] = self.weights[np.ix_(*numbers)]
+        row_of, column_of = ({span: i for i, span in enumerate(words)} for words in (rows, columns))
         for of_line, of_text in copies:
-            columns, rows = _inside(self.source, of_line), _inside(self.target, of_text)
-            weights[:, columns] = 0
-            weights[rows] = 0
-            weights[np.ix_(rows, columns)] = 1 / max(1, len(columns))
-        return replace(self, weights=weights)
+            weights[row_of[of_text], column_of[of_line]] = 1
+        return replace(self, source=list(columns), target=list(rows), weights=weights)
 
 
-def _inside(words: Sequence[Span], span: Span) -> list[int]:
-    """The words of which a part is in a span."""
-    return [i for i, (start, stop) in enumerate(words) if start < span[1] and span[0] < stop]
+def _with_spans(words: Sequence[Span], spans: Sequence[Span]) -> dict[Span, int | None]:
+    """The words that have no part in spans, and these, in their order; and the number of each word."""
+    ordered = sorted(spans)
+    stops = [stop for _, stop in ordered]
+    found: dict[Span, int | None] = dict.fromkeys(ordered)
+    for number, (start, stop) in enumerate(words):
+        beside = bisect_right(stops, start)  # the first span that ends behind the word's start
+        if beside == len(ordered) or ordered[beside][0] >= stop:
+            found[start, stop] = number
+    return dict(sorted(found.items(), key=lambda item: item[0]))
 
 
 def _parts(pieces: Sequence[str]) -> list[Span]:
@@ -89,13 +104,19 @@ def _sums(weights: NDArray[np.float64], words: Sequence[Word]) -> NDArray[np.flo
     return sums[:, [word.end for word in words]] - sums[:, [word.start for word in words]]
 
 
-def _found(text: str, words: Sequence[Word]) -> dict[int, Span]:
+def _found(text: str, words: Sequence[Word], copies: Sequence[Span]) -> dict[int, Span]:
     """Where words stand in a text, one after the other: by their numbers, without those that are not found, such as
-    tokens of languages. Case, compatibility forms and white space, which a vocabulary may change, do not count."""
-    folded = [(letter, i) for i, character in enumerate(text) for letter in _folded(character)]
+    tokens of languages. Case, compatibility forms and white space, which a vocabulary may change, do not count; nor do
+    copies that are in no words."""
+    of_words = ["".join(map(_folded, word.text)) for word in words]
+    missing = sorted(span for span in copies if "".join(map(_folded, text[slice(*span)])) not in "".join(of_words))
+    read, end = list[int](), 0
+    for start, stop in [*missing, (len(text), len(text))]:
+        read += range(end, start)
+        end = stop
+    folded = [(letter, i) for i in read for letter in _folded(text[i])]
     letters, found, place, missed = "".join(letter for letter, _ in folded), dict[int, Span](), 0, 0
-    for number, word in enumerate(words):
-        wanted = "".join(map(_folded, word.text))
+    for number, wanted in enumerate(of_words):
         start = letters.find(wanted, place, place + missed + _FEW + len(wanted)) if wanted else -1
         if start < 0:
             missed += 2 * len(wanted)

@@ -23,8 +23,8 @@ WHITE = " \t\n\r\f"  # HTML's white space, to which a no-break space does not be
 @dataclass(frozen=True)
 class Rules:
     """inline: the elements inside of a sentence, None for all; the others are ends of lines. void: those without an end
-    tag. untranslated: besides those with `translate="no"`. with_line_breaks: those in which they end a line.
-    attributes: those whose values are translated."""
+    tag. untranslated: besides those with `translate="no"` or `class="notranslate"`. with_line_breaks: those in which
+    they end a line. attributes: those whose values are translated."""
 
     inline: Set[str] | None = None
     void: Set[str] = frozenset()
@@ -41,11 +41,14 @@ _INLINE = (
     "strong sub sup time tt u var wbr",
 )
 _VOID = "area base br col embed hr img input link meta param source track wbr"
-_UNTRANSLATED = "address applet audio canvas code embed script style time video"  # as LibreTranslate has them
+_UNTRANSLATED = (
+    "address applet audio canvas code embed script style time video",  # as LibreTranslate has them
+    "kbd math samp var",
+)
 _HTML = Rules(
     inline=frozenset(" ".join(_INLINE).split()),
     void=frozenset(_VOID.split()),
-    untranslated=frozenset(_UNTRANSLATED.split()),
+    untranslated=frozenset(" ".join(_UNTRANSLATED).split()),
     with_line_breaks=frozenset({"pre", "textarea"}),
     attributes=frozenset({"alt", "aria-label", "placeholder", "title"}),
 )
@@ -91,7 +94,10 @@ class _Tokens(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = dict(attrs)
-        self._add("start", tag, (named.get("translate", "inherit") or "").lower())
+        translate = (named.get("translate", "inherit") or "").lower()
+        if "notranslate" in (named.get("class") or "").split():  # as pages of before that attribute say it
+            translate = "no"
+        self._add("start", tag, translate)
 
     def handle_endtag(self, tag: str) -> None:
         self._add("end", tag)

@@ -12,8 +12,8 @@ _MARKS = ".,;:!?…)]}»”’。、，；：！？）」』"  # before which no
 class Element:
     """The characters of a line from start up to stop, which may be none, with the tags before and after them. parent:
     the number of the element around it, which is before it among all, or LINE. replaces: whether `before` stands in
-    place of these characters; beside: then, the characters of the line before and behind it, a space at its ends.
-    ends: whether it belongs to the word before it, as the end of something does."""
+    place of these characters. beside: of one that replaces them or has none, the characters of the document before and
+    behind it, a space at the ends of the line."""
 
     start: int
     stop: int
@@ -22,13 +22,17 @@ class Element:
     parent: int = LINE
     replaces: bool = False
     beside: tuple[str, str] = (" ", " ")
-    ends: bool = False
 
-    @classmethod
-    def instead(cls, line: str, start: int, stop: int, before: str) -> "Element":
-        """One that replaces these characters."""
-        beside = line[start - 1 : start] or " ", line[stop : stop + 1] or " "
-        return cls(start, stop, before, replaces=True, beside=beside)
+    @property
+    def is_alone(self) -> bool:
+        """Whether no text of the translation is in it."""
+        return self.replaces or self.start == self.stop
+
+    @property
+    def ends(self) -> bool:
+        """Whether it belongs to the word before it, as the end of something does."""
+        before, behind = self.beside
+        return behind.isspace() and not before.isspace()
 
 
 def with_elements(
@@ -46,23 +50,21 @@ def with_elements(
     while open_:
         if left := children.get(open_[-1]):
             number = left.pop()
-            (start, stop), element = places[number], elements[number]
-            between = written(text[end:start])
+            (start, _), element = places[number], elements[number]
             last = text[end:start][-1:] or last
-            space = more = ""
-            if element.replaces and number not in copies:
-                before, behind = element.beside
-                space = " " * (_is_apart(before, last) and last != "")
-                more = " " * (_is_apart(behind, text[stop : stop + 1]) and text[stop : stop + 1] not in ("", *_MARKS))
-            parts += [between, space, element.before, more]
-            if element.replaces:
-                last = (element.before + more)[-1:] or last
-            end = stop if element.replaces else start
+            is_apart = element.is_alone and number not in copies and last != "" and _is_apart(element.beside[0], last)
+            parts += [written(text[end:start]), " " * is_apart, element.before]
+            last, end = " " if is_apart else last, start
             open_.append(number)
         elif (number := open_.pop()) != LINE:
-            last = text[end : places[number][1]][-1:] or last
-            parts += [written(text[end : places[number][1]]), elements[number].after]
-            end = places[number][1]
+            element, stop, is_spaced = elements[number], places[number][1], parts[-1] == " "
+            parts += ["" if element.replaces else written(text[end:stop]), element.after]
+            last, end = (element.before if element.replaces else text[end:stop])[-1:] or last, stop
+            if element.is_alone and number not in copies:
+                behind = text[stop : stop + 1]
+                if behind not in ("", *_MARKS) and not is_spaced and _is_apart(element.beside[1], behind):
+                    parts.append(" ")
+                    last = " "
     return "".join([*parts, written(text[end:])])
 
 

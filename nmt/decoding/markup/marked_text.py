@@ -9,20 +9,21 @@ the model made of it.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape, unescape
+from itertools import accumulate
 
+from nmt.data.copied_items import kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.blocks import RULES, WHITE, Markup, Part, line_of, parts_of_sentences
 from nmt.decoding.markup.elements import LINE, Element, Span, with_elements
 from nmt.decoding.markup.placement import place
 from nmt.decoding.translation import Translation
 
-# Of a tag, with its value if it is quoted; a value without quotes is read over.
 _ATTRIBUTE = re.compile(
-    r"""(?P<name>[^\s"'<>/=]+)\s*=\s*(?:(?P<quote>["'])(?P<value>.*?)(?P=quote)|[^\s"'=<>`]+)""", re.DOTALL
+    r"""(?P<name>[^\s"'<>/=]+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'=<>`]+))""", re.DOTALL
 )
 
 
@@ -59,17 +60,37 @@ class MarkedLine:
         return cls(text, written, inside, before, behind + after, partial(escape, quote=False))
 
     def translated(self, translation: Translation) -> str:
-        """Its translation as it stands in the document. What is its own translation stays as it was."""
-        if translation.text == self.text:
+        """Its translation as it stands in the document. What is its own translation, or has none, stays as it was."""
+        if translation.text in ("", self.text):
             return self.written
+        if not self.elements:
+            return f"{self.before}{self.as_written(translation.text)}{self.after}"
         text, copies = translation.text, dict[int, Span]()
         for number, element in enumerate(self.elements):
             own = self.text[element.start : element.stop]
             if element.replaces and text.count(own) == self.text.count(own) == 1:
                 copies[number] = text.index(own), text.index(own) + len(own)
-        words = AlignedWords.of(self.text, translation) if self.elements else None
-        places = place(self.elements, words, copies) if words else []
+        of_elements = [((self.elements[i].start, self.elements[i].stop), span) for i, span in copies.items()]
+        words = AlignedWords.of(self.text, translation, [*of_elements, *_items(self.text, text, of_elements)])
+        places = place(self.elements, words, copies)
         return f"{self.before}{with_elements(text, self.elements, places, copies, self.as_written)}{self.after}"
+
+
+def _items(line: str, text: str, others: Sequence[tuple[Span, Span]]) -> Iterator[tuple[Span, Span]]:
+    """Placeholders, URLs and the like that are in a line and as often in its translation, beside other copies."""
+    of_line, of_text = _places(line, [span for span, _ in others]), _places(text, [span for _, span in others])
+    for item, places in of_line.items():
+        if len(places) == len(of_text.get(item, [])):
+            yield from zip(places, of_text[item], strict=True)
+
+
+def _places(text: str, others: Sequence[Span]) -> dict[str, list[Span]]:
+    """Where each item stands that has no part in other ones."""
+    taken, found = {i for span in others for i in range(*span)}, dict[str, list[Span]]()
+    for start, stop in kept_items(text, ("verbatim",)):
+        if taken.isdisjoint(range(start, stop)):
+            found.setdefault(text[start:stop], []).append((start, stop))
+    return found
 
 
 def _without_white(parts: Sequence[Part], *, at_end: bool = False) -> tuple[str, list[Part]]:
@@ -102,21 +123,27 @@ def _elements(parts: Sequence[Part]) -> tuple[str, dict[int, Element]]:
         if part.kind == "untranslated":
             found[number] = Element(min(start, stop), stop, part.html, replaces=True)
         elif part.kind != "text":  # a tag is alone until the other one is found
-            found[number] = Element(stop, stop, part.html, ends=part.kind == "end")
+            found[number] = Element(stop, stop, part.html)
         if part.kind == "start":
             open_.append((number, start))
         elif part.kind == "end" and open_ and parts[open_[-1][0]].tag == part.tag:
             first, start = open_.pop()
             ends[first], start = number, stop - len(text[start:stop].lstrip(" "))
             found[first] = Element(start, stop, parts[first].html, found.pop(number).before)
-    text = text.rstrip(" ")
-    parents = _parents(sorted(found), ends)
+    parents, (before, behind) = _parents(sorted(found), ends), _characters_beside(parts)
     for number in parents:
-        element = found[number]
-        if element.replaces:
-            element = Element.instead(text, element.start, element.stop, element.before)
-        found[number] = replace(element, parent=parents[number])
-    return text, {number: found[number] for number in parents}
+        beside = before[number], behind[ends.get(number, number)]
+        found[number] = replace(found[number], parent=parents[number], beside=beside)
+    return text.rstrip(" "), {number: found[number] for number in parents}
+
+
+def _characters_beside(parts: Sequence[Part]) -> tuple[list[str], list[str]]:
+    """The last character of the text before each part, and the first one of the text behind it; a space where there is
+    none."""
+    texts = [part.text for part in parts]
+    before = accumulate(texts[:-1], lambda last, text: text[-1:] or last, initial=" ")
+    behind = accumulate(texts[:0:-1], lambda last, text: text[:1] or last, initial=" ")
+    return list(before), list(behind)[::-1]
 
 
 def _parents(parts: Sequence[int], ends: Mapping[int, int]) -> dict[int, int]:
@@ -137,6 +164,8 @@ class MarkedText:
     None for a text without tags, which is a line. language: its code, if it is known, for the ends of sentences."""
 
     def __init__(self, text: str, language: str = "", markup: Markup | None = "html"):
+        if markup not in (None, *RULES):
+            raise ValueError(f"markup: {markup!r}: expected one of {', '.join(RULES)}")
         self.lines: list[MarkedLine] = []
         self._parts: list[str | int] = []  # as they stay, or the number of a line
         self._attributes = _Attributes(text, RULES[markup].attributes if markup else frozenset(), self.lines)
@@ -177,19 +206,25 @@ class _Attributes:
         return replace(part, html=_ATTRIBUTE.sub(self._marked, part.html))
 
     def _marked(self, found: re.Match[str]) -> str:
-        quote, value = found["quote"], found["value"]
-        if found["name"].lower() not in self._names or not quote or not has_letter(unescape(value)):
+        kind = "quoted" if found["quote"] else "bare"
+        value = found[kind]
+        if found["name"].lower() not in self._names or not has_letter(unescape(value)):
             return found[0]
         self._numbers.append(len(self._lines))
-        self._lines.append(MarkedLine(line_of(value).strip(" "), value, as_written=escape))
-        start = found.start("value") - found.start()
-        return f"{found[0][:start]}{self._mark}{len(self._numbers) - 1}{self._mark}{found[0][start + len(value) :]}"
+        as_written = escape if found["quote"] else _quoted
+        self._lines.append(MarkedLine(line_of(value).strip(" "), value, as_written=as_written))
+        start, stop = (place - found.start() for place in found.span(kind))
+        return f"{found[0][:start]}{self._mark}{len(self._numbers) - 1}{self._mark}{found[0][stop:]}"
 
     def put_back(self, text: str, lines: Sequence[str]) -> str:
         """The text with these translations of the values."""
         if not self._numbers:
             return text
         return re.sub(f"{self._mark}([0-9]+){self._mark}", lambda found: lines[self._numbers[int(found[1])]], text)
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(text)}"'
 
 
 def has_letter(text: str) -> bool:

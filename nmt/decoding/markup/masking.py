@@ -26,9 +26,7 @@ def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
         before, behind = text[-1:] or " ", line[stop : stop + 1] or " "
         if before.isspace() and not (behind.isspace() or behind.isalnum()):
             text = text.rstrip()  # no space before a punctuation mark
-        follows = behind.isspace() and not before.isspace()  # such as `</b>`
-        element = Element(len(text), len(text), line[start:stop], replaces=True, beside=(before, behind), ends=follows)
-        elements.append(element)
+        elements.append(Element(len(text), len(text), line[start:stop], replaces=True, beside=(before, behind)))
         end = stop + (before.isspace() and behind.isspace())  # without a second space
     return text + line[end:], elements
 

@@ -22,14 +22,12 @@ _LEAST = -0.4  # a word alone belongs to an element if at least a tenth of its a
 
 def place(elements: Sequence[Element], words: AlignedWords, copies: Mapping[int, Span]) -> list[Span]:
     """The characters of the translation for each element of a line. copies: of some that replace, by their numbers,
-    those that are known.
+    those that are known to `words`.
 
     An element that replaces takes only words of which most attend to it. One that has no words, or for which none are
     left, is placed between words: before the one that attends most to the next word of the line, or behind the one that
     attends most to the word before it.
     """
-    if copies:
-        words = words.with_copies([((elements[i].start, elements[i].stop), span) for i, span in copies.items()])
     children: dict[int, list[int]] = {}
     for number, element in enumerate(elements):
         children.setdefault(element.parent, []).append(number)

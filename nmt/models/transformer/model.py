@@ -199,22 +199,19 @@ class Transformer(TranslationModel):
             y = self._run(layer, y, states, cross, own, rotation)
         return self.decoder_norm(y)
 
-    @property
-    def alignment_layer(self) -> int:
-        """The decoder layer (from 0) whose cross-attention aligns: the last but one, or the only one.
-
-        It follows word alignments better than the last does (Garg et al. 2019, section 4.1).
-        """
-        return max(0, len(self.decoder) - 2)
-
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
-        """The cross-attention of `alignment_layer`, the mean over its heads: [B, T, S]."""
-        memory = self.encode(source)
+        """The cross-attention, the mean over layers and heads: [B, T, S].
+
+        Which layer alone follows word alignments best differs from model to model (Garg et al. 2019, section 4.1, take
+        the last but one).
+        """
+        memory, found = self.encode(source), list[Tensor]()
         y, rotation = self._embed_target(target)
-        for layer in self.decoder[: self.alignment_layer]:
-            y = layer(y, memory.states, memory.mask, rotation=rotation)
-        layer = self.decoder[self.alignment_layer]
-        return layer.cross_weights(y, memory, rotation).mean(dim=1)  # type: ignore[operator]
+        for layer in self.decoder:
+            found.append(layer.cross_weights(y, memory, rotation).mean(dim=1))  # type: ignore[operator]
+            if len(found) < len(self.decoder):
+                y = layer(y, memory.states, memory.mask, rotation=rotation)
+        return torch.stack(found).mean(dim=0)
 
     def attention_weights(self, source: Tensor, target: Tensor) -> AttentionWeights:
         """The attention of all layers: source ids [B, S], the decoder's input ids [B, T].
@@ -236,13 +233,12 @@ class Transformer(TranslationModel):
         return weights
 
     def inside(self, source: Tensor, target: Tensor) -> Inside:
-        every, layer = self.attention_weights(source, target)._asdict(), self.alignment_layer
-        weights, heads = {kind: torch.stack(of)[:, 0] for kind, of in every.items()}, self.config.heads
+        every = self.attention_weights(source, target)._asdict()
+        weights = {kind: torch.stack(of)[:, 0] for kind, of in every.items()}
         return Inside(
             weights,
-            alignment=weights["cross"][layer].mean(dim=0),
-            aligned_by=f"cross-attention of decoder layer {layer + 1} of {len(self.decoder)}, mean of {heads} heads",
-            layer=layer,
+            alignment=weights["cross"].mean(dim=(0, 1)),
+            aligned_by=f"cross-attention, mean of {len(self.decoder)} decoder layers and {self.config.heads} heads",
             layout="" if self.rotary else self.config.positions,
             positions={} if self.rotary else first_positions(self.source_positions, self.target_positions),
         )

@@ -107,19 +107,15 @@ def greedy_outputs(made: Checkpoint) -> tuple[list[list[int]], list[list[int]]]:
     return sources, [best.tokens for [best] in engine_of(made).search(inputs, options, 1000)]
 
 
-def aligning_layer(made: Checkpoint) -> int:
-    return made.build().alignment_layer  # type: ignore[operator, no-any-return]
-
-
-def aligning_head(made: Checkpoint) -> int:
-    """The head with the most attention on the positions that all heads together attend to most."""
+def aligning_layer_and_head(made: Checkpoint) -> tuple[int, int]:
+    """Those with the most attention on the positions that all heads together attend to most."""
     model: Any = made.build()
     attention = 0
     for source, output in zip(*greedy_outputs(made), strict=True):
         ids, read = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *output]])
-        weights = model.attention_weights(ids, read).cross[aligning_layer(made)][0].detach()  # [H, T, S]
-        attention += weights[:, range(len(output) + 1), weights.mean(dim=0).argmax(dim=1)].sum(dim=1)
-    return int(torch.as_tensor(attention).argmax())
+        weights = torch.cat(model.attention_weights(ids, read).cross).detach()  # [L, H, T, S]
+        attention += weights[:, :, range(len(output) + 1), weights.mean(dim=(0, 1)).argmax(dim=1)].sum(dim=2)
+    return divmod(int(torch.as_tensor(attention).argmax()), made.config.model.heads)  # type: ignore[union-attr]
 
 
 def exchanged(made: Checkpoint, rows: NDArray[Any], head: int) -> NDArray[Any]:
@@ -139,6 +135,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_weights_are_within_half_a_step(exported: tuple[Checkpoint, Path]) -> None:
     made, folder = exported
     items = stored(folder / MODEL)
+    aligning, head = aligning_layer_and_head(made)
     weights = {name: weight.numpy() for name, weight in made.weights.items()}
     expected: dict[str, NDArray[Any]] = {}  # as they are stored
     tied = made.config.model.tie == "all"  # type: ignore[union-attr]
@@ -157,8 +154,7 @@ def test_weights_are_within_half_a_step(exported: tuple[Checkpoint, Path]) -> No
                 zeros = np.zeros(3 * 64)
                 biases = np.split(weights.get(f"{ours}.{attention}.projection.bias", zeros), 3)
                 biases.append(weights.get(f"{ours}.{attention}.output.bias", zeros[:64]))
-                if short == "context" and int(layer) == aligning_layer(made):
-                    head = aligning_head(made)
+                if short == "context" and int(layer) == aligning:
                     parts = [*(exchanged(made, part, head) for part in parts[:3]), exchanged(made, parts[3].T, head).T]
                     biases = [*(exchanged(made, bias, head) for bias in biases[:3]), biases[3]]
                 for letter, part, bias in zip("qkvo", parts, biases, strict=True):
@@ -214,7 +210,7 @@ def test_the_settings_are_the_models(exported: tuple[Checkpoint, Path]) -> None:
     assert settings["dim-vocabs"][1] == items["decoder_ff_logit_out_b"].shape[1]
     sizes = [settings[key] for key in ("dim-emb", "transformer-dim-ffn", "transformer-heads")]
     assert sizes == [64, 128, model.heads]  # type: ignore[union-attr]
-    assert settings["transformer-guided-alignment-layer"] == str(aligning_layer(made) + 1)
+    assert settings["transformer-guided-alignment-layer"] == str(aligning_layer_and_head(made)[0] + 1)
     for side, short in (("encoder", "enc"), ("decoder", "dec")):
         layers = {name.split("_")[1] for name in items if name.startswith(f"{side}_l")}
         assert settings[f"{short}-depth"] == len(layers)

@@ -148,7 +148,7 @@ def test_what_is_printed() -> None:
     assert printed[:2] == [f"source       {SOURCE}", f"given        {TARGET}"]
     assert sum(" ← " in line for line in printed) == len(seen.target.words) - 1
     assert [line.split()[0] for line in printed[-3:]] == [f"{one.score:.4f}" for one in seen.hypotheses]
-    assert "mean of 4 heads\n  none: the translation is empty\n\n" in to_text(
+    assert "and 4 heads\n  none: the translation is empty\n\n" in to_text(
         inspector_of(new_checkpoint()).inspect(SOURCE, "")
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from helpers.translators import new_translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,10 +90,12 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("<i>\n<b> dog\t</b>\n</i> ", "<i>\n<b> Hund\t</b>\n</i> "),
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
         ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),  # fewer words than elements
-        ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund <img src=x>läuft."),
-        ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b><img>."),  # not into another element
+        ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund<img src=x> läuft."),
+        ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b> <img>."),  # not into another element
         ("Now <img>sits <b>a big red dog</b>.", "Now <img><b>a big sits red dog</b>."),
         ("<b>One</b> two.", "<b>Eins</b>, zwei."),  # whatever the comma attends to
+        ("A dog <img> runs.", "Ein Hund <img> läuft."),
+        ("<img> A dog <i> <u></u> </i> runs.", "<img> Ein Hund <i><u></u> </i>läuft."),
         ("A <!-- x -->cat <br>sits", "A <!-- x -->CAT <br>SITS"),
         ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
         ("One<b>,</b> two.", "Zwei<b>,</b> eins."),
@@ -100,9 +103,12 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("<p id='dog &amp; cat' >dog</P >", "<p id='dog &amp; cat' >Hund</P >"),
         ("A <b title='dog'>dog</b> runs.", "Ein <b title='Hund'>Hund</b> läuft."),
         ("""A <img data-x=' alt="dog"' ALT = "dog" src=dog> <b>dog</b> runs.""",
-         """Ein <img data-x=' alt="dog"' ALT = "Hund" src=dog><b>Hund</b> läuft."""),
+         """Ein <img data-x=' alt="dog"' ALT = "Hund" src=dog> <b>Hund</b> läuft."""),
         ("<input placeholder='a  &lt; b'><p translate=no title='dog'><code title='dog'>x</code></p>",
          "<input placeholder='b &gt; a'><p translate=no title='dog'><code title='dog'>x</code></p>"),
+        ("<a title=dog alt=dog&amp;1>dog</a>", "<a title=\"Hund\" alt=\"DOG&amp;1\">Hund</a>"),
+        ("<p class='x notranslate'>dog</p>dog", "<p class='x notranslate'>dog</p>Hund"),
+        ("Run <kbd>x</kbd> now.", "Lauf <kbd>x</kbd> jetzt."),
         ("a &lt; <b>b</b>", "<b>b</b> &gt; a"),
         ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund"),
         ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund</b></p>"),
@@ -123,7 +129,25 @@ def test_elements_of_xml_stand_in_sentences() -> None:
     xml = '<seg>A <p id="1">dog</p> <br/>runs.</seg>'
     assert translated(xml, "xml") == '<seg>Ein <p id="1">Hund</p> <br/>läuft.</seg>'
     assert lines(xml, markup="xml") == ["A dog runs."]
-    assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund <![CDATA[<b>x]]>läuft."
+    assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund<![CDATA[<b>x]]> läuft."
+
+
+@pytest.mark.parametrize("item", ["{name}", "%s", "https://example.org/a-long-way?to=go"])
+def test_a_placeholder_stays_in_its_tag(item: str) -> None:
+    """It is no word of what the model read, if it was taken out before."""
+    [line] = MarkedText(f"A <b>{item}</b> runs, <i>my {item}</i>.").lines
+    found = Translation(
+        f"Ein {item} läuft, mein {item}.", 0.0, 0.0, ["▁Ein", "▁läuft", ",", "▁mein", ".", "</s>"], [],
+        ["▁A", "▁runs", ",", "▁my", ".", "</s>"], [[float(row == column) for column in range(6)] for row in range(6)],
+    )  # fmt: skip
+    assert line.translated(found) == f"Ein <b>{item}</b> läuft, <i>mein {item}</i>."
+
+
+def test_what_python_is_told() -> None:
+    with pytest.raises(TypeError, match=r"for one line, give \[line\]"):
+        new_translator().translate("<b>one</b>", markup="html")
+    with pytest.raises(ValueError, match="'markdown': expected one of html, xml"):
+        new_translator().translate(["one"], markup="markdown")  # type: ignore[arg-type]
 
 
 def test_entities_of_a_document_stay() -> None:

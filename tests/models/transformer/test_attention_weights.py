@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.transformers import BOS, PAD, VARIANTS, decoder_input, make, sentences
+from helpers.transformers import VARIANTS, decoder_input, make, sentences
 from torch import Tensor
 
-from nmt.decoding import ensemble
 from nmt.models.transformer.attention import MultiHeadAttention
 
 SOURCES, TARGETS = [6, 3], [5, 4]
@@ -44,15 +43,3 @@ def test_weights_times_values_are_what_fused_attention_gives(
     for weights, (attention, values, result) in zip([*found.encoder, *of_decoder], calls, strict=True):
         joined = (weights @ values).transpose(1, 2).flatten(2)
         torch.testing.assert_close(attention.output(joined), result, rtol=1e-10, atol=1e-10)
-
-
-def test_alignments_are_those_of_one_layer() -> None:
-    model = make(decoder_layers=3).eval()
-    source, target = sentences(SOURCES), torch.tensor([[5, 6, 3], [7, 3, PAD]])
-    before = torch.tensor([[BOS, 5, 6], [BOS, 7, 3]])
-    with torch.no_grad():
-        found = model.attention_weights(source, before)
-        assert model.alignment_layer == 1
-        assert torch.equal(model.alignment(source, before), found.cross[1].mean(dim=1))
-        expected = found.cross[1].mean(dim=1).float()
-        torch.testing.assert_close(ensemble.alignment([model], source, target), expected)
