@@ -7,21 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from helpers.documents import ARB, DOCUMENTS, PO, read, upper
+from helpers.documents import DOCUMENTS, PO, read, upper
 from helpers.model_files import make_checkpoint
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
 from nmt.commands import file_job
-from nmt.commands.documents.document import Template
 from nmt.commands.documents.encoding import decoded
 from nmt.commands.documents.formats import FORMATS, format_of
-from nmt.commands.documents.messages import KEPT, message_template
-from nmt.commands.documents.opened import OpenedDocument
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
-from nmt.data.copied_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedLine
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -42,31 +36,6 @@ def test_all_but_the_text_stays(name: str, end: str) -> None:
     else:
         assert document.translated(lambda text: text.text) == content
         assert document.translated(upper).lower().split() == content.lower().split()
-
-
-def test_icu_forms_and_line_breaks() -> None:
-    string = " {n, plural, =0 {none} one {# boat for {who}} other {{n} boats}} left\n now "
-    template = message_template(string)
-    assert [text.text for text in template.texts] == ["none", "# boat for {who}", "{n} boats", "left", "now"]
-    assert template.with_texts(text.text for text in template.texts) == string
-    assert (
-        json.loads(read("a.arb", ARB).translated(upper))["b"][0] == "{n, plural, =0 {NONE} other {# BOATS FOR {who}}}"
-    )
-
-
-@given(st.text("a \n\r\t{}#,plural<>b/1%"))
-def test_templates_lose_nothing(string: str) -> None:
-    for template in (message_template(string), Template.of_lines(string)):
-        assert template.with_texts(text.text for text in template.texts) == string
-
-
-@pytest.mark.parametrize(
-    "item",
-    ["{name}", "%s", "%(n)d", "{{ x }}", "%1$s", "<0/>", "</0>", "100%%", "$t(a.b)", "%-5.2f", "%n", "#", "${x}"],
-)
-def test_placeholders_are_kept(item: str) -> None:
-    assert is_kept(f"one {item} two", f"{item} eins", KEPT) and not is_kept(f"one {item} two", "eins", KEPT)
-    assert is_kept("half of 50% discount at #1, he said {", "alles", KEPT)
 
 
 def bomb(count: int) -> str:
