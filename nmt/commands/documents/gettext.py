@@ -106,8 +106,9 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int) -
 
     def write(texts: Sequence[str]) -> str:
         left, written, end = iter(texts), "", entry.start
-        new = {form: each.with_texts([next(left) for _ in each.texts]) for form, each in templates.items()}
-        if all(new[form] == entry.strings[form] for form in new):
+        found = {form: each.with_texts([next(left) for _ in each.texts]) for form, each in templates.items()}
+        new = {form: string for form, string in found.items() if string is not None}
+        if len(new) < len(found) or all(new[form] == entry.strings[form] for form in new):
             return content[entry.start : stop]
         if not re.search(r"\bfuzzy\b", entry.flags):
             break_ = "\r\n" if "\r\n" in content[entry.start : stop] else "\n"

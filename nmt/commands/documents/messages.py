@@ -49,8 +49,8 @@ class Message:
     def texts(self) -> list[Text]:
         return self.template.texts
 
-    def with_texts(self, texts: Iterable[str]) -> str:
-        """The string with other texts; as it is, if their arguments have an order that it cannot have."""
+    def with_texts(self, texts: Iterable[str]) -> str | None:
+        """The string with other texts; None if arguments of printf are in an order that it cannot have."""
         new = self.template.with_texts(map(self.writing.encoded, texts))
         if self.template.markup and not _REFERENCE.search(self.string):  # such as React has it
             new = new.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

@@ -32,9 +32,9 @@ def numbered(string: str) -> str:
     return text + string[end:]
 
 
-def in_order(translation: str, string: str, *, can_number: bool = True) -> str:
-    """The translation of numbered(string): without numbers where its arguments have the order of the string, which it
-    is itself if it has not the same. can_number: whether the program that reads it knows numbers."""
+def in_order(translation: str, string: str, *, can_number: bool = True) -> str | None:
+    """The translation of numbered(string): without numbers where its arguments have the order of the string. None if
+    it has others, or another order without can_number: whether the program that reads it knows numbers."""
     source = numbered(string)
     if source == string:
         return translation
@@ -44,7 +44,7 @@ def in_order(translation: str, string: str, *, can_number: bool = True) -> str:
     if can_number and sorted(found) == sorted(wanted):
         return translation
     log.warning("left as it is, since its arguments would have another order: %.80r", string)
-    return string
+    return None
 
 
 def _arguments(string: str) -> list[re.Match[str]]:

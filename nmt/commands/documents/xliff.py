@@ -181,7 +181,8 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
     is_first_version = version.startswith("1")
 
     def write(texts: Sequence[str]) -> str:
-        new = in_order(template.with_texts(texts), text)
+        if (new := in_order(template.with_texts(texts), text)) is None:
+            return content[start:stop]
         new = _STAND_IN.sub(lambda found: codes[int(found[1])], new) if is_marked else escape(new, quote=False)
         if target is not None:
             old = content[start:stop]
