@@ -47,7 +47,8 @@ def translate(
     only_missing: Annotated[
         bool,
         typer.Option(
-            "--only-missing/--retranslate", help="Of PO and XLIFF: only what has no translation, or everything again."
+            "--only-missing/--retranslate",
+            help="Of PO, XLIFF, JSON and ARB: only what has no translation, or everything again.",
         ),
     ] = True,
     ensemble: options.Ensemble = None,

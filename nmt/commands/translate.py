@@ -66,8 +66,8 @@ class Request:
             found = None
         elif found is None and self.source is not None:
             check_lines(self.source)
-        if not self.only_missing and not (found and found.keeps_translations):
-            raise NmtError("--retranslate is for PO and XLIFF files, which hold both languages: leave it out")
+        if not self.only_missing and not (found and found.translations):
+            raise NmtError("--retranslate is for PO, XLIFF, JSON and ARB files, whose translations stay: leave it out")
         if found is None:
             return None
         if self.output is None:
@@ -89,7 +89,8 @@ class Request:
         from nmt.commands.documents.opened import OpenedDocument  # here: most texts are lines
 
         assert self.source is not None
-        return OpenedDocument.read(self.source, format, language=language, only_missing=self.only_missing)
+        only, output = self.only_missing, self.output
+        return OpenedDocument.read(self.source, format, language=language, only_missing=only, output=output)
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -32,16 +32,23 @@ class OpenedDocument:
     of its language, for the ends of sentences. keep: as decoding.keep, for its placeholders."""
 
     path: Path
-    digest: str
+    digests: Mapping[Path, str]
     parts: Sequence[Document]
     write: Callable[[Sequence[str]], bytes]
     language: str
     keep: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True) -> "OpenedDocument":
-        """Raises NmtError where a file cannot be read, or is not of this format."""
-        return cls.of(_read_bytes(path), path, format, language=language, only_missing=only_missing)
+    def read(
+        cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True, output: Path | None = None
+    ) -> "OpenedDocument":
+        """output: what the translated file replaces. Raises NmtError where a file cannot be read, or is not of this
+        format."""
+        translated = None
+        if only_missing and format.translations == "output" and output is not None and output.is_file():
+            translated = _read_bytes(output), output
+        data = _read_bytes(path)
+        return cls.of(data, path, format, language=language, only_missing=only_missing, translated=translated)
 
     @classmethod
     def of(
@@ -52,9 +59,11 @@ class OpenedDocument:
         *,
         language: str = "",
         only_missing: bool = True,
+        translated: tuple[bytes, Path] | None = None,
         most_unpacked: int = word.MOST_BYTES,
     ) -> "OpenedDocument":
-        """The content of a file. path: for messages. most_unpacked: bytes of an archive. Raises NmtError as `read`."""
+        """The content of a file. path: for messages. translated: content and path of the file of the other language.
+        most_unpacked: bytes of an archive. Raises NmtError as `read`."""
         if format.is_archive:
             of_names = word.open_archive(data, path, most_unpacked)
             parts = list(of_names.values())
@@ -65,12 +74,15 @@ class OpenedDocument:
 
         else:
             content, encoding = decoded(data, path, format.declaration)
-            parts = [format.read(content, path, only_missing=only_missing)]
+            other = translated and (decoded(*translated, format.declaration)[0], translated[1])
+            parts = [format.read(content, path, only_missing=only_missing, translated=other)]
 
             def write(contents: Sequence[str]) -> bytes:
                 return data if contents[0] == content else encoding.encoded(contents[0], path)
 
-        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, parts[0].keep)
+        files = [(data, path), *([translated] if translated else [])]
+        digests = {path: hashlib.sha256(data).hexdigest() for data, path in files}
+        return cls(path, digests, parts, write, language, parts[0].keep)
 
     @cached_property
     def texts(self) -> dict[Text, MarkedText]:
@@ -83,10 +95,11 @@ class OpenedDocument:
         return [line for marked in self.texts.values() for line in marked.lines]
 
     def lines(self, digests: Digests) -> Iterator[str]:
-        """The lines that are translated. Adds the file's digest. Raises NmtError if it has changed."""
-        digests[self.path] = file_digest(self.path)
-        if digests[self.path] != self.digest:
-            raise NmtError(f"{self.path}: has changed while it was translated: run the command again")
+        """The lines that are translated. Adds the files' digests. Raises NmtError if one has changed."""
+        for path, digest in self.digests.items():
+            digests[path] = file_digest(path)
+            if digests[path] != digest:
+                raise NmtError(f"{path}: has changed while {self.path} was translated: run the command again")
         return (line.text for line in self.marked_lines)
 
     def translations(
@@ -113,13 +126,13 @@ class OpenedDocument:
         }
         lost = {text for text in new if self.keep and not is_kept(text.text, new[text], self.keep)}
         contents = [part.translated(lambda text: None if text in lost else new[text]) for part in self.parts]
-        self._log_what_stays(lost)
+        self._log_what_stays(lost, output)
         for part, content in zip(self.parts, contents, strict=True):
             for line in part.report(content):
                 log.info("%s: %s", output, line)
         return self.write(contents)
 
-    def _log_what_stays(self, lost: Container[Text]) -> None:
+    def _log_what_stays(self, lost: Container[Text], output: Path) -> None:
         """lost: the texts whose placeholders were not kept."""
         for part in self.parts:
             for text, line in part.lines_of(lost):
@@ -129,7 +142,7 @@ class OpenedDocument:
         existing = sum(part.existing for part in self.parts)
         if existing:
             number = counted(existing, "text has a translation and stays", "texts have a translation and stay")
-            log.info("%s: %s as before; --retranslate: translate again", self.path, number)
+            log.info("%s: %s as before; --retranslate: translate again", output, number)
         elif not self.texts:
             log.warning("%s: no text to translate was found: the output is the same", self.path)
 
