@@ -1,11 +1,9 @@
 """A file or standard input translated: as a stream, or from file to file in chunks that survive an interruption."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from nmt.commands.documents.opened import OpenedDocument
 
 _RESTARTS = 3  # of all ranks, after one is killed
-_KEEP = "decoding.keep="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +89,7 @@ class Request:
         from nmt.commands.documents.opened import OpenedDocument  # here: most texts are lines
 
         assert self.source is not None
-        keeps = not any(override.startswith(_KEEP) for override in self.overrides)
-        read = partial(OpenedDocument.read, language=language, only_missing=self.only_missing, keeps=keeps)
-        return read(self.source, format)
+        return OpenedDocument.read(self.source, format, language=language, only_missing=self.only_missing)
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
@@ -111,7 +106,12 @@ def translate(request: Request) -> int:
     job = job_of(request, opened, document)
     if not is_launched():
         opened.log()
-    load = partial(opened.translator, overrides=_overrides(request, document), glossary=request.glossary)
+
+    def load(device: str) -> Translator:
+        translator = opened.translator(device, request.overrides, request.glossary)
+        keep = () if document is None else document.keep  # besides what the user keeps
+        return translator.keeping((*translator.decoding.keep, *keep))
+
     texts = document.translations if document else request.format.texts
     return run_job(job, load, texts, request.device, request.processes)
 
@@ -121,21 +121,13 @@ def job_of(request: Request, opened: ModelsOfCommand, document: "OpenedDocument 
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
     files = {"model": opened.files, "glossary": glossary}
-    options: dict[str, object] = {
-        "overrides": _overrides(request, document),
-        "format": asdict(request.format),
-    }
+    options: dict[str, object] = {"overrides": [*request.overrides], "format": asdict(request.format)}
     if document is not None:
         options["only_missing"] = request.only_missing
     if opened.model.languages.several:
         options["languages"] = opened.pair
     processes = request.processes or 1
     return FileJob.of(files, request.source, request.output, options, processes, request.prefixes, document)
-
-
-def _overrides(request: Request, document: "OpenedDocument | None") -> list[str]:
-    keep = [_KEEP + json.dumps(document.keep)] if document is not None and document.keep else []
-    return [*request.overrides, *keep]
 
 
 def run_job(

@@ -17,6 +17,7 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*$')
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=\")")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_FIXED_ORDER = re.compile(r"\b(?:python|lua|go|object-pascal)-format")  # in which there is no `%1$s`
 _PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.*?nplurals\s*=\s*(\d+).*?plural\s*=\s*([^;\n]+)")
 
 
@@ -99,7 +100,8 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int) -
         else entry.strings["msgid"]
         for form in forms
     }
-    templates = {form: message_template(source) for form, source in sources.items()}
+    can_number = not _FIXED_ORDER.search(entry.flags)
+    templates = {form: message_template(source, can_number=can_number) for form, source in sources.items()}
     stop = max(stop for _, stop in entry.places.values())
 
     def write(texts: Sequence[str]) -> str:

@@ -13,8 +13,8 @@ from nmt.commands.documents import word
 from nmt.commands.documents.document import Document, Text
 from nmt.commands.documents.encoding import decoded
 from nmt.commands.documents.formats import Format
-from nmt.data.copied_items import is_kept
 from nmt.decoding.chunks import chunked
+from nmt.decoding.kept_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -39,14 +39,24 @@ class OpenedDocument:
     keep: tuple[str, ...]
 
     @classmethod
-    def read(
-        cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True, keeps: bool = True
+    def read(cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True) -> "OpenedDocument":
+        """Raises NmtError where a file cannot be read, or is not of this format."""
+        return cls.of(_read_bytes(path), path, format, language=language, only_missing=only_missing)
+
+    @classmethod
+    def of(
+        cls,
+        data: bytes,
+        path: Path,
+        format: Format,
+        *,
+        language: str = "",
+        only_missing: bool = True,
+        most_unpacked: int = word.MOST_BYTES,
     ) -> "OpenedDocument":
-        """keeps: whether placeholders stay as its format says. Raises NmtError where a file cannot be read, or is not
-        of this format."""
-        data = _read_bytes(path)
+        """The content of a file. path: for messages. most_unpacked: bytes of an archive. Raises NmtError as `read`."""
         if format.is_archive:
-            of_names = word.open_archive(data, path)
+            of_names = word.open_archive(data, path, most_unpacked)
             parts = list(of_names.values())
 
             def write(contents: Sequence[str]) -> bytes:
@@ -60,8 +70,7 @@ class OpenedDocument:
             def write(contents: Sequence[str]) -> bytes:
                 return data if contents[0] == content else encoding.encoded(contents[0], path)
 
-        keep = parts[0].keep if keeps else ()
-        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, keep)
+        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, parts[0].keep)
 
     @cached_property
     def texts(self) -> dict[Text, MarkedText]:

@@ -14,6 +14,7 @@ from xml.parsers import expat
 
 from nmt.commands.documents.document import Document, Segment, Template
 from nmt.commands.documents.messages import KEPT
+from nmt.commands.documents.printf import in_order, numbered
 from nmt.errors import NmtError
 
 _UNITS = ("trans-unit", "segment")
@@ -174,12 +175,13 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
 
     text = _CODE.sub(stand_in, without_data)
     is_marked = "<" in text
-    template = Template.of_lines(text, "xml") if is_marked else Template.of_lines(unescape(text))
+    text = text if is_marked else unescape(text)
+    template = Template.of_lines(numbered(text), "xml" if is_marked else None)
     start, stop = target or (end, end)
     is_first_version = version.startswith("1")
 
     def write(texts: Sequence[str]) -> str:
-        new = template.with_texts(texts)
+        new = in_order(template.with_texts(texts), text)
         new = _STAND_IN.sub(lambda found: codes[int(found[1])], new) if is_marked else escape(new, quote=False)
         if target is not None:
             old = content[start:stop]

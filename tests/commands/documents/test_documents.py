@@ -1,29 +1,21 @@
 """A document comes back as it was, with other text alone. All text here is made up."""
 
-import io
 import json
 import logging
 import re
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from helpers.documents import ARB, DOCUMENTS, PO, read, upper
+from helpers.documents import DOCUMENTS, PO, read, upper
 from helpers.model_files import make_checkpoint
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
 from nmt.commands import file_job
-from nmt.commands.documents.document import Template
 from nmt.commands.documents.encoding import decoded
 from nmt.commands.documents.formats import FORMATS, format_of
-from nmt.commands.documents.messages import KEPT, message_template
-from nmt.commands.documents.opened import OpenedDocument
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
-from nmt.data.copied_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedLine
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -44,31 +36,6 @@ def test_all_but_the_text_stays(name: str, end: str) -> None:
     else:
         assert document.translated(lambda text: text.text) == content
         assert document.translated(upper).lower().split() == content.lower().split()
-
-
-def test_icu_forms_and_line_breaks() -> None:
-    string = " {n, plural, =0 {none} one {# boat for {who}} other {{n} boats}} left\n now "
-    template = message_template(string)
-    assert [text.text for text in template.texts] == ["none", "# boat for {who}", "{n} boats", "left", "now"]
-    assert template.with_texts(text.text for text in template.texts) == string
-    assert (
-        json.loads(read("a.arb", ARB).translated(upper))["b"][0] == "{n, plural, =0 {NONE} other {# BOATS FOR {who}}}"
-    )
-
-
-@given(st.text("a \n\r\t{}#,plural<>b/1%"))
-def test_templates_lose_nothing(string: str) -> None:
-    for template in (message_template(string), Template.of_lines(string)):
-        assert template.with_texts(text.text for text in template.texts) == string
-
-
-@pytest.mark.parametrize(
-    "item",
-    ["{name}", "%s", "%(n)d", "{{ x }}", "%1$s", "<0/>", "</0>", "100%%", "$t(a.b)", "%-5.2f", "%n", "#", "${x}"],
-)
-def test_placeholders_are_kept(item: str) -> None:
-    assert is_kept(f"one {item} two", f"{item} eins", KEPT) and not is_kept(f"one {item} two", "eins", KEPT)
-    assert is_kept("half of 50% discount at #1, he said {", "alles", KEPT)
 
 
 def bomb(count: int) -> str:
@@ -163,68 +130,6 @@ def test_a_document_is_continued(
     assert not output.exists() and translate(Request(model=model, source=source, output=output)) == 0
     assert output.read_text() == (tmp_path / "whole.html").read_text().replace("<b>", "kept <b>")
     assert "2 of 5 lines are translated: continuing" in caplog.text and not list(tmp_path.glob(".*"))
-
-
-LOOK = "<w:rPr><w:b/></w:rPr>"
-WORD = (
-    "<w:document xmlns:w='w'><w:body><w:p w:id='1'><w:pPr><w:jc/></w:pPr><w:r><w:t>two ol</w:t></w:r>"
-    f"<w:proofErr w:type='x'/><w:r w:rsidR='2'><w:t xml:space='a'>d </w:t></w:r><w:r>{LOOK}<w:t>boats</w:t></w:r>"
-    "<w:r><w:tab/></w:r><w:hyperlink w:id='3'><w:r><w:t>wait &amp; see</w:t></w:r></w:hyperlink></w:p><w:p/>"
-    "<w:p><w:r><w:t>here.</w:t></w:r></w:p>"
-    "<w:p><w:r><w:t>we</w:t></w:r><w:ins><w:r><w:t>all</w:t></w:r></w:ins><w:r><w:t>go</w:t></w:r><w:r><w:fldChar/></w:r>"
-    "<w:r><w:t>on</w:t></w:r>"
-    "</w:p></w:body></w:document>"
-)
-
-
-def write_word(path: Path, **parts: str) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in {"a/[Content_Types].xml": "<x/>", **parts}.items():
-            archive.writestr(name.replace("__", "/") + ("" if "." in name else ".xml"), content)
-
-
-def test_word_documents_keep_looks_and_files(tmp_path: Path) -> None:
-    path = tmp_path / "a.docx"
-    write_word(path, word__document=WORD, word__footer1=WORD, word__styles=WORD)
-    document = OpenedDocument.read(path, FORMATS[".docx"])
-    assert [text.text for text in document.parts[0].texts] == [
-        'two old <r i="0">boats</r><x i="0"/><h i="1">wait &amp; see</h>',
-        *("here.", "we", "all", "go", "on"),
-    ]
-    assert document.write([part.content for part in document.parts]) == path.read_bytes()
-    new = [part.translated(upper) for part in document.parts]
-    assert (
-        f"<w:r>{LOOK}<w:t xml:space=\"preserve\">BOATS</w:t></w:r><w:r><w:tab/></w:r><w:hyperlink w:id='3'>" in new[0]
-    )
-    with zipfile.ZipFile(io.BytesIO(document.write(new))) as archive, zipfile.ZipFile(path) as old:
-        assert archive.namelist() == old.namelist()
-        assert archive.read("word/footer1.xml").decode() == new[1] == new[0]
-        assert archive.read("word/styles.xml").decode() == WORD
-    letters = [re.sub(r"<[^<>]*>", "", content).lower() for content in (new[0], WORD)]
-    assert letters[0] == letters[1]
-
-
-def test_word_documents_that_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.docx"
-
-    def refused(message: str) -> None:
-        with pytest.raises(NmtError, match=message) as error:
-            OpenedDocument.read(path, FORMATS[".docx"])
-        assert len(str(error.value).removeprefix(str(path))) < 150
-
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("word/document.xml", "w") as file:
-        for _ in range(257):
-            file.write(bytes(1 << 20))
-    assert path.stat().st_size < 1 << 20
-    refused("more than 256 MiB")
-    write_word(path, word__document=bomb(5))
-    refused("declares entities")
-    write_word(path, word__document="<a>" * 100_000 + "</a>" * 100_000)
-    refused("1,000 elements in one another")
-    write_word(path, word__styles="<x/>")
-    refused("it has no word/document.xml")
-    path.write_text("no archive")
-    refused("not a document of Word")
 
 
 def test_what_documents_do_not_take(make_config: Callable[..., Config], tmp_path: Path) -> None:
