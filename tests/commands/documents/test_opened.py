@@ -62,6 +62,8 @@ def test_declared_encodings(name: str, tmp_path: Path) -> None:
         new = translated(path, data, "łß")
         assert new.decode().count("UTF-8") == content.count("{}") + content.count("{0}") and "łß" in new.decode()
         assert declared not in new.decode().replace("<!-- <meta charset=utf-16>", "")
+    data = content.format("ISO-8859-1").replace("one", "one’").encode("cp1252")
+    assert "ONE€’".encode("cp1252") in translated(path, data, "€")
     data = content.format("ISO-8859-1").encode()
     assert translated(path, data, "ß").decode("latin-1") == translated(path, data, "").decode().replace("ONE", "ONEß")
 

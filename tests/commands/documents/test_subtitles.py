@@ -88,7 +88,7 @@ def test_codes_and_lines_stay(name: str, cue: str, translation: str, expected: s
 
 
 @given(
-    st.lists(st.sampled_from(["<i>", "</i>", "</b>", "<b>", "{\\i1}", "{\\i0}", "a ", "&", "<", "{\\an8}", "<c0/>"]))
+    st.lists(st.sampled_from(["<i>", "</i>", "</b>", "<b>", "{\\i1}", "{\\i0}", "a ", "&lt;", "<", "{\\an8}", "<c0/>"]))
 )
 def test_no_code_is_lost(parts: list[str]) -> None:
     content = f"x{''.join(parts)}y"
