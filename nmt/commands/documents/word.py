@@ -5,6 +5,7 @@ nmt.commands.documents.word_pieces, and their texts by nmt.commands.documents.wo
 """
 
 import io
+import lzma
 import posixpath
 import zipfile
 import zlib
@@ -17,7 +18,8 @@ from nmt.commands.documents import word_pieces, word_texts
 from nmt.commands.documents.document import Document
 from nmt.errors import NmtError
 
-_MOST_BYTES, _MOST_FILES = 256 << 20, 10_000
+MOST_BYTES = 256 << 20  # of a file, unpacked
+_MOST_FILES = 10_000
 _OTHERS = {
     b"\xd0\xcf\x11\xe0": "it is a .doc of Word before 2007, or has a password",
     b"%PDF": "it is a PDF",
@@ -26,7 +28,7 @@ _OTHERS = {
 _WITH_TEXT = ("header", "footer", "footnotes", "endnotes")  # types of relationships
 
 
-def open_archive(data: bytes, path: Path) -> dict[str, Document]:
+def open_archive(data: bytes, path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Document]:
     """The parts with text, by their names. Raises NmtError for what is no such file, and for one that would be too
     large in memory."""
     for start, kind in _OTHERS.items():
@@ -35,16 +37,16 @@ def open_archive(data: bytes, path: Path) -> dict[str, Document]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = archive.infolist()
-            if len(files) > _MOST_FILES or sum(file.file_size for file in files) > _MOST_BYTES:
+            if len(files) > _MOST_FILES or sum(file.file_size for file in files) > most_bytes:
                 raise NmtError(
-                    f"{path}: more than {_MOST_BYTES >> 20} MiB or {_MOST_FILES:,} files when unpacked: not translated"
+                    f"{path}: more than {most_bytes >> 20} MiB or {_MOST_FILES:,} files when unpacked: not translated"
                 )
             if damaged := archive.testzip():
                 raise NmtError(f"{path}: {damaged} in it is damaged: open it in a word processor and save it again")
             found = {name: archive.read(name).decode() for name in dict.fromkeys(_names(archive, path))}
     except zipfile.BadZipFile as error:
         raise NmtError(f"{path}: not a .docx, which is a ZIP archive: {error}") from None
-    except (zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except (zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError) as error:
         raise NmtError(f"{path}: not a document of Word that can be read: {error}") from None
     return {name: read_part(content, f"{path}: {name}") for name, content in found.items()}
 
