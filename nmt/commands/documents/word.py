@@ -5,6 +5,7 @@ nmt.commands.documents.word_pieces, and their texts by nmt.commands.documents.wo
 """
 
 import io
+import lzma
 import posixpath
 import zipfile
 import zlib
@@ -45,7 +46,7 @@ def open_archive(data: bytes, path: Path, most_bytes: int = MOST_BYTES) -> dict[
             found = {name: archive.read(name).decode() for name in dict.fromkeys(_names(archive, path))}
     except zipfile.BadZipFile as error:
         raise NmtError(f"{path}: not a .docx, which is a ZIP archive: {error}") from None
-    except (zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except (zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError) as error:
         raise NmtError(f"{path}: not a document of Word that can be read: {error}") from None
     return {name: read_part(content, f"{path}: {name}") for name, content in found.items()}
 

@@ -14,7 +14,7 @@ _NAMESPACES = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
     "http://purl.oclc.org/ooxml/wordprocessingml/main",  # of files saved as strict
 )
-_DEEPEST = 1_000  # elements in one another
+_DEEPEST = 500  # elements in one another
 # Elements around runs. The text of others in a paragraph, as of deletions, is not read.
 _CONTAINERS = frozenset(["bdo", "customXml", "dir", "fldSimple", "hyperlink", "ins", "moveTo", "sdt", "sdtContent", "smartTag"])  # fmt: skip # noqa: E501
 _BREAKS = frozenset(["br", "cr", "ptab", "tab"])
