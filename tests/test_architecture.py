@@ -34,6 +34,7 @@ COMMANDS = {
     ("average", "validate"),
     ("translate", "documents"),
     ("translate", "file_job"),
+    ("serve", "documents"),
     ("imports", "export"),
     ("init", "demo_corpus"),
 }

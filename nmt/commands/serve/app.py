@@ -83,7 +83,7 @@ def build(
 
         @app.get("/download_file/{address}", name="download_file")
         async def download_file(address: str) -> Response:
-            return files.response(address) or JSONResponse({"error": "no such file: translate it again"}, 404)
+            return await files.response(address) or JSONResponse({"error": "no such file: translate it again"}, 404)
 
     _add_pages(app, languages, limits, queue)
     _add_libretranslate(app, languages, limits)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
-from starlette.responses import FileResponse
+from starlette.responses import Response
 
 from nmt.commands.documents.formats import FORMATS, Format
 from nmt.commands.documents.opened import OpenedDocument
@@ -137,12 +138,18 @@ class TranslatedFiles:
         await asyncio.to_thread(self._path(address).write_bytes, content)
         return address
 
-    def response(self, address: str) -> FileResponse | None:
+    async def response(self, address: str) -> Response | None:
         """The file, to be saved; None if it is not kept."""
-        if address not in self._files:
+        name, _ = self._files.get(address, ("", 0))
+        try:
+            content = await asyncio.to_thread(self._path(address).read_bytes) if name else None
+        except FileNotFoundError:  # it has just become too old
+            content = None
+        if content is None:
             return None
-        name, _ = self._files[address]
-        return FileResponse(self._path(address), filename=name, media_type="application/octet-stream")
+        named = f'filename="{name}"' if name.isascii() else f"filename*=utf-8''{quote(name)}"
+        headers = {"Content-Disposition": f"attachment; {named}"}
+        return Response(content, headers=headers, media_type="application/octet-stream")
 
     def close(self) -> None:
         """Remove them all."""
