@@ -33,6 +33,7 @@ COMMANDS = {
     ("train", "validate"),
     ("average", "validate"),
     ("translate", "documents"),
+    ("serve", "documents"),
     ("translate", "file_job"),
     ("serve", "documents"),
     ("imports", "export"),

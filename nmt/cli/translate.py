@@ -19,7 +19,8 @@ def translate(
         str | None,
         typer.Argument(
             metavar="INPUT",
-            help="File, a sentence per line; or a document: .srt, .vtt, .po, .xliff, .json, .arb, .html, .docx. "
+            help="File, a sentence per line; or a document: .srt, .vtt, .po, .pot, .xliff, .xlf, .json, .arb, .html, "
+            ".htm, .docx. "
             "Default, or -: standard input.",
         ),
     ] = None,

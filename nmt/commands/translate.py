@@ -1,15 +1,13 @@
 """A file or standard input translated: as a stream, or from file to file in chunks that survive an interruption."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.documents.formats import Format, format_of
+from nmt.commands.documents.formats import Format, check_lines, format_of
 from nmt.commands.file_job import FileJob
 from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from nmt.commands.documents.opened import OpenedDocument
 
 _RESTARTS = 3  # of all ranks, after one is killed
-_KEEP = "decoding.keep="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +58,14 @@ class Request:
     @property
     def document_format(self) -> Format | None:
         """The format of a source that is a document. With markup, each line is a text by itself. Raises NmtError for
-        what is not possible with documents."""
-        found = None if self.format.markup else format_of(self.source)
+        what is not possible with documents, and for documents of other formats."""
+        found = format_of(self.source)
+        if self.format.markup:
+            if found is not None and not found.has_marked_lines:
+                raise NmtError(f"{self.source}: {found.name}, no lines with tags: leave out --markup")
+            found = None
+        elif found is None and self.source is not None:
+            check_lines(self.source)
         if not self.only_missing and not (found and found.keeps_translations):
             raise NmtError("--retranslate is for PO and XLIFF files, which hold both languages: leave it out")
         if found is None:
@@ -86,9 +89,7 @@ class Request:
         from nmt.commands.documents.opened import OpenedDocument  # here: most texts are lines
 
         assert self.source is not None
-        keeps = not any(override.startswith(_KEEP) for override in self.overrides)
-        read = partial(OpenedDocument.read, language=language, only_missing=self.only_missing, keeps=keeps)
-        return read(self.source, format)
+        return OpenedDocument.read(self.source, format, language=language, only_missing=self.only_missing)
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
@@ -105,7 +106,12 @@ def translate(request: Request) -> int:
     job = job_of(request, opened, document)
     if not is_launched():
         opened.log()
-    load = partial(opened.translator, overrides=_overrides(request, document), glossary=request.glossary)
+
+    def load(device: str) -> Translator:
+        translator = opened.translator(device, request.overrides, request.glossary)
+        keep = () if document is None else document.keep  # besides what the user keeps
+        return translator.keeping((*translator.decoding.keep, *keep))
+
     texts = document.translations if document else request.format.texts
     return run_job(job, load, texts, request.device, request.processes)
 
@@ -115,21 +121,13 @@ def job_of(request: Request, opened: ModelsOfCommand, document: "OpenedDocument 
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
     files = {"model": opened.files, "glossary": glossary}
-    options: dict[str, object] = {
-        "overrides": _overrides(request, document),
-        "format": asdict(request.format),
-    }
+    options: dict[str, object] = {"overrides": [*request.overrides], "format": asdict(request.format)}
     if document is not None:
         options["only_missing"] = request.only_missing
     if opened.model.languages.several:
         options["languages"] = opened.pair
     processes = request.processes or 1
     return FileJob.of(files, request.source, request.output, options, processes, request.prefixes, document)
-
-
-def _overrides(request: Request, document: "OpenedDocument | None") -> list[str]:
-    keep = [_KEEP + json.dumps(document.keep)] if document is not None and document.keep else []
-    return [*request.overrides, *keep]
 
 
 def run_job(

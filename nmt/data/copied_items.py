@@ -5,7 +5,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -57,23 +56,6 @@ def find_items(text: str) -> Counter[tuple[Kind, str]]:
             item = item.replace("\ufe0f", "")
         items[kind, item] += 1  # type: ignore[index]  # the groups are the kinds
     return items
-
-
-@cache
-def kept_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """What decoding.keep says, which is not empty: regular expressions, and `verbatim` for what VERBATIM finds."""
-    return re.compile("|".join(f"(?:{VERBATIM if each == 'verbatim' else each})" for each in patterns))
-
-
-def kept_items(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The characters of each item that is to be kept in a line. patterns: as decoding.keep."""
-    return [found.span() for found in kept_pattern(patterns).finditer(line) if found[0]]
-
-
-def is_kept(line: str, text: str, patterns: tuple[str, ...]) -> bool:
-    """Whether each item of a line is in its translation as often. patterns: as decoding.keep."""
-    wanted, found = (Counter(each[slice(*span)] for span in kept_items(each, patterns)) for each in (line, text))
-    return all(found[item] == count for item, count in wanted.items())
 
 
 def map_outside_verbatim(function: Callable[[str], str], text: str) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
-from nmt.data.copied_items import kept_items
 from nmt.data.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.glossary import Glossary
+from nmt.decoding.kept_items import kept_items
 from nmt.decoding.long_input import Part, Splitter
 from nmt.decoding.search.options import Options
 from nmt.decoding.search.phrase_automaton import Group

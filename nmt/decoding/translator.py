@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.data.copied_items import is_kept
 from nmt.data.source_text import SourceText
 from nmt.data.vocabulary import Vocabulary
 from nmt.decoding import forked, translation, unwritable
@@ -19,6 +18,7 @@ from nmt.decoding.choice import Choice
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
 from nmt.decoding.glossary import Glossary
+from nmt.decoding.kept_items import is_kept
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.search.options import Hypothesis, Options, length_penalties
@@ -256,9 +256,9 @@ class Translator:
         source = self.languages.choose(to, from_).source
         for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
             texts = [MarkedText(line, source, markup) for line in chunk]
-            lines = iter(self.with_tags([line for text in texts for line in text.lines], to=to, from_=from_))
+            written = iter(self.with_tags([line for text in texts for line in text.lines], to=to, from_=from_))
             for text in texts:
-                yield text.with_lines(list(islice(lines, len(text.lines))))
+                yield text.with_lines(list(islice(written, len(text.lines))))
 
     def with_tags(self, lines: Sequence["MarkedLine"], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""

@@ -5,9 +5,10 @@ function that writes the range with other texts. So whatever a reader does not u
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nmt.decoding.kept_items import kept_pattern
 from nmt.decoding.markup.blocks import Markup
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
@@ -21,9 +22,10 @@ class Text:
     text: str
     markup: Markup | None = None
 
-    @property
-    def is_translated(self) -> bool:
-        return any(map(str.isalpha, self.text)) and not _HALF.search(self.text)
+    def is_translated(self, keep: tuple[str, ...]) -> bool:
+        """Whether there is anything but what is kept. Attributes of tags can be translated."""
+        text = kept_pattern(keep).sub("", self.text) if keep and self.markup is None else self.text
+        return any(map(str.isalpha, text)) and not _HALF.search(text)
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,26 @@ class Document:
     @property
     def texts(self) -> list[Text]:
         """Each text to be translated once, in the order of the document."""
-        found = (text for segment in self.segments for text in segment.texts if text.is_translated)
+        found = (text for segment in self.segments for text in segment.texts if text.is_translated(self.keep))
         return list(dict.fromkeys(found))
 
-    def translated(self, translation: Callable[[Text], str]) -> str:
-        """The document with these translations of its texts."""
+    def translated(self, translation: Callable[[Text], str | None]) -> str:
+        """The document with these translations of its texts. A segment with a text that has none stays as it is."""
         parts, end = list[str](), 0
         for segment in self.segments:
-            texts = [translation(text) if text.is_translated else text.text for text in segment.texts]
-            parts += self.content[end : segment.start], segment.write(texts)
-            end = segment.stop
+            texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
+            if (new := [text for text in texts if text is not None]) == texts:
+                parts += self.content[end : segment.start], segment.write(new)
+                end = segment.stop
         return "".join([*parts, self.content[end:]])
+
+    def lines_of(self, texts: Container[Text]) -> Iterator[tuple[str, int]]:
+        """Where some of its texts stand: each with the number of the line in which its segment begins."""
+        line, end = 1, 0
+        for segment in self.segments:
+            line += self.content.count("\n", end, segment.start)
+            end = segment.start
+            yield from ((text.text, line) for text in dict.fromkeys(segment.texts) if text in texts)
 
 
 @dataclass(frozen=True)

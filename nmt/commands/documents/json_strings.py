@@ -1,4 +1,5 @@
-"""String tables in JSON, as i18next and others have them, and ARB (Flutter), of which keys with `@` are not text."""
+"""String tables in JSON, as i18next and others have them, and ARB (Flutter). Not text are in ARB keys with `@`, and in
+others `@metadata`, which MediaWiki's have."""
 
 import json
 import re
@@ -21,7 +22,7 @@ def read(content: str, path: Path) -> Document:
         raise NmtError(f"{path}: not JSON: {error}") from None
     segments = list[Segment]()
     keys, in_object = [""], [False]  # the key of what is read in each open object or list
-    token_before = ""
+    token_before, no_text = "", "@" if path.suffix.lower() == ".arb" else '@metadata"'
     for token in _TOKEN.finditer(content):
         kind = token[0][0]
         if kind in "{[":
@@ -32,7 +33,7 @@ def read(content: str, path: Path) -> Document:
             in_object.pop()
         elif kind == '"' and in_object[-1] and token_before != ":":
             keys[-1] = token[0][1:]
-        elif kind == '"' and not (path.suffix.lower() == ".arb" and any(key.startswith("@") for key in keys)):
+        elif kind == '"' and not any(key.startswith(no_text) for key in keys):
             segments.append(_segment(token))
         token_before = kind
     return Document(content, segments, KEPT)
@@ -45,6 +46,6 @@ def _segment(token: re.Match[str]) -> Segment:
 
     def write(texts: list[str]) -> str:
         new = template.with_texts(texts)
-        return token[0] if new == string else json.dumps(new, ensure_ascii=in_ascii)
+        return token[0] if new in (string, None) else json.dumps(new, ensure_ascii=in_ascii)
 
     return Segment(token.start(), token.end(), template.texts, write)  # type: ignore[arg-type]

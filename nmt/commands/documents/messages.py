@@ -1,76 +1,88 @@
-"""The strings of string tables: their placeholders, tags, and ICU messages such as
-`{n, plural, one {# file} other {# files}}`, of which each form is translated by itself.
+"""The strings of string tables: their placeholders, tags, arguments of printf and ICU messages, of which each form is
+translated by itself."""
 
-Syntax of ICU messages: https://unicode-org.github.io/icu/userguide/format_parse/messages/
-"""
-
+import logging
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from nmt.commands.documents.document import Template
+from nmt.commands.documents import icu
+from nmt.commands.documents.document import Template, Text
+from nmt.commands.documents.printf import NAMED, in_order, numbered
 from nmt.decoding.markup.blocks import Markup
 
-_PRINTF = r"[-+#0]{0,5}(?:\d{1,9}|\*)?(?:\.\d{1,9})?(?:hh|h|ll|l|L|j|z|t)?[diouxXeEfFgGcsSprn@]"
-# decoding.keep for string tables: URLs, tags, and the placeholders of printf, Python, i18next, Qt, Vue and ICU.
+log = logging.getLogger("nmt")
+
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
+# decoding.keep for string tables: `verbatim`, and placeholders that would be something else in prose.
 KEPT = (
-    r"\{\{[^{}]*\}\}",
-    r"\$t\([^()]*\)",
-    r"[$#]?\{[^{}]*\}",
-    r"(?:(?<![\w.,])\d[\d.,]{0,9})?%%",
-    rf"%\(\w+\){_PRINTF}",
-    rf"%(?:\d{{1,9}}\$)?{_PRINTF}(?![a-z])|%L?\d+",
-    r"</?\d+/?>",
-    r"(?<!\w)#(?!\w)",  # the number in an ICU form
+    icu.LITERAL,
+    rf"@(?:\.[a-z]+)?:(?:{_NAME}(?:\.[A-Za-z0-9_]+)*|\([^()]{{1,80}}\)|(?=\{{))",  # Vue
+    NAMED,
     "verbatim",
+    r"%L?\d{1,2}(?![.,]?\d)",  # Qt
+    r"(?<!\d)%[A-Za-z_](?:[A-Za-z0-9_-]{0,40}[A-Za-z0-9])",  # Drupal
+    r"[$#]?\{[^{}]*\}",  # ICU: `{n, number}`
+    rf"(?<![A-Za-z0-9_:/.)\]}}]):{_NAME}:?",  # Laravel
+    rf"\${_NAME}(?:@\d)?\$?",  # shell, Chrome
+    r"(?<![A-Z])\$\d(?![.,]?\d|[A-Za-z])",  # MediaWiki; no price
+    r"@[A-Z][A-Z0-9_]*@|__[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*__|#{1,3}[A-Z][A-Z0-9_]*#{1,3}",
+    r"(?<![A-Za-z0-9_@!.])[@!][a-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?",  # Drupal
+    r"\[_\d{1,2}\]|\[[a-z]+,_\d[^\[\]]*\]",  # Perl's Maketext
 )
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
-_NUMBERED_TAG = re.compile(r"</?\d+/?>")
-_FORMS = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,(?:\s*offset:\d+)?\s*")
-_END = re.compile(r"\s*\}")
-_SELECTOR = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{")
+_TAG, _NUMBERED_TAG = re.compile(r"</?[a-zA-Z][^<>]*>"), re.compile(r"<(/?)(\d+)(\s?/?)>")
+_NAMED_TAG = re.compile(r"<(/?)n(\d+)(\s?/?)>")  # a numbered one, as parsers of XML accept it
+_REFERENCE = re.compile(r"&#?\w+;")
 
 
-def message_template(string: str) -> Template:
-    """A string of a table as texts and what stands around them."""
-    if _FORMS.search(string) and (icu := _icu_parts(string)):
-        parts = [""]
-        for number, part in enumerate(icu):
-            lines = Template.of_lines(part).parts if number % 2 else [part]
-            parts[-1] += lines[0]
-            parts += lines[1:]
-        return Template(parts)
-    # What has tags is HTML; those with numbers, which no HTML has, are placeholders.
-    marked: Markup | None = "html" if _TAG.search(string) and not _NUMBERED_TAG.search(string) else None
+@dataclass(frozen=True)
+class Message:
+    """A string of a table. template: of its texts as a model reads them; writing: how the string has them; can_number:
+    whether arguments of printf can have numbers."""
+
+    string: str
+    template: Template
+    writing: icu.Writing
+    can_number: bool
+
+    @property
+    def texts(self) -> list[Text]:
+        return self.template.texts
+
+    def with_texts(self, texts: Iterable[str]) -> str | None:
+        """The string with other texts; None if arguments of printf are in an order that it cannot have."""
+        new = self.template.with_texts(map(self.writing.encoded, texts))
+        if self.template.markup and not _REFERENCE.search(self.string):  # such as React has it
+            new = new.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+        if self.template.markup == "xml":
+            new = _NAMED_TAG.sub(r"<\1\2\3>", new)
+        return in_order(new, self.string, can_number=self.can_number)
+
+
+def message_template(string: str, *, can_number: bool = True) -> Message | Template:
+    """A string of a table as texts and what stands around them. can_number: as for Message."""
+    text = numbered(string)
+    marked: Markup | None = None
+    if _NUMBERED_TAG.search(string) and not _NAMED_TAG.search(string):  # components of React
+        text, marked = _NUMBERED_TAG.sub(r"<\1n\2\3>", text), "xml"
+    elif _TAG.search(string) and "%<" not in string:  # `%<PRIu64>` is no tag
+        marked = "html"
+    parts = icu.parts_of(text)
+    if parts is None:
+        log.warning("left as it is: an ICU message that is not well formed: %.80r", string)
+        return Template([string])
+    writing = icu.Writing.of(string, has_forms=bool(parts))
+    message = Message(string, _template(parts or ["", text], writing, marked), writing, can_number)
+    if message.with_texts(text.text for text in message.texts) == string:
+        return message
     return Template.of_lines(string, marked)
 
 
-def _icu_parts(message: str) -> list[str]:
-    """The texts of an ICU message at the odd places, its syntax at the others; nothing if it is not well formed."""
-    parts, begun, place = [""], 0, 0  # begun: where the text at `place` began
-    inside = ["text"]  # what the braces around `place` enclose: a text, an argument, or the forms of one
-    while place < len(message):
-        if inside[-1] == "forms":
-            if found := _SELECTOR.match(message, place):
-                inside.append("text")
-            elif found := _END.match(message, place):
-                inside.pop()
-            else:
-                return []
-            parts[-1] += found[0]
-            place = begun = found.end()
-            continue
-        character = message[place]
-        if character == "{" and inside[-1] == "text" and (found := _FORMS.match(message, place)):
-            parts += message[begun:place], found[0]
-            inside.append("forms")
-            place = begun = found.end()
-        elif inside[-1] == "text" and character == "}" and len(inside) > 1:
-            parts += message[begun:place], "}"
-            inside.pop()
-            place = begun = place + 1
-        else:
-            if character == "{":
-                inside.append("argument")
-            elif character == "}" and inside.pop() == "text":
-                return []
-            place += 1
-    return [*parts, message[begun:], ""] if inside == ["text"] else []
+def _template(parts: list[str], writing: icu.Writing, markup: Markup | None) -> Template:
+    """parts: texts are at the odd places."""
+    found = [""]
+    for number, part in enumerate(parts):
+        lines = Template.of_lines(writing.decoded(part)).parts if number % 2 else [part]
+        found[-1] += lines[0]
+        found += lines[1:]
+    return Template(found, markup)

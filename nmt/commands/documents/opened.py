@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -11,9 +11,10 @@ from pathlib import Path
 
 from nmt.commands.documents import word
 from nmt.commands.documents.document import Document, Text
+from nmt.commands.documents.encoding import decoded
 from nmt.commands.documents.formats import Format
-from nmt.data.copied_items import is_kept
 from nmt.decoding.chunks import chunked
+from nmt.decoding.kept_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -23,7 +24,6 @@ from nmt.files.text import Digests, file_digest, reading
 log = logging.getLogger("nmt")
 
 _MOST_BYTES = 64 << 20  # of a document, all of which is in memory
-_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,9 @@ class OpenedDocument:
     keep: tuple[str, ...]
 
     @classmethod
-    def read(
-        cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True, keeps: bool = True
-    ) -> "OpenedDocument":
-        """keeps: whether placeholders stay as its format says. Raises NmtError where a file cannot be read, or is not
-        of this format."""
-        return cls.of(_read_bytes(path), path, format, language=language, only_missing=only_missing, keeps=keeps)
+    def read(cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True) -> "OpenedDocument":
+        """Raises NmtError where a file cannot be read, or is not of this format."""
+        return cls.of(_read_bytes(path), path, format, language=language, only_missing=only_missing)
 
     @classmethod
     def of(
@@ -55,7 +52,6 @@ class OpenedDocument:
         *,
         language: str = "",
         only_missing: bool = True,
-        keeps: bool = True,
         most_unpacked: int = word.MOST_BYTES,
     ) -> "OpenedDocument":
         """The content of a file. path: for messages. most_unpacked: bytes of an archive. Raises NmtError as `read`."""
@@ -68,14 +64,13 @@ class OpenedDocument:
                 return data if all(new[name] == of_names[name].content for name in new) else word.with_parts(data, new)
 
         else:
-            content, encoding, mark = decoded(data, path)
+            content, encoding = decoded(data, path, format.declaration)
             parts = [format.read(content, path, only_missing=only_missing)]
 
             def write(contents: Sequence[str]) -> bytes:
-                return mark + contents[0].encode(encoding)
+                return data if contents[0] == content else encoding.encoded(contents[0], path)
 
-        keep = parts[0].keep if keeps else ()
-        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, keep)
+        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, parts[0].keep)
 
     @cached_property
     def texts(self) -> dict[Text, MarkedText]:
@@ -116,18 +111,27 @@ class OpenedDocument:
         new = {
             text: marked.with_lines(list(islice(translated, len(marked.lines)))) for text, marked in self.texts.items()
         }
-        if self.keep:
-            for text in [text for text in new if not is_kept(text.text, new[text], self.keep)]:
-                log.warning("left as it is, since its placeholders were not kept: %.80r", text.text)
-                new[text] = text.text
-        contents = [part.translated(new.__getitem__) for part in self.parts]
-        if existing := sum(part.existing for part in self.parts):
-            number = counted(existing, "text has", "texts have")
-            log.info("%s: %s a translation and stay as they were; --retranslate: these too", self.path, number)
+        lost = {text for text in new if self.keep and not is_kept(text.text, new[text], self.keep)}
+        contents = [part.translated(lambda text: None if text in lost else new[text]) for part in self.parts]
+        self._log_what_stays(lost)
         for part, content in zip(self.parts, contents, strict=True):
             for line in part.report(content):
                 log.info("%s: %s", output, line)
         return self.write(contents)
+
+    def _log_what_stays(self, lost: Container[Text]) -> None:
+        """lost: the texts whose placeholders were not kept."""
+        for part in self.parts:
+            for text, line in part.lines_of(lost):
+                log.warning(
+                    "%s: line %s: left as it is, since its placeholders were not kept: %.80r", self.path, line, text
+                )
+        existing = sum(part.existing for part in self.parts)
+        if existing:
+            number = counted(existing, "text has a translation and stays", "texts have a translation and stay")
+            log.info("%s: %s as before; --retranslate: translate again", self.path, number)
+        elif not self.texts:
+            log.warning("%s: no text to translate was found: the output is the same", self.path)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -137,15 +141,3 @@ def _read_bytes(path: Path) -> bytes:
     if len(data) > _MOST_BYTES:
         raise NmtError(f"{path}: larger than {_MOST_BYTES >> 20} MiB, the largest document: split it into several")
     return data
-
-
-def decoded(data: bytes, path: Path) -> tuple[str, str, bytes]:
-    """A document's text, its encoding, and its byte order mark. Raises NmtError for one in another encoding than UTF-8
-    or UTF-16."""
-    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else data[:2] if data[:2] in _UTF_16 else b""
-    encoding = _UTF_16.get(mark, "utf-8")
-    try:
-        return data[len(mark) :].decode(encoding), encoding, mark
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise NmtError(f"{path}: line {line:,} is not {encoding.upper()}: convert it, as with iconv -t UTF-8") from None

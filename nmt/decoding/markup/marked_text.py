@@ -15,7 +15,7 @@ from functools import partial
 from html import escape, unescape
 from itertools import accumulate
 
-from nmt.data.copied_items import kept_items
+from nmt.decoding.kept_items import kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.blocks import RULES, WHITE, Markup, Part, line_of, parts_of_sentences
 from nmt.decoding.markup.elements import LINE, Element, Span, with_elements

@@ -5,21 +5,23 @@ there they are taken out, and put back between the words of the translation; see
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 
-from nmt.data.copied_items import is_kept, kept_items
+from nmt.decoding.kept_items import is_kept, kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
-from nmt.decoding.markup.elements import Element, with_elements
+from nmt.decoding.markup.elements import Element, Span, with_elements
 from nmt.decoding.markup.placement import place
+from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.translation import Translation
 
 log = logging.getLogger("nmt")
 
 
 def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
-    """A line without its items, and these with their places there."""
+    """A line without its items, and these with their places there. Items without anything between them are one."""
     text, elements, end = "", list[Element](), 0
-    for start, stop in kept_items(line, patterns):
+    for start, stop in _joined(kept_items(line, patterns)):
         text += line[end:start]
         before, behind = text[-1:] or " ", line[stop : stop + 1] or " "
         if before.isspace() and not (behind.isspace() or behind.isalnum()):
@@ -29,9 +31,20 @@ def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
     return text + line[end:], elements
 
 
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    joined = list[Span]()
+    for start, stop in spans:
+        if joined and joined[-1][1] == start:
+            start, _ = joined.pop()
+        joined.append((start, stop))
+    return joined
+
+
 def unmasked(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:
     """The translation of `text` with the items that were taken out of `line`."""
     places = place(elements, AlignedWords.of(text, translation), {})
+    if not any(map(is_unspaced, translation.text)):  # where the line has no space between words, it has one
+        elements = [replace(each, beside=_spaced(*each.beside)) for each in elements]
     found = with_elements(translation.text, elements, places, {})
     if is_kept(line, found, patterns):
         return found
@@ -40,3 +53,8 @@ def unmasked(text: str, elements: list[Element], translation: Translation, line:
     if not is_kept(line, found, patterns):
         log.warning("not all that decoding.keep names is in the translation of %.200r", line)
     return found
+
+
+def _spaced(before: str, behind: str) -> tuple[str, str]:
+    """What is beside an item, with spaces for letters that need none."""
+    return " " if is_unspaced(before) else before, " " if is_unspaced(behind) else behind

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import schema
-from nmt.data.copied_items import is_kept, kept_pattern
+from nmt.decoding.kept_items import is_kept, kept_pattern
 from nmt.decoding.markup.masking import masked, unmasked
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
@@ -69,6 +69,8 @@ def test_a_model_that_copies_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
         ("one two. a@example.org", "one two. ", "zwei eins.", "zwei eins. a@example.org"),
         ("{a}.", ".", "zwei eins", "zwei {a} eins"),
         ("%s", "", "", "%s"),
+        ("one <b>{a}</b> two", "one two", "zwei eins", "<b>{a}</b> zwei eins"),  # they stay together
+        ("一{a}二", "一二", "zwei eins", "zwei eins {a}"),  # with spaces, where the line needs none
     ],
 )
 def test_items_are_put_between_words(line: str, without: str, translated: str, expected: str) -> None:

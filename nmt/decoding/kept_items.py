@@ -1,0 +1,69 @@
+"""What decoding.keep names: found in lines and in their translations.
+
+`verbatim` stands for URLs, e-mail addresses, tags, and those placeholders of the usual frameworks that are nothing else
+in prose. In scripts without spaces between words, letters can follow them immediately.
+"""
+
+import re
+from collections import Counter
+from functools import cache
+
+from nmt.data.copied_items import TAG
+
+# Scripts without spaces between words, and Korean, whose particles follow a word; their punctuation, and wide forms.
+_UNSPACED = (
+    "\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u2e80-\ua4cf\ua960-\ua9ff"
+    "\uaa60-\uaadf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U0001aff0-\U0001b2ff\U00020000-\U0003ffff"
+)
+_LETTER = rf"[^\W{_UNSPACED}]"  # or a digit, or `_`
+
+# Of a URL: what it can end with, and the rest. Brackets belong to it in pairs, and so do placeholders.
+_URL_CHARACTER = rf"""[^\s<>"'“”„«»‘’.,;:!?…،؛؟।()\[\]{{}}{_UNSPACED}]"""
+_IN_BRACKETS = rf"[^\s()\[\]<>{_UNSPACED}]{{0,200}}"
+_IN_BRACES = r"\{[^{}]{0,80}\}|[^\s{}]{0,80}"
+_URL_PARTS = rf"{_URL_CHARACTER}|\({_IN_BRACKETS}\)|\[{_IN_BRACKETS}\]|\{{(?:{_IN_BRACES})\}}"
+_URL = rf"(?i:(?:https?|ftps?|sftp)://|(?<![a-z0-9.])(?:www\.|mailto:))(?:[.,;:!?…]*(?:{_URL_PARTS}))+"
+_ASCII_DOMAIN = r"(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z0-9]{2,63}(?![A-Za-z0-9À-ɏ])"  # other scripts can follow it
+_DOMAIN = rf"(?:{_LETTER}|-){{1,63}}(?:\.(?:{_LETTER}|-){{1,63}})+"
+_EMAIL = rf"{_LETTER}(?:{_LETTER}|[.+-]){{0,63}}@(?:{_ASCII_DOMAIN}|{_DOMAIN})"
+
+# printf, of C and of languages that have it from there. A hyphen without a width is one in a word: `50 %-iger`.
+_FLAGS = r"(?:-(?=[\d*])|[+#0']){0,5}"
+_WIDTHS = r"(?:\d{1,9}|\*(?:\d{1,2}\$)?)?(?:\.(?:\d{1,9}|\*(?:\d{1,2}\$)?)?)?"
+CONVERSION = rf"{_FLAGS}{_WIDTHS}(?:hh|h|ll|l|L|j|z|t|q)?[diouxXeEfFgGcCsSprn@]"  # what follows `%` or `%1$`
+_PRINTF = "|".join(
+    (
+        r"(?:(?<![A-Za-z0-9_.,])\d[\d.,]{0,9})?%%",
+        r"%(?:\d{1,2}\$)?#@\w{1,40}@",  # of Apple's plurals
+        rf"%\([^()]{{1,60}}\){CONVERSION}",  # Python
+        rf"%{_FLAGS}<\w{{1,40}}>(?:{CONVERSION})?",  # Ruby; <PRIu64> of gettext
+        rf"(?<!\d)%(?:\d{{1,2}}\$)?{CONVERSION}[A-Za-z0-9_]*",  # with a unit, as in `%dpx`, or the name in `%site`
+        rf"%(?:\d{{1,2}}\$)?{CONVERSION}(?![A-Za-z])",  # no `100%free`
+    )
+)
+_BRACES = "|".join(
+    (
+        r"\{\{\{[^{}]{0,200}\}\}\}",  # Mustache
+        r"\$?\{\{(?:[^{}]|'[{}]+')*\}\}",  # i18next, Vue, Angular, Jinja
+        r"\{%[^{}]{0,200}%\}",
+        r"[$#%]?\{\s?[^\s{}]{0,80}\s?\}",  # ICU, Python, C#, Ruby, JavaScript, Fluent
+    )
+)
+_VERBATIM = rf"{_URL}|{_BRACES}|{_PRINTF}|\$t\([^()]*\)|{TAG}|</?\d+\s?/?>|{_EMAIL}"  # without groups
+
+
+@cache
+def kept_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """What decoding.keep says, which is not empty: regular expressions, and `verbatim`."""
+    return re.compile("|".join(f"(?:{_VERBATIM if each == 'verbatim' else each})" for each in patterns))
+
+
+def kept_items(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The characters of each item that is to be kept in a line. patterns: as decoding.keep."""
+    return [found.span() for found in kept_pattern(patterns).finditer(line) if found[0]]
+
+
+def is_kept(line: str, text: str, patterns: tuple[str, ...]) -> bool:
+    """Whether each item of a line is in its translation as often. patterns: as decoding.keep."""
+    wanted, found = (Counter(each[slice(*span)] for span in kept_items(each, patterns)) for each in (line, text))
+    return all(found[item] == count for item, count in wanted.items())

@@ -1,0 +1,150 @@
+"""Strings of tables: placeholders, tags, arguments of printf and ICU messages survive. All text here is made up."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers.model_files import make_checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.checkpoints import model_file
+from nmt.commands.documents import gettext, json_strings, xliff
+from nmt.commands.documents.document import Document, Template
+from nmt.commands.documents.messages import KEPT, message_template
+from nmt.commands.translate import Request, translate
+from nmt.config.schema import Config
+from nmt.decoding.kept_items import is_kept, kept_items
+
+
+def items(text: str) -> list[str]:
+    return [text[slice(*span)] for span in kept_items(text, KEPT)]
+
+
+def translated(document: Document, texts: dict[str, str]) -> str:
+    return document.translated(lambda text: texts.get(text.text, text.text))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        *("{name}", "{0:N2}", "{n, number}", "{ $name }", "{{ x }}", "{{a | b:'c'}}", "{{'{'}}", "{{{raw}}}", "${x.y}"),
+        *("{% if x %}", "#{x}", "%{name}", "%<a>.2f", "%<PRIu64>", "$t(a.b)", "%s", "%(n)d", "%1$s", "%-5.2f", "%.*f"),
+        *("%*d", "%n", "%@", "%lld", "%dpx", "100%%", "%#@files@", "%1", "%L2", "%name%", "%title", ":name", "@count"),
+        *("!x", "$1", "$NAME", "$NAME$", "[_1]", "__name__", "##NAME##", "@:a.b", "@.lower:a", "<0/>", "</0>", "'{'"),
+    ],
+)  # fmt: skip
+def test_placeholders_are_kept(item: str) -> None:
+    for line in (f"one {item} two", f"one ({item}).", f"一{item}二"):
+        assert items(line) == [item]
+    assert is_kept(f"one {item} two", f"{item} eins", KEPT) and not is_kept(f"one {item} two", "eins", KEPT)
+
+
+def test_prose_is_no_placeholder() -> None:
+    for line in (
+        "half of 50% discount at #1, he said {",
+        "100%free, a 50 %-iger Rabatt",
+        "at 10:30: $5.50, $20; so!",
+        "hm: a",
+    ):
+        assert not items(line)
+    assert items("%s%s %dx%d %d%%.") == ["%s", "%s", "%dx", "%d", "%d", "%%"]
+
+
+@pytest.mark.parametrize(
+    ("string", "numbered", "new", "expected"),
+    [
+        ("With %s, %d men", "With %1$s, %2$d men", "%2$d a %1$s", "%2$d a %1$s"),
+        ("%s of %s, 100%%", "%1$s of %2$s, 100%%", "%1$s a %2$s 100%%", "%s a %s 100%%"),
+        ("%dx%d of %.*f", "%1$dx%2$d of %4$.*3$f", "%4$.*3$f a %1$dx%2$d", "%4$.*3$f a %1$dx%2$d"),
+        ("%s\nof %d", "%1$s\nof %2$d", "%1$s\na %2$d", "%s\na %d"),
+        ("%s and %s", "%1$s and %2$s", "%1$s a %1$s", None),  # no translation
+        ("%sfiles of %s", "%1$sfiles of %2$s", "%2$s a %1$sfiles", "%2$s a %1$sfiles"),
+        ("%site of %count", "%site of %count", "%count a %site", "%count a %site"),  # names
+        ("%name%, 5%do %s", "%name%, 5%do %s", "5%do %s", "5%do %s"),
+        ("%2$s of %1$d", "%2$s of %1$d", "%1$d a %2$s", "%1$d a %2$s"),
+        ("%(a)s of %(b)d", "%(a)s of %(b)d", "%(b)d a %(a)s", "%(b)d a %(a)s"),
+    ],
+)
+def test_arguments_keep_their_order_or_have_numbers(string: str, numbered: str, new: str, expected: str | None) -> None:
+    message = message_template(string)
+    assert "\n".join(text.text for text in message.texts) == numbered
+    assert message.with_texts(new.split("\n")) == expected
+    unit = f"<trans-unit><source>{string}</source></trans-unit>"
+    old_new = dict(zip(numbered.split("\n"), new.split("\n"), strict=True))
+    end = "</source></trans-unit>" if expected is None else f">{expected}</target></trans-unit>"
+    assert translated(xliff.read(unit, Path("a.xliff")), old_new).endswith(end)
+
+
+def test_where_no_program_knows_numbers_nothing_changes() -> None:
+    entry = '#, {}-format\nmsgid "%s, %d men"\nmsgstr ""\n'
+    for language, expected in {"c": "%2$d men, %1$s", "python": ""}.items():
+        document = gettext.read(entry.format(language), Path("a.po"))
+        assert f'msgstr "{expected}"' in translated(document, {"%1$s, %2$d men": "%2$d men, %1$s"})
+
+
+@pytest.mark.parametrize(
+    ("string", "texts", "new", "expected"),
+    [
+        ("{n, plural, one{#st} other{a #}}", ["{#}st", "a {#}"], ["{#}.", "{#} b"], "{n, plural, one{#.} other{# b}}"),
+        ("Don''t let {name}", ["Don't let {name}"], ["l'a {name}"], "l''a {name}"),
+        ("a ''{0}''", ["a '{0}'"], ["'{0}' b"], "''{0}'' b"),
+        ("it''s '{'x'}'", ["it's '{'x'}'"], ["'{'y'}' l'a"], "'{'y'}' l''a"),
+        ("don't {x}", ["don't {x}"], ["l'{x}"], "l'{x}"),
+        ("''wiki''", ["''wiki''"], ["''b''"], "''b''"),
+        ("{n, select, other {of {x}}}", ["of {x}"], ["l'{x} d'"], "{n, select, other {l’{x} d’}}"),
+        ("{n, plural, other {'{'#'}' b}}", ["'{'{#}'}' b"], ["c '{'{#}'}'"], "{n, plural, other {c '{'#'}'}}"),
+        ("l'{n, plural, other {'a}}", ["l'", "'a"], ["b", "c"], "b{n, plural, other {c}}"),
+        ("{n, number, #.#} {n, plural, other {#}}", ["{n, number, #.#}", "{#}"], ["a {n, number, #.#}", "{#}"],
+         "a {n, number, #.#} {n, plural, other {#}}"),
+        ("{n, plural, one {a", [], [], "{n, plural, one {a"),  # not well formed
+    ],
+)  # fmt: skip
+def test_icu_messages(string: str, texts: list[str], new: list[str], expected: str) -> None:
+    message = message_template(string)
+    assert [text.text for text in message.texts] == texts
+    assert message.with_texts(texts) == string and message.with_texts(new) == expected
+
+
+@pytest.mark.parametrize(
+    ("string", "markup", "new", "expected"),
+    [
+        ("<0>a</0> & b<1/>", "xml", "b <n0>c</n0> &amp; d<n1/>", "b <0>c</0> & d<1/>"),
+        ("<b>a</b> &amp; b", "html", "<b>c</b> &amp; d", "<b>c</b> &amp; d"),
+        ("%<PRIu64> a & b", None, "%<PRIu64> c & d", "%<PRIu64> c & d"),
+        ("{n, plural, other {<b>a</b> b}}", "html", "c <b>d</b>", "{n, plural, other {c <b>d</b>}}"),
+    ],
+)
+def test_tags_are_elements(string: str, markup: str | None, new: str, expected: str) -> None:
+    message = message_template(string)
+    assert [text.markup for text in message.texts] == [markup] and message.with_texts([new]) == expected
+
+
+def test_icu_forms_and_line_breaks() -> None:
+    string = " {n, plural, =0 {none} one {# boat for {who}} other {{n} boats}} left\n now "
+    texts = [text.text for text in message_template(string).texts]
+    assert texts == ["none", "{#} boat for {who}", "{n} boats", "left", "now"]
+
+
+@given(st.text("a \n\r\t{}#,plural<>b/1%'&;$sd*"))
+def test_templates_lose_nothing(string: str) -> None:
+    for template in (message_template(string), Template.of_lines(string)):
+        assert template.with_texts(text.text for text in template.texts) == string
+
+
+def test_what_is_no_text() -> None:
+    content = json.dumps({"@metadata": {"authors": ["me"]}, "a": "%s (%d): {x}", "b": "two", "c": "https://a.org/x"})
+    document = json_strings.read(content, Path("a.json"))
+    assert [text.text for text in document.texts] == ["two"]
+
+
+def test_a_pattern_of_the_user_takes_no_protection_away(make_config: Callable[..., Config], tmp_path: Path) -> None:
+    """By an untrained model, which copies nothing."""
+    model, source, output = tmp_path / "model", tmp_path / "a.json", tmp_path / "b.json"
+    model_file.save(model, make_checkpoint(make_config("decoding.max_extra_tokens=3")))
+    source.write_text('{"a": "one {{ user.name }} two JIRA-1 %s"}')
+    keep = 'decoding.keep=["JIRA-[0-9]"]'
+    assert translate(Request(model=model, source=source, output=output, overrides=[keep])) == 0
+    new = json.loads(output.read_text())["a"]
+    assert is_kept("one {{ user.name }} two JIRA-1 %s", new, ("JIRA-[0-9]", "verbatim"))

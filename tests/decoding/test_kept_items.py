@@ -1,0 +1,47 @@
+"""What decoding.keep names, found in text."""
+
+import pytest
+
+from nmt.commands.documents.messages import KEPT
+from nmt.decoding.kept_items import kept_items
+from nmt.decoding.search.scripts import is_unspaced
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See https://x.org/a?b=1, or (www.y.de/z).", ["https://x.org/a?b=1", "www.y.de/z"]),
+        ("at http://localhost/?y={id}.", ["http://localhost/?y={id}"]),
+        ("see https://x.org/Dog_(animal), (https://x.org/a)!", ["https://x.org/Dog_(animal)", "https://x.org/a"]),
+        ("ftp://a.b/c and mailto:a@b.de", ["ftp://a.b/c", "mailto:a@b.de"]),
+        ("https://x.org/{{ id }}/%s?q=%d…", ["https://x.org/{{ id }}/%s?q=%d"]),
+        ("詳細はhttps://x.org/aを参照。www.y.de、", ["https://x.org/a", "www.y.de"]),
+        ("https://x.org/{{ x }}に", ["https://x.org/{{ x }}"]),
+        ("連絡はa.b@x.orgまで。至c@x.org。", ["a.b@x.org", "c@x.org"]),
+        ("to é.b-c+d@x-y.co.uk, a@b.orgక, a@b.org-এ", ["é.b-c+d@x-y.co.uk", "a@b.org", "a@b.org"]),
+        ("to a@x.münchen.de.", ["a@x.münchen.de"]),
+        ("<b>{name}</b> of {{ user.name }}", ["<b>", "{name}", "</b>", "{{ user.name }}"]),
+        ("in %{x}{{{y}}}", ["%{x}", "{{{y}}}"]),
+        ("from {a, b}, $1 and :x", []),
+    ],
+)  # fmt: skip
+def test_verbatim(text: str, expected: list[str]) -> None:
+    assert [text[slice(*span)] for span in kept_items(text, ("verbatim",))] == expected
+
+
+def test_letters_without_spaces_end_an_address() -> None:
+    for letter in filter(is_unspaced, map(chr, range(0x18D00))):
+        assert kept_items(f"{letter}a@b.de{letter} www.a.de{letter}", ("verbatim",)) == [(1, 7), (9, 17)], letter
+
+
+@pytest.mark.usefixtures("time_limit")
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("a@", "http://", "www.", "{", "{{", "{{'", "{%", "%", "%(", "%<", "'{", "www.(", "$t(", "@", "@a", "_"),
+        *("__a_", "#A", "[a,", "[a,_1", ":a", "$a", "%a", "%a-", "%1$", "<", "<a", "1", "1.", "{a{b}", "''{", "@:("),
+    ],
+)  # fmt: skip
+def test_time_is_linear(part: str) -> None:
+    for text in (part * (50_000 // len(part)), part + "." * 50_000):
+        kept_items(text, KEPT)
