@@ -27,6 +27,7 @@ FILE_FORMATS = FORMATS | {".txt": Format("text", "plain_text")}
 _AT_ONCE = 4  # documents that are in memory
 _MOST_UNPACKED = 8  # times the largest file: of an archive
 _MOST_KEPT = 32  # times the largest file: of all translated files
+_MOST_NOTES = 20  # in an answer
 _SECONDS_KEPT = 30 * 60
 
 
@@ -83,13 +84,16 @@ def parse(received: Received, languages: LanguagePairs, limits: Limits) -> Docum
     return DocumentRequest(document, f"{path.stem}.{target}{path.suffix}", detected, pair)
 
 
-async def translate(request: DocumentRequest, queue: BatchingQueue, limits: Limits) -> bytes:
-    """The translated file. Other requests get their turn between the parts of a document. Cancel it to stop."""
+async def translate(request: DocumentRequest, queue: BatchingQueue, limits: Limits) -> tuple[bytes, list[str]]:
+    """The translated file, and what its reader should know. Other requests get their turn between the parts of a
+    document. Cancel it to stop."""
     written = dict[int, str]()
     for part in request.parts(limits):
         written |= await _written(request, part, queue)
     lines = [json.dumps(written[place]) for place in range(len(request.lines))]
-    return await asyncio.to_thread(request.document.with_lines, lines, Path(request.name))
+    content, notes = await asyncio.to_thread(request.document.translated, lines, Path(request.name))
+    more = [f"and {len(notes) - _MOST_NOTES} more"] * (len(notes) > _MOST_NOTES)
+    return content, [*(note for _, note in notes[:_MOST_NOTES]), *more]
 
 
 async def _written(request: DocumentRequest, places: Sequence[int], queue: BatchingQueue) -> dict[int, str]:

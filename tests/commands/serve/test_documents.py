@@ -119,6 +119,20 @@ def test_clients_are_told_what_they_can_send() -> None:
         assert served.get("/download_file/a").status == 404
 
 
+def test_what_stays_as_it_was_is_said_to_the_client_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """Not to the log: texts are nobody's business."""
+    caplog.set_level(logging.INFO)
+    with service(Gated(), log_requests=True) as (served, _):
+        answer = send(served, b'msgid "one"\nmsgstr "secret"\n\nmsgid "two"\nmsgstr ""\n', "a.po")
+        assert fetched(served, answer).body.startswith(b'msgid "one"\nmsgstr "secret"\n')
+        assert [note.partition(" as before")[0] for note in answer.json["notes"]] == [
+            "a.po: 1 text has a translation and stays"
+        ]
+        assert "notes" not in send(served, b"one").json
+        assert send(served, b"12").json["notes"] == ["a.txt: no text to translate was found: the output is the same"]
+    assert not [message for message in caplog.messages if "a.po" in message or "a.txt" in message]
+
+
 def test_others_get_their_turn_between_the_parts_of_a_document() -> None:
     translator = Gated()
     with service(translator, Limits(lines=2)) as (served, queue), ThreadPoolExecutor(2) as pool:
