@@ -33,6 +33,7 @@ COMMANDS = {
     ("train", "validate"),
     ("average", "validate"),
     ("translate", "documents"),
+    ("serve", "documents"),
     ("translate", "file_job"),
     ("imports", "export"),
     ("init", "demo_corpus"),

@@ -28,6 +28,9 @@ def serve(
         int,
         typer.Option(metavar="N", min=1, help="Most MiB of an answer; a request that could exceed it gets status 413."),
     ] = 32,
+    max_file: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Most MiB of a file, else status 413; 0: files are not translated.")
+    ] = 4,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Another host name of this service, as behind a proxy; repeatable."),
@@ -49,7 +52,7 @@ def serve(
     from nmt.decoding.opened_model import open_model
     from nmt.device import prepare_memory
 
-    limits = requests.Limits(max_lines, max_characters, max_waiting, max_answer * 2**20)
+    limits = requests.Limits(max_lines, max_characters, max_waiting, max_answer * 2**20, max_file * 2**20)
     hosts.check_names(allowed_host or ())
     opened = open_model(model)
     log_chosen_files(opened)

@@ -19,7 +19,8 @@ def translate(
         str | None,
         typer.Argument(
             metavar="INPUT",
-            help="File, a sentence per line; or a document: .srt, .vtt, .po, .xliff, .json, .arb, .html, .docx. "
+            help="File, a sentence per line; or a document: .srt, .vtt, .po, .pot, .xliff, .xlf, .json, .arb, .html, "
+            ".htm, .docx. "
             "Default, or -: standard input.",
         ),
     ] = None,
@@ -46,7 +47,8 @@ def translate(
     only_missing: Annotated[
         bool,
         typer.Option(
-            "--only-missing/--retranslate", help="Of PO and XLIFF: only what has no translation, or everything again."
+            "--only-missing/--retranslate",
+            help="Of PO, XLIFF, JSON and ARB: only what has no translation, or everything again.",
         ),
     ] = True,
     ensemble: options.Ensemble = None,

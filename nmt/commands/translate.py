@@ -3,11 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.documents.formats import Format, format_of
+from nmt.commands.documents.formats import Format, check_lines, format_of
 from nmt.commands.file_job import FileJob
 from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
@@ -58,10 +58,16 @@ class Request:
     @property
     def document_format(self) -> Format | None:
         """The format of a source that is a document. With markup, each line is a text by itself. Raises NmtError for
-        what is not possible with documents."""
-        found = None if self.format.markup else format_of(self.source)
-        if not self.only_missing and not (found and found.keeps_translations):
-            raise NmtError("--retranslate is for PO and XLIFF files, which hold both languages: leave it out")
+        what is not possible with documents, and for documents of other formats."""
+        found = format_of(self.source)
+        if self.format.markup:
+            if found is not None and not found.has_marked_lines:
+                raise NmtError(f"{self.source}: {found.name}, no lines with tags: leave out --markup")
+            found = None
+        elif found is None and self.source is not None:
+            check_lines(self.source)
+        if not self.only_missing and not (found and found.translations):
+            raise NmtError("--retranslate is for PO, XLIFF, JSON and ARB files, whose translations stay: leave it out")
         if found is None:
             return None
         if self.output is None:
@@ -83,7 +89,8 @@ class Request:
         from nmt.commands.documents.opened import OpenedDocument  # here: most texts are lines
 
         assert self.source is not None
-        return OpenedDocument.read(self.source, format, language=language, only_missing=self.only_missing)
+        only, output = self.only_missing, self.output
+        return OpenedDocument.read(self.source, format, language=language, only_missing=only, output=output)
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
@@ -103,10 +110,8 @@ def translate(request: Request) -> int:
 
     def load(device: str) -> Translator:
         translator = opened.translator(device, request.overrides, request.glossary)
-        if document is not None:  # besides what the user keeps
-            keep = (*translator.decoding.keep, *document.keep)
-            translator.decoding = replace(translator.decoding, keep=keep)
-        return translator
+        keep = () if document is None else document.keep  # besides what the user keeps
+        return translator.keeping((*translator.decoding.keep, *keep))
 
     texts = document.translations if document else request.format.texts
     return run_job(job, load, texts, request.device, request.processes)

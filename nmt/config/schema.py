@@ -113,7 +113,8 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
         if not argument.startswith("decoding."):
             advice = did_you_mean(argument) or "a trained model takes only decoding settings: decoding.key=value"
             if "=" not in argument:
-                advice = f"unexpected argument; to write a file, use --output {argument}"
+                file = "FILE" if Path(argument).exists() else argument  # one that exists may be another input
+                advice = f"unexpected argument; to write a file, use --output {file}"
             raise NmtError(f"{argument}: {advice}")
     return reader.override(config, "the model's settings", overrides) if overrides else config
 

@@ -1,6 +1,5 @@
 """Text in, text out: a model as a translator."""
 
-import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,6 +68,13 @@ class Translator:
         as they are, are named in a warning."""
         self.glossary = glossary
         unwritable.warn(f"{name}: target terms", glossary.targets, self.vocabulary.target)
+
+    def keeping(self, patterns: tuple[str, ...]) -> "Translator":
+        """This translator with these patterns as decoding.keep, and counts of its own."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other.counts, other.decoding = LineCounts(), dataclasses.replace(self.decoding, keep=patterns)
+        return other
 
     @property
     def digests(self) -> Mapping[Path, str]:
@@ -227,8 +233,7 @@ class Translator:
         from nmt.decoding.markup import masking  # here: most models keep it
 
         lines = {place: masking.masked(line, patterns) for place, line in lacking.items()}
-        other = copy.copy(self)  # which counts nothing here
-        other.counts, other.decoding = LineCounts(), dataclasses.replace(self.decoding, keep=())
+        other = self.keeping(())  # which counts nothing here
         other.on_lines = lambda count: None
         to, from_ = pair.target or None, pair.source or None
         without = [line for line, _ in lines.values()]
@@ -251,9 +256,9 @@ class Translator:
         source = self.languages.choose(to, from_).source
         for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
             texts = [MarkedText(line, source, markup) for line in chunk]
-            lines = iter(self.with_tags([line for text in texts for line in text.lines], to=to, from_=from_))
+            written = iter(self.with_tags([line for text in texts for line in text.lines], to=to, from_=from_))
             for text in texts:
-                yield text.with_lines(list(islice(lines, len(text.lines))))
+                yield text.with_lines(list(islice(written, len(text.lines))))
 
     def with_tags(self, lines: Sequence["MarkedLine"], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""

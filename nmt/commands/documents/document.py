@@ -5,7 +5,7 @@ function that writes the range with other texts. So whatever a reader does not u
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nmt.decoding.kept_items import kept_pattern
@@ -57,14 +57,23 @@ class Document:
         found = (text for segment in self.segments for text in segment.texts if text.is_translated(self.keep))
         return list(dict.fromkeys(found))
 
-    def translated(self, translation: Callable[[Text], str]) -> str:
-        """The document with these translations of its texts."""
+    def translated(self, translation: Callable[[Text], str | None]) -> str:
+        """The document with these translations of its texts. A segment with a text that has none stays as it is."""
         parts, end = list[str](), 0
         for segment in self.segments:
             texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
-            parts += self.content[end : segment.start], segment.write(texts)
-            end = segment.stop
+            if (new := [text for text in texts if text is not None]) == texts:
+                parts += self.content[end : segment.start], segment.write(new)
+                end = segment.stop
         return "".join([*parts, self.content[end:]])
+
+    def lines_of(self, texts: Container[Text]) -> Iterator[tuple[str, int]]:
+        """Where some of its texts stand: each with the number of the line in which its segment begins."""
+        line, end = 1, 0
+        for segment in self.segments:
+            line += self.content.count("\n", end, segment.start)
+            end = segment.start
+            yield from ((text.text, line) for text in dict.fromkeys(segment.texts) if text in texts)
 
 
 @dataclass(frozen=True)

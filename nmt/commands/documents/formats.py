@@ -1,9 +1,13 @@
 """The formats of documents, by the endings of their names. Their readers are loaded when they are needed."""
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
+
+from nmt.errors import NmtError
+from nmt.files.compression import plain_name
 
 if TYPE_CHECKING:
     from nmt.commands.documents.document import Document
@@ -11,26 +15,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """name: for messages. reader: the module of this package that reads it. keeps_translations: whether its files hold
-    both languages, so that it can read what is not translated alone. is_archive: whether they hold several documents.
+    """name: for messages. reader: the module of this package that reads it. translations: where those that
+    exist are, so that only what has none is translated: in a file itself, which holds both languages, or in the file
+    of the other language, which the output replaces. is_archive: whether they hold several documents.
+    declaration: finds the name of a file's encoding in it, as group 1. has_marked_lines: whether a file can be read as
+    lines with tags instead.
     """
 
     name: str
     reader: str
-    keeps_translations: bool = False
+    translations: Literal["", "file", "output"] = ""
     is_archive: bool = False
+    declaration: re.Pattern[str] | None = None
+    has_marked_lines: bool = False
 
-    def read(self, content: str, path: Path, *, only_missing: bool = True) -> "Document":
-        """The texts of a document. Raises NmtError for what is not of this format."""
-        options = {"only_missing": only_missing} if self.keeps_translations else {}
-        return import_module(f"nmt.commands.documents.{self.reader}").read(content, path, **options)
+    def read(
+        self, content: str, path: Path, *, only_missing: bool = True, translated: tuple[str, Path] | None = None
+    ) -> "Document":
+        """The texts of a document. translated: content and path of the file of the other language. Raises NmtError for
+        what is not of this format."""
+        options: dict[str, dict[str, Any]] = {
+            "": {},
+            "file": {"only_missing": only_missing},
+            "output": {"translated": translated},
+        }
+        return import_module(f"nmt.commands.documents.{self.reader}").read(content, path, **options[self.translations])
 
+
+_NAME = r"([\w.:-]+)"
+_BY_XML = r"""<\?xml\s[^<>]*?\bencoding\s*=\s*["']"""
+_BY_HTML = r"""<meta\s[^<>]*?\bcharset\s*=\s*["']?"""
+_HTML_COMMENT = r"<!--(?:.*?-->|.*)"
+_IN_XML = re.compile(rf"\A\s*{_BY_XML}{_NAME}", re.IGNORECASE)
+_IN_HTML = re.compile(rf"{_HTML_COMMENT}|(?:{_BY_XML}|{_BY_HTML}){_NAME}", re.IGNORECASE | re.DOTALL)
+# Only the first: the header is the first entry.
+_IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]*?charset= *{_NAME}", re.IGNORECASE | re.DOTALL)
 
 _SUBTITLES = Format("subtitles", "subtitles")
-_PO = Format("a PO file", "gettext", keeps_translations=True)
-_XLIFF = Format("XLIFF", "xliff", keeps_translations=True)
-_JSON = Format("a string table", "json_strings")
-_HTML = Format("an HTML page", "html_page")
+_PO = Format("a PO file", "gettext", translations="file", declaration=_IN_PO)
+_XLIFF = Format("XLIFF", "xliff", translations="file", declaration=_IN_XML)
+_JSON = Format("a string table", "json_strings", translations="output")
+_HTML = Format("an HTML page", "html_page", declaration=_IN_HTML, has_marked_lines=True)
 _WORD = Format("a document of Word", "word", is_archive=True)
 FORMATS = {
     ".srt": _SUBTITLES,
@@ -46,7 +71,26 @@ FORMATS = {
     ".docx": _WORD,
 }
 
+# Documents of other formats, of which no line is a sentence.
+_OTHERS = (
+    *(".ass", ".ssa", ".sbv", ".sub", ".ttml", ".dfxp", ".smi", ".lrc"),
+    *(".xml", ".xhtml", ".xht", ".svg", ".resx", ".strings", ".stringsdict", ".properties", ".yaml", ".yml"),
+    *(".sdlxliff", ".mqxliff", ".tmx", ".tbx", ".mo", ".md", ".rst", ".tex"),
+    *(".odt", ".ods", ".odp", ".docm", ".pptx", ".xlsx", ".doc", ".ppt", ".xls", ".rtf", ".pdf", ".epub"),
+)
+
 
 def format_of(path: Path | None) -> Format | None:
     """The format of a document; None for lines of text."""
     return None if path is None else FORMATS.get(path.suffix.lower())
+
+
+def check_lines(path: Path) -> None:
+    """Raises NmtError for a file that is a document of a format that is not read, by its ending."""
+    if format := format_of(Path(plain_name(path))):
+        raise NmtError(f"{path}: {format.name}, compressed: decompress it first")
+    if path.suffix.lower() in _OTHERS:
+        raise NmtError(
+            f"{path}: documents in {path.suffix} are not read: convert it to a format of nmt translate --help, or "
+            f"translate its lines: nmt translate MODEL < {path}"
+        )

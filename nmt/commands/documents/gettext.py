@@ -38,8 +38,8 @@ class _Entry:
 
 
 def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
-    """only_missing: entries with a translation stay, also those that are fuzzy. Obsolete entries always stay. Raises
-    NmtError for a line that is none of a PO file."""
+    """only_missing: translations stay, also those that are fuzzy. Obsolete entries always stay. Raises NmtError for
+    a line that is none of a PO file."""
     entries = _entries(content, path)
     header = next((entry.strings.get("msgstr", "") for entry in entries if not entry.strings["msgid"]), "")
     singular = _singular_form(header)
@@ -47,10 +47,10 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
     for entry in entries:
         if not entry.strings["msgid"] or not entry.forms:
             continue
-        if only_missing and any(entry.strings[form] for form in entry.forms):
-            existing += 1
+        if forms := [form for form in entry.forms if not (only_missing and entry.strings[form])]:
+            segments.append(_segment(content, entry, forms, singular))
         else:
-            segments.append(_segment(content, entry, singular))
+            existing += 1
     return Document(content, segments, KEPT, existing)
 
 
@@ -92,13 +92,13 @@ def _entries(content: str, path: Path) -> list[_Entry]:
     return entries
 
 
-def _segment(content: str, entry: _Entry, singular: int) -> Segment:
-    """singular: the number of the form that is for one thing."""
+def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int) -> Segment:
+    """forms: the keywords of the translations that are made; singular: the number of the form for one thing."""
     sources = {
         form: entry.strings["msgid" if form in ("msgstr", f"msgstr[{singular}]") else "msgid_plural"]
         if "msgid_plural" in entry.strings
         else entry.strings["msgid"]
-        for form in entry.forms
+        for form in forms
     }
     can_number = not _FIXED_ORDER.search(entry.flags)
     templates = {form: message_template(source, can_number=can_number) for form, source in sources.items()}
@@ -114,7 +114,7 @@ def _segment(content: str, entry: _Entry, singular: int) -> Segment:
             break_ = "\r\n" if "\r\n" in content[entry.start : stop] else "\n"
             end += len("#,") * bool(entry.flags)
             written = "#, fuzzy," if entry.flags else f"#, fuzzy{break_}"
-        for form in entry.forms:
+        for form in forms:
             start, last = entry.places[form]
             written += content[end:start] + _quoted(new[form], content[start:last])
             end = last

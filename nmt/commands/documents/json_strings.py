@@ -1,42 +1,157 @@
 """String tables in JSON, as i18next and others have them, and ARB (Flutter). Not text are in ARB keys with `@`, and in
-others `@metadata`, which MediaWiki's have."""
+others `@metadata`, which MediaWiki's have.
+
+A table has one language. What the table of the other language has already stays, also under keys that the source does
+not have, such as the forms of plurals that only the other language needs.
+"""
 
 import json
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.commands.documents.document import Document, Segment
 from nmt.commands.documents.messages import KEPT, message_template
 from nmt.errors import NmtError
+from nmt.files.notes import counted
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
+_DEEPEST = 500  # objects and lists in one another
 
 
-def read(content: str, path: Path) -> Document:
-    """Every string that is a value. Raises NmtError for what is not JSON."""
+@dataclass
+class _Member:
+    """The characters of a file from a key, or in a list a value, up to the end of the value. value: a string or a
+    table, or None for anything else."""
+
+    start: int
+    stop: int = 0
+    value: "re.Match[str] | _Table | None" = None
+
+
+@dataclass
+class _Table:
+    """An object, or a list. content: all of the file; start: inside of the bracket. members: by their keys, as they are
+    written; by their numbers in a list."""
+
+    content: str
+    is_object: bool
+    start: int
+    members: dict[str, _Member] = field(default_factory=dict)
+
+
+def read(content: str, path: Path, *, translated: tuple[str, Path] | None = None) -> Document:
+    """Every string that is a value, unless it has one in `translated`, the content and the path of the table of the
+    other language. Raises NmtError for what is not JSON."""
+    other = None if translated is None else _parsed(*translated)
+    reader = _Reader(is_arb=path.suffix.lower() == ".arb")
+    segments = list(reader.segments(_parsed(content, path), other))
+    return Document(content, segments, KEPT, reader.existing, lambda _: reader.report())
+
+
+@dataclass
+class _Reader:
+    """existing: how many strings have a translation. left_out: how many values of the other language have no place."""
+
+    is_arb: bool
+    existing: int = 0
+    left_out: int = 0
+
+    def report(self) -> Iterator[str]:
+        if self.left_out:
+            number = counted(self.left_out, "value that was there is", "values that were there are")
+            yield f"{number} left out: the source has something else in that place"
+
+    def segments(self, table: _Table, other: _Table | None) -> Iterator[Segment]:
+        """Those of a table. other: what stands in its place in the other language."""
+        if other is not None and other.is_object != table.is_object:
+            self.left_out, other = self.left_out + 1, None
+        others = other.members if other else {}
+        for key, member in table.members.items():
+            found = others.get(key)
+            if not self._is_text(key):
+                if found and other and self._is_of_file(key):
+                    yield _fixed(member.start, member.stop, other.content[found.start : found.stop])
+                continue
+            instead = found.value if found and isinstance(found.value, type(member.value)) else None
+            self.left_out += found is not None and found.value is not None and instead is None
+            if isinstance(member.value, _Table):
+                yield from self.segments(member.value, instead if isinstance(instead, _Table) else None)
+            elif member.value is not None:
+                yield self._segment(member.value, instead)
+        more = [member for key, member in others.items() if key not in table.members]
+        if other is not None and table.is_object:
+            yield from _added(table, [other.content[member.start : member.stop] for member in more])
+        else:
+            self.left_out += len(more)
+
+    def _is_text(self, key: str) -> bool:
+        return not key.startswith('"@') if self.is_arb else key != '"@metadata"'
+
+    def _is_of_file(self, key: str) -> bool:
+        """Whether it tells of the file, such as its language."""
+        return not self.is_arb or key.startswith('"@@')
+
+    def _segment(self, string: re.Match[str], found: "re.Match[str] | _Table | None") -> Segment:
+        if not isinstance(found, re.Match) or found[0] == '""':
+            return _segment(string)
+        self.existing += 1
+        return _fixed(*string.span(), found[0])
+
+
+def _parsed(content: str, path: Path) -> _Table:
+    """The values of a file, as a list of one."""
     try:
         json.loads(content)
     except RecursionError:
         raise NmtError(f"{path}: objects nested too deeply to be read") from None
     except ValueError as error:
         raise NmtError(f"{path}: not JSON: {error}") from None
-    segments = list[Segment]()
-    keys, in_object = [""], [False]  # the key of what is read in each open object or list
-    token_before, no_text = "", "@" if path.suffix.lower() == ".arb" else '@metadata"'
+    tables, keys, before = [_Table(content, is_object=False, start=0)], ["0"], ""
     for token in _TOKEN.finditer(content):
-        kind = token[0][0]
-        if kind in "{[":
-            keys.append("")
-            in_object.append(kind == "{")
-        elif kind in "}]":
-            keys.pop()
-            in_object.pop()
-        elif kind == '"' and in_object[-1] and token_before != ":":
-            keys[-1] = token[0][1:]
-        elif kind == '"' and not any(key.startswith(no_text) for key in keys):
-            segments.append(_segment(token))
-        token_before = kind
-    return Document(content, segments, KEPT)
+        kind, table = token[0][0], tables[-1]
+        if kind in "}],":
+            if keys[-1] in table.members:
+                table.members[keys[-1]].stop = _without_white_space(content, token.start())
+            if kind != ",":
+                tables.pop()
+                keys.pop()
+            elif not table.is_object:
+                keys[-1] = str(int(keys[-1]) + 1)
+        elif kind == '"' and table.is_object and before != ":":
+            keys[-1] = token[0]
+            table.members[keys[-1]] = _Member(token.start())
+        elif kind != ":":
+            value = token if kind == '"' else _Table(content, kind == "{", token.end())
+            table.members.setdefault(keys[-1], _Member(token.start())).value = value
+            if isinstance(value, _Table):
+                tables.append(value)
+                keys.append("0")
+                if len(tables) > _DEEPEST:
+                    raise NmtError(f"{path}: objects nested too deeply to be read")
+        before = kind
+    return tables[0]
+
+
+def _without_white_space(content: str, stop: int) -> int:
+    while content[stop - 1] in " \t\r\n":
+        stop -= 1
+    return stop
+
+
+def _added(table: _Table, texts: Sequence[str]) -> Iterator[Segment]:
+    """Members of the other language behind the last one of an object."""
+    if not table.members:
+        yield _fixed(table.start, table.start, ", ".join(texts))
+        return
+    last = list(table.members.values())[-1]
+    white = table.content[_without_white_space(table.content, last.start) : last.start]
+    yield _fixed(last.stop, last.stop, "".join(f",{white}{text}" for text in texts))
+
+
+def _fixed(start: int, stop: int, text: str) -> Segment:
+    return Segment(start, stop, [], lambda _: text)
 
 
 def _segment(token: re.Match[str]) -> Segment:

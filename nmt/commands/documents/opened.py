@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nmt.commands.documents import word
 from nmt.commands.documents.document import Document, Text
+from nmt.commands.documents.encoding import decoded
 from nmt.commands.documents.formats import Format
 from nmt.decoding.chunks import chunked
 from nmt.decoding.kept_items import is_kept
@@ -23,7 +24,6 @@ from nmt.files.text import Digests, file_digest, reading
 log = logging.getLogger("nmt")
 
 _MOST_BYTES = 64 << 20  # of a document, all of which is in memory
-_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,40 @@ class OpenedDocument:
     of its language, for the ends of sentences. keep: as decoding.keep, for its placeholders."""
 
     path: Path
-    digest: str
+    digests: Mapping[Path, str]
     parts: Sequence[Document]
     write: Callable[[Sequence[str]], bytes]
     language: str
     keep: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True) -> "OpenedDocument":
-        """Raises NmtError where a file cannot be read, or is not of this format."""
+    def read(
+        cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True, output: Path | None = None
+    ) -> "OpenedDocument":
+        """output: what the translated file replaces. Raises NmtError where a file cannot be read, or is not of this
+        format."""
+        translated = None
+        if only_missing and format.translations == "output" and output is not None and output.is_file():
+            translated = _read_bytes(output), output
         data = _read_bytes(path)
+        return cls.of(data, path, format, language=language, only_missing=only_missing, translated=translated)
+
+    @classmethod
+    def of(
+        cls,
+        data: bytes,
+        path: Path,
+        format: Format,
+        *,
+        language: str = "",
+        only_missing: bool = True,
+        translated: tuple[bytes, Path] | None = None,
+        most_unpacked: int = word.MOST_BYTES,
+    ) -> "OpenedDocument":
+        """The content of a file. path: for messages. translated: content and path of the file of the other language.
+        most_unpacked: bytes of an archive. Raises NmtError as `read`."""
         if format.is_archive:
-            of_names = word.open_archive(data, path)
+            of_names = word.open_archive(data, path, most_unpacked)
             parts = list(of_names.values())
 
             def write(contents: Sequence[str]) -> bytes:
@@ -51,13 +73,16 @@ class OpenedDocument:
                 return data if all(new[name] == of_names[name].content for name in new) else word.with_parts(data, new)
 
         else:
-            content, encoding, mark = decoded(data, path)
-            parts = [format.read(content, path, only_missing=only_missing)]
+            content, encoding = decoded(data, path, format.declaration)
+            other = translated and (decoded(*translated, format.declaration)[0], translated[1])
+            parts = [format.read(content, path, only_missing=only_missing, translated=other)]
 
             def write(contents: Sequence[str]) -> bytes:
-                return mark + contents[0].encode(encoding)
+                return data if contents[0] == content else encoding.encoded(contents[0], path)
 
-        return cls(path, hashlib.sha256(data).hexdigest(), parts, write, language, parts[0].keep)
+        files = [(data, path), *([translated] if translated else [])]
+        digests = {path: hashlib.sha256(data).hexdigest() for data, path in files}
+        return cls(path, digests, parts, write, language, parts[0].keep)
 
     @cached_property
     def texts(self) -> dict[Text, MarkedText]:
@@ -70,10 +95,11 @@ class OpenedDocument:
         return [line for marked in self.texts.values() for line in marked.lines]
 
     def lines(self, digests: Digests) -> Iterator[str]:
-        """The lines that are translated. Adds the file's digest. Raises NmtError if it has changed."""
-        digests[self.path] = file_digest(self.path)
-        if digests[self.path] != self.digest:
-            raise NmtError(f"{self.path}: has changed while it was translated: run the command again")
+        """The lines that are translated. Adds the files' digests. Raises NmtError if one has changed."""
+        for path, digest in self.digests.items():
+            digests[path] = file_digest(path)
+            if digests[path] != digest:
+                raise NmtError(f"{path}: has changed while {self.path} was translated: run the command again")
         return (line.text for line in self.marked_lines)
 
     def translations(
@@ -98,18 +124,27 @@ class OpenedDocument:
         new = {
             text: marked.with_lines(list(islice(translated, len(marked.lines)))) for text, marked in self.texts.items()
         }
-        if self.keep:
-            for text in [text for text in new if not is_kept(text.text, new[text], self.keep)]:
-                log.warning("left as it is, since its placeholders were not kept: %.80r", text.text)
-                new[text] = text.text
-        contents = [part.translated(new.__getitem__) for part in self.parts]
-        if existing := sum(part.existing for part in self.parts):
-            number = counted(existing, "text has", "texts have")
-            log.info("%s: %s a translation and stay as they were; --retranslate: these too", self.path, number)
+        lost = {text for text in new if self.keep and not is_kept(text.text, new[text], self.keep)}
+        contents = [part.translated(lambda text: None if text in lost else new[text]) for part in self.parts]
+        self._log_what_stays(lost, output)
         for part, content in zip(self.parts, contents, strict=True):
             for line in part.report(content):
                 log.info("%s: %s", output, line)
         return self.write(contents)
+
+    def _log_what_stays(self, lost: Container[Text], output: Path) -> None:
+        """lost: the texts whose placeholders were not kept."""
+        for part in self.parts:
+            for text, line in part.lines_of(lost):
+                log.warning(
+                    "%s: line %s: left as it is, since its placeholders were not kept: %.80r", self.path, line, text
+                )
+        existing = sum(part.existing for part in self.parts)
+        if existing:
+            number = counted(existing, "text has a translation and stays", "texts have a translation and stay")
+            log.info("%s: %s as before; --retranslate: translate again", output, number)
+        elif not self.texts:
+            log.warning("%s: no text to translate was found: the output is the same", self.path)
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -119,15 +154,3 @@ def _read_bytes(path: Path) -> bytes:
     if len(data) > _MOST_BYTES:
         raise NmtError(f"{path}: larger than {_MOST_BYTES >> 20} MiB, the largest document: split it into several")
     return data
-
-
-def decoded(data: bytes, path: Path) -> tuple[str, str, bytes]:
-    """A document's text, its encoding, and its byte order mark. Raises NmtError for one in another encoding than UTF-8
-    or UTF-16."""
-    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else data[:2] if data[:2] in _UTF_16 else b""
-    encoding = _UTF_16.get(mark, "utf-8")
-    try:
-        return data[len(mark) :].decode(encoding), encoding, mark
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise NmtError(f"{path}: line {line:,} is not {encoding.upper()}: convert it, as with iconv -t UTF-8") from None

@@ -5,90 +5,126 @@ WebVTT: https://www.w3.org/TR/webvtt1/. SRT has no specification; players read i
 """
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape, unescape
+from html import unescape
 from itertools import accumulate
 from pathlib import Path
 
 from nmt.commands.documents.document import Document, Segment, Text
+from nmt.commands.documents.subtitle_codes import around, has_codes, to_text, without_codes
+from nmt.errors import NmtError
+from nmt.files.notes import counted
 
 MOST_CHARACTERS_PER_SECOND = 20  # for adults: Netflix, Timed Text Style Guide: General Requirements
 
 _TIME = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})[,.](\d{1,3})"
 _TIMES = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
-_CODE = r"(?:<[^<>]*>|\{\\[^{}]*\})"  # a tag, or a position as {\an8}
-_CODES = re.compile(rf"(?:{_CODE}|\s)*")
-_LAST_CODE = re.compile(rf"{_CODE}\Z")
-_IN_TEXT = re.compile(_CODE)
+_NUMBER = re.compile(r"\s*\d+\s*")  # of a cue
 _SPEAKER = re.compile(r"[-–—‐]\s*(?=\S)")  # before what each of two people says
+_VOICE = re.compile(r"<v[ .][^<>]*>")
 _END = re.compile(r"""[.?!…。！？।؟♪][\])"'”’»」』\s]*\Z""")
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_GOES_ON = ("、", "，", ",", "→", "➡")  # at the end of a cue in such a script
+# What stays together there: a word in Latin letters, and a character with marks that begin no line.
+_WITHOUT_CUT = re.compile("(?:[!-~]+|.)[、。，．！？…）」』】ーぁぃぅぇぉっゃゅょァィゥェォッャュョ]*", re.DOTALL)
 _MOST_CUES = 8  # of one sentence
 _MOST_SECONDS = 3.0  # between two cues of one sentence
 
 
 @dataclass(frozen=True)
+class _Line:
+    """before and after: codes and white space around its text. end: its line break; the last line of a cue has none."""
+
+    before: str
+    text: str
+    after: str
+    end: str
+
+
+@dataclass(frozen=True)
 class _Cue:
-    """What stands between the times of a cue and the empty line after it. before and after: tags around its text."""
+    """What stands between the times of a cue and the empty line after it."""
 
     start: int
     stop: int
     begins: float  # seconds
     ends: float
-    before: str
-    text: str
-    after: str
+    lines: Sequence[_Line]
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.text for line in self.lines if line.text)
 
     @property
     def is_several(self) -> bool:
         """Whether two people speak, each in a line."""
-        return any(_SPEAKER.match(line) for line in re.split(r"[\r\n]+", self.text)[1:])
+        return any(_SPEAKER.match(line.text) or _VOICE.search(line.before) for line in self.lines[1:])
 
     @property
     def is_plain(self) -> bool:
-        return not _IN_TEXT.search(self.text) and not self.is_several
+        """Whether it is one text without codes in it. There can be some around all of it, or the same around each
+        line."""
+        between = [line.after for line in self.lines[:-1]] + [line.before for line in self.lines[1:]]
+        of_lines = {(line.before.strip(), line.after.strip()) for line in self.lines}
+        codes = "" if len(of_lines) == 1 else "".join(between)
+        return not has_codes(self.text) and not has_codes(codes) and not self.is_several
+
+    def with_text(self, text: str, write: Callable[[str], str]) -> str:
+        """The cue with another text, shared out among its lines, or in the first one if it has fewer words."""
+        shares = share(text, [len(line.text) for line in self.lines if line.text])
+        left = iter(shares if shares[0] != text else [text] + [""] * len(shares))
+        written = ""
+        for line in self.lines:
+            new = write(next(left)) if line.text else ""
+            if line.text and not new:
+                written = written.rstrip("\r\n")
+            written += line.before + new + line.after + line.end
+        return written
 
 
 def read(content: str, path: Path) -> Document:
-    """The texts of all cues."""
+    """The texts of all cues. Raises NmtError for what is not SRT or WebVTT."""
     is_web = path.suffix.lower() == ".vtt"
-    cues = [cue for cue in _cues(content) if cue.text]
-    segments = [_segment(content, sentence, is_web) for sentence in _sentences(cues)]
-    return Document(content, segments, report=_reading_speed)
+    if is_web and not content.startswith("WEBVTT"):
+        raise NmtError(f"{path}: not WebVTT, of which the first line is WEBVTT: add it, or name the file .srt")
+    cues = _cues(content, is_web)
+    if not cues and content.strip() and not is_web:
+        raise NmtError(f"{path}: not SRT: it has no line of times such as 00:00:01,000 --> 00:00:02,500")
+    segments = [_segment(content, sentence, is_web) for sentence in _sentences(cue for cue in cues if cue.text)]
+    return Document(content, segments, report=partial(_reading_speed, is_web))
 
 
-def _cues(content: str) -> Iterator[_Cue]:
-    lines = _LINE.finditer(content)
-    for line in lines:
-        if not (times := _TIMES.match(line[0])):
+def _cues(content: str, is_web: bool) -> list[_Cue]:
+    """A cue ends at an empty line, or where the next begins: in WebVTT with any line that has an arrow."""
+    lines, cues, place = list(_LINE.finditer(content)), list[_Cue](), 0
+    while place < len(lines):
+        times = _TIMES.match(lines[place][0])
+        place += 1
+        if not times:
             continue
-        start = stop = line.end()
-        for text in lines:
-            if not text[0].strip():
+        begun = place
+        while place < len(lines) and lines[place][0].strip():
+            if "-->" in lines[place][0] and (is_web or _TIMES.match(lines[place][0])):
                 break
-            stop = text.start() + len(text[0].rstrip("\r\n"))
-        around = _around(content[start:stop])
+            place += 1
+        own = lines[begun:place]
+        if own and place < len(lines) and lines[place][0].strip() and _NUMBER.fullmatch(own[-1][0]):
+            own.pop()  # the number of the next cue
         begins, ends = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
-        yield _Cue(start, stop, begins, ends, *around)
+        start = lines[begun - 1].end()
+        stop = own[-1].start() + len(own[-1][0].rstrip("\r\n")) if own else start
+        cues.append(_Cue(start, stop, begins, ends, _lines_of(content[start:stop])))
+    return cues
 
 
-def _around(text: str) -> tuple[str, str, str]:
-    """The tags and the white space before a text, the text, and those behind it."""
-    found = _CODES.match(text)
-    assert found is not None
-    start = found.end()
-    rest = text[start:].rstrip()
-    while rest.endswith((">", "}")):
-        code = _LAST_CODE.search(rest, max(rest.rfind("<"), rest.rfind("{\\"), 0))
-        if code is None:
-            break
-        rest = rest[: code.start()].rstrip()
-    stop = start + len(rest)
-    return text[:start], rest, text[stop:]
+def _lines_of(text: str) -> list[_Line]:
+    parts = [*re.split(r"(\r\n|\n|\r)", text), ""]
+    return [_Line(*around(line), end) for line, end in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def _seconds(hours: str | None, minutes: str, seconds: str, thousandths: str) -> float:
@@ -113,62 +149,88 @@ def _continues(sentence: Sequence[_Cue], cue: _Cue) -> bool:
         len(sentence) < _MOST_CUES
         and last.is_plain
         and cue.is_plain
-        and not _END.search(last.text)
+        and not _is_whole(last.text)
         and not _SPEAKER.match(cue.text)
         and abs(cue.begins - last.ends) <= _MOST_SECONDS
         and _voice(cue) in ("", _voice(last))
     )
 
 
+def _is_whole(text: str) -> bool:
+    """Whether a text ends a sentence. Where no spaces are written, subtitles have no full stops either: there only a
+    comma or an arrow says that a sentence goes on."""
+    return bool(_END.search(text) or (_WITHOUT_SPACES.search(text) and not text.endswith(_GOES_ON)))
+
+
 def _voice(cue: _Cue) -> str:
-    found = re.search(r"<v[ .][^<>]*>", cue.before)
+    found = _VOICE.search(cue.lines[0].before)
     return found[0] if found else ""
 
 
 def _segment(content: str, cues: Sequence[_Cue], is_web: bool) -> Segment:
-    read, write = (unescape, partial(escape, quote=False)) if is_web else (str, str)
     start, stop = cues[0].start, cues[-1].stop
-    if len(cues) == 1 and not cues[0].is_plain:
-        return Segment(start, stop, *_lines(cues[0], read, write))
-    source = read(" ".join(" ".join(cue.text.split()) for cue in cues))
+    if cues[0].is_several:
+        return Segment(start, stop, *_of_each_line(cues[0], is_web))
+    if not cues[0].is_plain:
+        return Segment(start, stop, *_of_marked_cue(content[start:stop], cues[0], is_web))
+    source, write = to_text(" ".join(cue.text for cue in cues), is_web=is_web)
 
     def written(texts: Sequence[str]) -> str:
-        if texts[0] == source:
+        if texts[0] == source.text:
             return content[start:stop]
         parts, end = "", start
-        shares = share(texts[0], [len(cue.text) for cue in cues])
-        for cue, text in zip(cues, shares, strict=True):
-            breaks = re.findall(r"\r\n|\n|\r", cue.text)
-            lines = share(text, [1] * (len(breaks) + 1))
-            wrapped = "".join(f"{write(line)}{end}" for line, end in zip(lines, [*breaks, ""], strict=True))
-            if len(lines) > 1 and lines[0] == text:  # it has fewer words than lines
-                wrapped = write(text)
-            parts += content[end : cue.start] + cue.before + wrapped + cue.after
+        for cue, text in zip(cues, share(texts[0], [len(cue.text) for cue in cues]), strict=True):
+            parts += content[end : cue.start] + cue.with_text(text, write)
             end = cue.stop
-        return parts + content[end:stop]
+        return parts
 
-    return Segment(start, stop, [Text(source)], written)
+    return Segment(start, stop, [source], written)
 
 
-def _lines(
-    cue: _Cue, read: Callable[[str], str], write: Callable[[str], str]
-) -> tuple[list[Text], Callable[[Sequence[str]], str]]:
-    """The texts of a cue that has tags in its text, or in which several people speak; and what writes them."""
-    begins = r"((?:\A|[\r\n]+)[ \t]*(?:[-–—‐]\s*)?)"  # of a line; the parts are "", such a one, its text, …
-    parts = re.split(begins, cue.text) if cue.is_several else ["", "", cue.text]
-    texts = [
-        Text(part, "html") if _IN_TEXT.search(part) else Text(read(" ".join(part.split()))) for part in parts[2::2]
-    ]
+_Texts = tuple[list[Text], Callable[[Sequence[str]], str]]  # those of a cue, and what writes it with others
+
+
+def _of_marked_cue(content: str, cue: _Cue, is_web: bool) -> _Texts:
+    source, write = to_text(content, is_web=is_web)
+    of_text = [line for line in cue.lines if line.text]
+
+    def written(texts: Sequence[str]) -> str:
+        if texts[0] == source.text:
+            return content
+        text = " ".join(texts[0].split())
+        shares = share(text, [len(line.text) for line in of_text])
+        if shares[0] == text:  # it has one line, or fewer words than lines
+            return write(text)
+        breaks = [*(line.end for line in of_text[:-1]), ""]
+        return "".join(write(line) + end for line, end in zip(shares, breaks, strict=True))
+
+    return [source], written
+
+
+def _of_each_line(cue: _Cue, is_web: bool) -> _Texts:
+    lines = [_parts_of_speech(line) for line in cue.lines]
+    found = [to_text(text, is_web=is_web) for _, text, _ in lines]
 
     def written(new: Sequence[str]) -> str:
-        lines = [
-            before if text == old.text else text if old.markup else write(text)
-            for before, old, text in zip(parts[2::2], texts, new, strict=True)
-        ]
-        begun = "".join(begin + line for begin, line in zip(parts[1::2], lines, strict=True))
-        return cue.before + parts[0] + begun + cue.after
+        parts = ""
+        for line, (before, _, after), (old, write), text in zip(cue.lines, lines, found, new, strict=True):
+            unchanged = line.before + line.text + line.after
+            parts += (unchanged if text == old.text else before + write(text) + after) + line.end
+        return parts
 
-    return texts, written
+    return [text for text, _ in found], written
+
+
+def _parts_of_speech(line: _Line) -> tuple[str, str, str]:
+    """What stands before a speaker's text, the text, and what stands behind it. A text with codes in it has all of
+    them, as two can belong together."""
+    before, text = line.before, line.text
+    if dash := _SPEAKER.match(text):
+        codes, inner, _ = around(text[dash.end() :])
+        if has_codes(inner):
+            return before + dash[0], text[dash.end() :] + line.after, ""
+        return before + dash[0] + codes, inner, line.after
+    return ("", before + text + line.after, "") if has_codes(text) else (before, text, line.after)
 
 
 def share(text: str, lengths: Sequence[int]) -> list[str]:
@@ -178,7 +240,7 @@ def share(text: str, lengths: Sequence[int]) -> list[str]:
         return [text]
     ends = [match.start() for match in re.finditer(r"\s+", text)]
     if _WITHOUT_SPACES.search(text):
-        ends = list(range(1, len(text)))
+        ends = [found.end() for found in _WITHOUT_CUT.finditer(text)][:-1]
     if len(ends) < len(lengths) - 1:
         return [text] * len(lengths)
     total, cuts, first = sum(lengths), [0], 0
@@ -198,13 +260,16 @@ def _distance(text: str, ends: Sequence[int], wanted: float, number: int) -> flo
     return abs(ends[number] - wanted) - 3 * (not text[ends[number] - 1].isalnum())
 
 
-def _reading_speed(content: str) -> Iterator[str]:
+def _reading_speed(is_web: bool, content: str) -> Iterator[str]:
     """How many cues are read at more than MOST_CHARACTERS_PER_SECOND."""
-    cues = [cue for cue in _cues(content) if cue.text]
-    lengths = [len(" ".join(unescape(_IN_TEXT.sub("", cue.text)).split())) for cue in cues]
-    too_fast = sum(
-        length > MOST_CHARACTERS_PER_SECOND * (cue.ends - cue.begins) for cue, length in zip(cues, lengths, strict=True)
-    )
+    cues = [cue for cue in _cues(content, is_web) if cue.text]
+    too_fast = sum(_length(cue) > MOST_CHARACTERS_PER_SECOND * (cue.ends - cue.begins) for cue in cues)
     if too_fast:
-        limit = f"{MOST_CHARACTERS_PER_SECOND} characters per second"
-        yield f"reading speed: {too_fast:,} of {len(cues):,} cues have more than {limit}"
+        of_all = counted(len(cues), "cue has", "cues have")
+        yield f"reading speed: {too_fast:,} of {of_all} more than {MOST_CHARACTERS_PER_SECOND} characters per second"
+
+
+def _length(cue: _Cue) -> int:
+    """In characters; one of Chinese, Japanese or Korean counts as two."""
+    text = unescape(without_codes(cue.text))
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)

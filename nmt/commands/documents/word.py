@@ -1,54 +1,54 @@
-"""Documents of Word (.docx): the paragraphs of the text, of headers, footers and notes. Each run, which is text of one
-look, is an element in the text of its paragraph, so that the look goes with the words.
+"""Documents of Word (.docx): the paragraphs of the text, of headers, footers and notes.
 
-Format: ECMA-376, Office Open XML, part 1, WordprocessingML.
+Format: ECMA-376, Office Open XML, part 2, Open Packaging Conventions. The paragraphs are read by
+nmt.commands.documents.word_pieces, and their texts by nmt.commands.documents.word_texts.
 """
 
 import io
-import re
+import lzma
+import posixpath
 import zipfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from html import escape, unescape
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.parsers import expat
 
-from nmt.commands.documents.document import Document, Segment, Text
+from nmt.commands.documents import word_pieces, word_texts
+from nmt.commands.documents.document import Document
 from nmt.errors import NmtError
 
-_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
-_MOST_BYTES, _MOST_FILES, _DEEPEST = 256 << 20, 10_000, 1_000
-_PARAGRAPH = re.compile(r"<w:p(?:\s[^<>]*[^<>/])?>|</w:p>")
-# Runs of text alone, and what is read together with them. Whatever else is in a paragraph is one tag in its text.
-_RUN = re.compile(
-    r"<w:r(?:\s[^<>]*)?>(?P<look>(?:<w:rPr>(?:(?!</w:rPr>|<w:r>).)*</w:rPr>)?)"
-    r"<w:t(?:\s[^<>]*)?>(?P<text>[^<>]*)</w:t></w:r>(?:<w:proofErr [^<>]*/>)*",
-    re.DOTALL,
-)
-_TAG = re.compile(r"<[^!?<>][^<>]*>")
-_LINK = re.compile(r"<w:hyperlink(?:\s[^<>]*[^<>/])?>|</w:hyperlink>")
-_TOKEN = re.compile(r'<r i="(\d+)">|(</r>)|<x i="(\d+)"/>|<h i="(\d+)">|(</h>)|([^<]+)')
-_LANGUAGE = re.compile(r"<w:lang [^<>]*/>|<w:noProof/>")
+MOST_BYTES = 256 << 20  # of a file, unpacked
+_MOST_FILES = 10_000
+_OTHERS = {
+    b"\xd0\xcf\x11\xe0": "it is a .doc of Word before 2007, or has a password",
+    b"%PDF": "it is a PDF",
+    b"{\\rtf": "it is RTF",
+}
+_WITH_TEXT = ("header", "footer", "footnotes", "endnotes")  # types of relationships
 
 
-def open_archive(data: bytes, path: Path) -> dict[str, Document]:
+def open_archive(data: bytes, path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Document]:
     """The parts with text, by their names. Raises NmtError for what is no such file, and for one that would be too
     large in memory."""
+    for start, kind in _OTHERS.items():
+        if data.startswith(start):
+            raise NmtError(f"{path}: not a .docx: {kind}: open it in a word processor and save it as .docx")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = archive.infolist()
-            if len(files) > _MOST_FILES or sum(file.file_size for file in files) > _MOST_BYTES:
+            if len(files) > _MOST_FILES or sum(file.file_size for file in files) > most_bytes:
                 raise NmtError(
-                    f"{path}: more than {_MOST_BYTES >> 20} MiB or {_MOST_FILES:,} files when unpacked: not translated"
+                    f"{path}: more than {most_bytes >> 20} MiB or {_MOST_FILES:,} files when unpacked: not translated"
                 )
-            found = {file.filename: archive.read(file).decode() for file in files if _PARTS.fullmatch(file.filename)}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, UnicodeDecodeError, ValueError) as error:
-        raise NmtError(f"{path}: not a document of Word: {error}") from None
-    if "word/document.xml" not in found:
-        raise NmtError(f"{path}: not a document of Word: it has no word/document.xml")
-    for name, content in found.items():
-        _check(content, path, name)
-    return {name: _read(content) for name, content in found.items()}
+            if damaged := archive.testzip():
+                raise NmtError(f"{path}: {damaged} in it is damaged: open it in a word processor and save it again")
+            found = {name: archive.read(name).decode() for name in dict.fromkeys(_names(archive, path))}
+    except zipfile.BadZipFile as error:
+        raise NmtError(f"{path}: not a .docx, which is a ZIP archive: {error}") from None
+    except (zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError) as error:
+        raise NmtError(f"{path}: not a document of Word that can be read: {error}") from None
+    return {name: read_part(content, f"{path}: {name}") for name, content in found.items()}
 
 
 def with_parts(data: bytes, parts: dict[str, str]) -> bytes:
@@ -61,138 +61,47 @@ def with_parts(data: bytes, parts: dict[str, str]) -> bytes:
     return written.getvalue()
 
 
-def _check(content: str, path: Path, name: str) -> None:
-    """Raises NmtError for a part that is not XML, that has entities, or that is nested too deeply."""
-    depth = 0
+def _names(archive: zipfile.ZipFile, path: Path) -> Iterator[str]:
+    """The parts with text: the main one, and those that it names."""
+    names = set(archive.namelist())
+    main = [name for type, name in _relationships(archive, "", path) if type == "officeDocument" and name in names]
+    if not main:
+        raise NmtError(f"{path}: not a document of Word: _rels/.rels in it names no main document")
+    yield main[0]
+    yield from (name for type, name in _relationships(archive, main[0], path) if type in _WITH_TEXT and name in names)
 
-    def start(*_: object) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > _DEEPEST:
-            raise NmtError(f"{path}: {name}: more than {_DEEPEST:,} elements in one another: not translated")
 
-    def end(*_: object) -> None:
-        nonlocal depth
-        depth -= 1
+def _relationships(archive: zipfile.ZipFile, part: str, path: Path) -> list[tuple[str, str]]:
+    """The type and the name of each part that a part names; those that the file names, if `part` is empty."""
+    folder, name = posixpath.split(part)
+    relationships, found = posixpath.join(folder, "_rels", f"{name}.rels"), list[tuple[str, str]]()
+    if relationships not in archive.namelist():
+        return []
 
-    def entity(*_: object) -> None:
-        raise NmtError(f"{path}: {name}: declares entities: not translated")
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if name.endswith(" Relationship") and attributes.get("TargetMode") != "External":
+            target = posixpath.normpath(posixpath.join("/", folder, attributes.get("Target", "")))
+            found.append((attributes.get("Type", "").rpartition("/")[2], target.lstrip("/")))
 
-    parser = expat.ParserCreate("utf-8")
-    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, entity
+    parser = word_pieces.bounded_parser(f"{path}: {relationships}")
+    parser.StartElementHandler = start
     try:
-        parser.Parse(content.encode(), True)
+        parser.Parse(archive.read(relationships), True)
     except expat.ExpatError as error:
-        raise NmtError(f"{path}: {name}: not XML: {error}") from None
+        raise NmtError(f"{path}: {relationships}: not XML: {error}") from None
+    return found
 
 
-def _read(content: str) -> Document:
-    """The paragraphs of a part. Of one that holds others, as those with a text box, these alone are read."""
-    segments, begun = list[Segment](), -1
-    for tag in _PARAGRAPH.finditer(content):
-        if tag[0] != "</w:p>":
-            begun = tag.end()
-        elif begun >= 0:
-            segments += _segments(content, begun, tag.start())
-            begun = -1
+def read_part(content: str, where: str) -> Document:
+    """The texts of a part. where: for messages. Raises NmtError for what is no text of Word, and for what could become
+    too large."""
+    data = content.encode()
+    of_bytes = [
+        segment for pieces in word_pieces.paragraphs(data, where) for segment in word_texts.segments(data, pieces)
+    ]
+    segments, place, characters = [], 0, 0
+    for segment in sorted(of_bytes, key=lambda segment: segment.start):
+        start = characters + len(data[place : segment.start].decode())
+        place, characters = segment.stop, start + len(data[segment.start : segment.stop].decode())
+        segments.append(replace(segment, start=start, stop=characters))
     return Document(content, segments)
-
-
-def _segments(content: str, start: int, stop: int) -> Iterator[Segment]:
-    """The texts of a paragraph: its runs, from one boundary to the next. A boundary is what could not be moved among
-    words: a tag of an element that goes on, as of an insertion, and the codes of a field."""
-    runs = list(_RUN.finditer(content, start, stop))
-    links = list(_LINK.finditer(content, start, stop))
-    for pieces in _groups(content, sorted([*runs, *links], key=re.Match.start)):
-        if sum(piece.re is _LINK and (-1 if piece[0].startswith("</") else 1) for piece in pieces):
-            # A link that goes on is a boundary.
-            for part in _groups(content, [piece for piece in pieces if piece.re is _RUN]):
-                yield from _segment(content, part)
-        else:
-            yield from _segment(content, pieces)
-
-
-def _groups(content: str, pieces: Sequence[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-    group = list[re.Match[str]]()
-    for piece in pieces:
-        if group and not _can_move(content[group[-1].end() : piece.start()]):
-            yield group
-            group = []
-        group.append(piece)
-    if group:
-        yield group
-
-
-def _can_move(between: str) -> bool:
-    """Whether it is a sequence of elements."""
-    depth = 0
-    for tag in _TAG.findall(between):
-        depth += -1 if tag.startswith("</") else not tag.endswith("/>")
-        if depth < 0:
-            return False
-    return not depth and "<w:fldChar" not in between
-
-
-def _segment(content: str, pieces: Sequence[re.Match[str]]) -> Iterator[Segment]:
-    """The text of runs and links, if they have any."""
-    runs = [piece for piece in pieces if piece.re is _RUN]
-    if not any(map(str.isalpha, unescape("".join(run["text"] for run in runs)))):
-        return
-    start, stop = pieces[0].start(), pieces[-1].end()
-    plain = _most_common_look(runs)
-    looks, others, text, end = list[str](), list[str](), "", start
-    for piece in pieces:
-        if between := content[end : piece.start()]:
-            text += f'<x i="{len(others)}"/>'
-            others.append(between)
-        if piece.re is _LINK:
-            closes = piece[0] == "</w:hyperlink>"
-            text += "</h>" if closes else f'<h i="{len(others)}">'
-            others += [] if closes else [piece[0]]
-        elif _same(piece["look"], plain):
-            text += piece["text"]
-        elif text.endswith("</r>") and _same(looks[-1], piece["look"]):
-            text = f"{text.removesuffix('</r>')}{piece['text']}</r>"
-        else:
-            text += f'<r i="{len(looks)}">{piece["text"]}</r>'
-            looks.append(piece["look"])
-        end = piece.end()
-    is_marked = "<" in text
-    source = Text(text, "xml") if is_marked else Text(unescape(text))
-
-    def write(texts: Sequence[str]) -> str:
-        if texts[0] == source.text:
-            return content[start:stop]
-        return _runs(texts[0] if is_marked else escape(texts[0], quote=False), plain, looks, others)
-
-    yield Segment(start, stop, [source], write)
-
-
-def _same(look: str, other: str) -> bool:
-    """Whether two looks differ at most in the language, which Word notes of each run."""
-    return look == other or _LANGUAGE.sub("", look) == _LANGUAGE.sub("", other)
-
-
-def _most_common_look(runs: Sequence[re.Match[str]]) -> str:
-    """The look of most characters of a paragraph."""
-    lengths = Counter[str]()
-    for run in runs:
-        lengths[run["look"]] += len(run["text"])
-    return lengths.most_common(1)[0][0]
-
-
-def _runs(text: str, plain: str, looks: Sequence[str], others: Sequence[str]) -> str:
-    """WordprocessingML of a paragraph's text. Words in no run have the plain look."""
-    written, look = "", plain
-    for run, ends, other, link, closed, words in _TOKEN.findall(text):
-        if run:
-            look = looks[int(run)]
-        elif ends:
-            look = plain
-        elif other or link:
-            written += others[int(other or link)]
-        elif closed:
-            written += "</w:hyperlink>"
-        elif words:
-            written += f'<w:r>{look}<w:t xml:space="preserve">{words}</w:t></w:r>'
-    return written

@@ -18,6 +18,7 @@ from nmt.commands.documents.printf import in_order, numbered
 from nmt.errors import NmtError
 
 _UNITS = ("trans-unit", "segment")
+_UNTRANSLATED = ("new", "needs-translation")  # states of a target that holds no translation, but a copy of its source
 _DEEPEST = 500  # elements in one another
 _INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
@@ -37,10 +38,11 @@ class _Unit:
     source_end: int = 0
     target: tuple[int, int] | None = None
     target_has_text: bool = False
+    target_is_copy: bool = False
 
 
 def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
-    """only_missing: units with a translation stay. Raises NmtError for what is not XML, and for entities, which can
+    """only_missing: units with a translation stay. Raises NmtError for what is not XLIFF, and for entities, which can
     make a small file huge."""
     found, data = _Units(path), content.encode()
     found.read(data)
@@ -53,9 +55,9 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
             unit.source_end,
             *(unit.target or (unit.source_end, unit.source_end)),
         ]
-        if not unit.translated or not unit.source_end:
+        if not unit.translated or unit.source[0] >= unit.source[1]:
             continue
-        if only_missing and unit.target_has_text:
+        if only_missing and unit.target_has_text and not unit.target_is_copy:
             existing += 1
             continue
         by_place = {place: to_characters(place) for place in sorted(set(places))}
@@ -98,6 +100,8 @@ class _Units:
         self._open.append(name := name.rpartition(":")[2])
         if len(self._open) > _DEEPEST:
             raise NmtError(f"{self.path}: more than {_DEEPEST} elements in one another: not translated")
+        if len(self._open) == 1 and name != "xliff":
+            raise NmtError(f"{self.path}: not XLIFF: its first element is <{name:.40}>, not <xliff>")
         if name == "xliff":
             self.version = attributes.get("version", self.version)
         wanted = {"no": False, "yes": True}.get(attributes.get("translate", ""), self._translated[-1])
@@ -110,6 +114,7 @@ class _Units:
             self.units[-1].source = _end_of_tag(self._data, place), 0
         elif self._in in ("trans-unit/target", "segment/target"):
             self.units[-1].target = place, 0
+            self.units[-1].target_is_copy = attributes.get("state") in _UNTRANSLATED
 
     def _text(self, text: str) -> None:
         if self.units and text.strip() and "target" in self._open and "alt-trans" not in self._open:

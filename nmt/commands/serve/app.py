@@ -1,4 +1,5 @@
-"""The service's addresses: /translate, /detect, /languages, /limits, /health, /metrics, and / with the web page."""
+"""The service's addresses: /translate, /detect, /translate_file, /languages, /limits, /health, /metrics, and / with the
+web page."""
 
 import asyncio
 import logging
@@ -7,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -16,7 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from nmt.commands.html_page import html_page
+from nmt.commands.serve import documents
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
+from nmt.commands.serve.documents import FILE_FORMATS, TranslatedFiles
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.metrics import RequestMetrics
@@ -28,7 +31,9 @@ from nmt.errors import NmtError
 log = logging.getLogger("nmt")
 
 _CLIENT_GONE = 499  # a status for the log and the metrics only
-_BODY_SECONDS = 30.0  # maximum time to receive a body
+_BODY_SECONDS = 30.0  # maximum time to receive a body, or each MiB of a larger one
+
+T = TypeVar("T")
 
 
 def build(
@@ -36,12 +41,14 @@ def build(
 ) -> FastAPI:
     """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops."""
     metrics = RequestMetrics(queue)
+    files = TranslatedFiles(limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         log.info("listening on %s", url)
         yield
         await asyncio.to_thread(queue.close)
+        files.close()
         log.info("stopped: %d lines translated", queue.totals.lines)
 
     # Without FastAPI's pages of documentation, which load scripts from other servers.
@@ -68,6 +75,16 @@ def build(
     async def detect(request: Request) -> Response:
         return await counted(request, _detect(request, languages, limits))
 
+    if limits.file:
+
+        @app.post("/translate_file")
+        async def translate_file(request: Request) -> Response:
+            return await counted(request, _translate_file(request, queue, languages, limits, files))
+
+        @app.get("/download_file/{address}", name="download_file")
+        async def download_file(address: str) -> Response:
+            return files.response(address) or JSONResponse({"error": "no such file: translate it again"}, 404)
+
     _add_pages(app, languages, limits, queue)
     _add_libretranslate(app, languages, limits)
     _add_probes(app, queue, metrics)
@@ -85,20 +102,44 @@ async def _translate(request: Request, queue: BatchingQueue, languages: Language
         received = await _receive(request, limits.body)
         # Work that grows with the text is done in other threads, because this one serves all requests.
         parsed, future = await asyncio.to_thread(_submit, received, queue, languages, limits)
-        answer = asyncio.wrap_future(future)
-        gone = asyncio.ensure_future(request.receive())  # after the body, only the end of the connection is received
-        try:
-            either: set[asyncio.Future[Any]] = {answer, gone}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.cancel()
-        if not answer.done():
-            answer.cancel()
-            return Response(status_code=_CLIENT_GONE)
-        content = await asyncio.to_thread(parsed.answer, answer.result())
+        n_best = await _while_connected(request, asyncio.wrap_future(future))
+        content = await asyncio.to_thread(parsed.answer, n_best)
         return Response(content, media_type="application/json")
     except Exception as error:
         return _refusal(error)
+
+
+async def _translate_file(
+    request: Request, queue: BatchingQueue, languages: LanguagePairs, limits: Limits, files: TranslatedFiles
+) -> Response:
+    """The response to a request, also for any error."""
+    try:
+        async with files.at_once:
+            received = await _receive(request, limits.upload)
+            parsed = await asyncio.to_thread(documents.parse, received, languages, limits)
+            content = await _while_connected(request, documents.translate(parsed, queue, limits))
+        address = await files.add(parsed.name, content)
+        answer: dict[str, object] = {"translatedFileUrl": str(request.url_for("download_file", address=address))}
+        if parsed.detected:
+            answer["detectedLanguage"] = parsed.detected._asdict()
+        return JSONResponse(answer)
+    except Exception as error:
+        return _refusal(error)
+
+
+async def _while_connected(request: Request, work: Awaitable[T]) -> T:
+    """The result of work for a request of which the body was received. Raises ClientDisconnect, and cancels the work,
+    when the client has gone."""
+    working = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())  # after the body, only the end of the connection is received
+    try:
+        await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        gone.cancel()
+        working.cancel()
 
 
 async def _detect(request: Request, languages: LanguagePairs, limits: Limits) -> Response:
@@ -114,7 +155,7 @@ async def _detect(request: Request, languages: LanguagePairs, limits: Limits) ->
 def _refusal(error: Exception) -> Response:
     """The response to a request that failed with this error."""
     match error:
-        case ClientDisconnect():  # before the body was complete
+        case ClientDisconnect():
             return Response(status_code=_CLIENT_GONE)
         case RequestError():
             return JSONResponse({"error": str(error)}, error.status, {"Connection": "close"} if error.close else None)
@@ -157,15 +198,15 @@ async def _body(request: Request, limit: int) -> bytes:
     too_long = RequestError(413, f"the body has more than {limit} bytes: send less in one request", close=True)
     if int(request.headers.get("content-length", 0)) > limit:
         raise too_long
-    body = bytearray()
+    body, seconds = bytearray(), _BODY_SECONDS * max(1.0, limit / 2**20)
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limit:
                     raise too_long
     except TimeoutError:
-        why = f"the body took longer than {_BODY_SECONDS:g} seconds: send it faster"
+        why = f"the body took longer than {seconds:g} seconds: send it faster"
         raise RequestError(408, why, close=True) from None
     return bytes(body)
 
@@ -177,8 +218,9 @@ def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: Ba
     offered = [{"code": code, "name": english_name(code), "targets": of} for code, of in targets.items()]
     translator = queue.translator
     options = {"n_best": translator.decoding.beam_size, "alignment": translator.engine.aligns}
-    allowed = {"lines": limits.lines, "characters": limits.characters, **options}
-    page = html_page("nmt.commands.serve", "nmt", {"languages": offered, "limits": allowed}, connects="'self'")
+    allowed = {"lines": limits.lines, "characters": limits.characters, "file": limits.file, **options}
+    data = {"languages": offered, "limits": allowed, "formats": [*FILE_FORMATS] if limits.file else []}
+    page = html_page("nmt.commands.serve", "nmt", data, connects="'self'")
     headers = {"Content-Security-Policy": _policy(page)}
 
     @app.get("/")
@@ -208,8 +250,8 @@ def _add_libretranslate(app: FastAPI, languages: LanguagePairs, limits: Limits) 
                 "apiKeys": False,
                 "keyRequired": False,
                 "suggestions": False,
-                "filesTranslation": False,
-                "supportedFilesFormat": [],
+                "filesTranslation": limits.file > 0,
+                "supportedFilesFormat": [*FILE_FORMATS] if limits.file else [],
                 "language": {
                     "source": {"code": source, "name": english_name(source)},
                     "target": {"code": target, "name": english_name(target)},
@@ -218,10 +260,12 @@ def _add_libretranslate(app: FastAPI, languages: LanguagePairs, limits: Limits) 
         )
 
     # With the status that LibreTranslate has where these are switched off.
-    @app.post("/translate_file")
-    async def translate_file() -> JSONResponse:
-        why = "this service translates no files: send their text, or their HTML with format: html, to /translate"
-        return JSONResponse({"error": why}, 403)
+    if not limits.file:
+
+        @app.post("/translate_file")
+        async def translate_file() -> JSONResponse:
+            why = "this service translates no files: send their text, or their HTML with format: html, to /translate"
+            return JSONResponse({"error": why}, 403)
 
     @app.post("/suggest")
     async def suggest() -> JSONResponse:

@@ -50,8 +50,8 @@ class Totals:
 @dataclass(frozen=True)
 class _Request:
     lines: list[str]
-    # n_best, alignment, token_scores, languages; the same for all requests of a batch
-    options: tuple[int, bool, bool, LanguagePair | None]
+    # n_best, alignment, token_scores, languages, keep; the same for all requests of a batch
+    options: tuple[int, bool, bool, LanguagePair | None, tuple[str, ...]]
     subwords: int
     answer: "Future[NBest]" = field(default_factory=Future)
 
@@ -104,9 +104,10 @@ class BatchingQueue:
         alignment: bool = False,
         token_scores: bool = True,
         languages: LanguagePair | None = None,
+        keep: tuple[str, ...] = (),
     ) -> "Future[NBest]":
         """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue. languages: None
-        where the model has only one pair.
+        where the model has only one pair. keep: patterns besides those of decoding.keep.
 
         Raises at once: NmtError if n_best is more than the beam size or a line is too long for the model,
         AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue takes any number of subwords,
@@ -116,7 +117,7 @@ class BatchingQueue:
         size = self._size.upper_bound(parts, n_best, alignment)
         if size > self.max_answer:
             raise AnswerTooLarge(size, self.max_answer)
-        request = _Request(list(lines), (n_best, alignment, token_scores, languages), sum(parts))
+        request = _Request(list(lines), (n_best, alignment, token_scores, languages, keep), sum(parts))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the queue is closed")
@@ -192,10 +193,13 @@ class BatchingQueue:
 
     def _translate(self, batch: list[_Request]) -> None:
         lines = [line for request in batch for line in request.lines]
-        n_best, alignment, token_scores, pair = batch[0].options
+        n_best, alignment, token_scores, pair, keep = batch[0].options
+        translator = self.translator
+        if keep:
+            translator = translator.keeping((*translator.decoding.keep, *keep))
         to, from_ = (None, None) if pair is None else (pair.target, pair.source or None)
         try:
-            translations = self.translator.hypotheses(
+            translations = translator.hypotheses(
                 lines, n_best, alignment=alignment, token_scores=token_scores, to=to, from_=from_
             )
         except Exception as error:

@@ -17,7 +17,7 @@ class RequestMetrics:
     def __init__(self, queue: BatchingQueue):
         self._registry = CollectorRegistry()
         self._registry.register(_QueueCounts(queue))
-        meaning = "Requests to /translate and /detect, by HTTP status."
+        meaning = "Requests to /translate, /detect and /translate_file, by HTTP status."
         self._requests = Counter("nmt_requests", meaning, ["path", "status"], registry=self._registry)
         meaning = "Duration of requests to /translate with status 200, including the time in the queue."
         self._seconds = Histogram("nmt_request_seconds", meaning, buckets=_BUCKETS, registry=self._registry)

@@ -1,4 +1,4 @@
-const {limits, languages} = data;  // made by nmt/commands/serve/app.py
+const {limits, languages, formats} = data;  // made by nmt/commands/serve/app.py
 const PAUSE = 400;  // milliseconds without a key after which the text is translated
 const RANKS = Math.min(limits.n_best, 8);  // translations in the details of a line
 const names = Object.fromEntries(languages.map(({code, name}) => [code, name]));
@@ -22,23 +22,34 @@ class Refusal extends Error {
   }
 }
 
-/** The translations of each line, best first. Throws a Refusal; or an AbortError, if `signal` is aborted. */
-async function ask(lines, options, signal) {
-  const body = JSON.stringify({text: lines, ...options});
+/** The server's response. Throws a Refusal where it has another status than 200; or an AbortError, if `signal` is
+ * aborted. */
+async function received(path, options) {
+  const {signal} = options;
   let response;
   try {
-    response = await fetch("translate", {method: "POST", headers: {"Content-Type": "application/json"}, body, signal});
+    response = await fetch(path, options);
   } catch {
     signal.throwIfAborted();
     throw new Refusal("The server does not answer. Check that it is running and that you are connected, then try again.");
   }
+  if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));  // proxies answer with HTML
   signal.throwIfAborted();
   const {status} = response, wait = Number(response.headers.get("Retry-After")) || 1;
-  if (response.ok && answer.translations) return answer.translations;
   if (status === 429) throw new Refusal(`The server is busy. Try again in ${seconds(wait)}.`, status, wait);
   if ([502, 503, 504].includes(status)) throw new Refusal("The server is not available at the moment. Try again in a minute.", status);
   throw new Refusal(answer.error ? `${answer.error}.` : `The server answered with status ${status}. Try again later.`, status);
+}
+
+/** The translations of each line, best first. Throws as `received`. */
+async function ask(lines, options, signal) {
+  const body = JSON.stringify({text: lines, ...options});
+  const response = await received("translate", {method: "POST", headers: {"Content-Type": "application/json"}, body, signal});
+  const {translations} = await response.json().catch(() => ({}));
+  signal.throwIfAborted();
+  if (!translations) throw new Refusal("The server answered with no translation. Try again later.", response.status);
+  return translations;
 }
 
 /** Characters as the server counts them: code points, line breaks left out. */
@@ -233,34 +244,60 @@ async function askAndWait(lines, options, signal) {
   }
 }
 
-/** Translate a text file line by line, and offer the translation as a file. */
+/** A text translated line by line, as a file. Throws as `ask`, and a TypeError for what is no text in UTF-8. */
+async function translatedText(file, chosen, signal) {
+  const text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
+  const lines = text.split(/\r\n|\r|\n/), [ending = "\n"] = text.match(/\r\n|\r|\n/) ?? [];
+  const translated = [];
+  for (const part of parts(lines)) {
+    say("file-status", `${file.name}: line ${count(translated.length + 1)} of ${count(lines.length)} …`);
+    try {
+      translated.push(...await askAndWait(part, chosen, signal));
+    } catch (error) {
+      if (translated.length) error.message = `from line ${count(translated.length + 1)}: ${error.message}`;
+      throw error;
+    }
+  }
+  return new Blob([translated.map(([best]) => best.text).join(ending)], {type: "text/plain"});
+}
+
+/** A document translated by the server, as a file. Throws as `received`. */
+async function translatedDocument(file, {from, to}, signal) {
+  if (file.size > limits.file) throw new Refusal(`more than ${count(limits.file / 2 ** 20)} MiB. Split it into smaller ones.`);
+  say("file-status", `${file.name}: translating …`);
+  const body = new FormData();
+  for (const [name, value] of [["source", from], ["target", to], ["file", file]]) body.append(name, value);
+  const answer = await (await received("translate_file", {method: "POST", body, signal})).json();
+  const address = answer.translatedFileUrl.split("/").at(-1);  // a proxy may know the server by another URL
+  return (await received(`download_file/${address}`, {signal})).blob();
+}
+
+/** Translate a file, and offer the translation as a file. */
 async function translateFile(file) {
   filing.abort();
-  const {signal} = filing = new AbortController(), chosen = pair(), translated = [];
+  const {signal} = filing = new AbortController(), chosen = pair();
   at("file-row").hidden = at("cancel").hidden = false;
   at("result").hidden = true;
+  const [ending = ""] = file.name.toLowerCase().match(/\.[^.]*$/) ?? [];
   try {
-    const text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
-    const lines = text.split(/\r\n|\r|\n/), [ending = "\n"] = text.match(/\r\n|\r|\n/) ?? [];
-    for (const part of parts(lines)) {
-      say("file-status", `${file.name}: line ${count(translated.length + 1)} of ${count(lines.length)} …`);
-      translated.push(...await askAndWait(part, chosen, signal));
-    }
+    const translated = ending !== ".txt" && formats.includes(ending) ? translatedDocument : translatedText;
+    const blob = await translated(file, chosen, signal);
+    signal.throwIfAborted();
     const name = file.name.replace(/(\.[^.]*)?$/, `.${chosen.to}$1`);
-    const blob = new Blob([translated.map(([best]) => best.text).join(ending)], {type: "text/plain"});
     URL.revokeObjectURL(at("result").href);
     Object.assign(at("result"), {href: URL.createObjectURL(blob), download: name, textContent: `Save ${name}`, hidden: false});
     say("file-status", `${file.name} is translated.`);
   } catch (error) {
     if (signal.aborted) return;
-    const where = translated.length ? `, from line ${count(translated.length + 1)}` : "";
-    say("file-status", error instanceof Refusal ? `${file.name}${where}: ${error.message}`
-      : `${file.name}: this is not text in UTF-8. Save it as plain text in UTF-8 and choose it again.`, true);
+    const why = error.message.replace(`${file.name}: `, "");
+    say("file-status", error instanceof Refusal ? `${file.name}: ${why}`
+      : `${file.name}: this is not text in UTF-8${formats.length ? `, nor of ${formats.join(", ")}` : ""}. Save it as one of them and choose it again.`, true);
   }
   at("cancel").hidden = true;
 }
 
 function listenForFiles() {
+  at("file").accept = ["text/plain", ...formats].join();
   at("file").addEventListener("change", () => {
     if (at("file").files.length) translateFile(at("file").files[0]);
     at("file").value = "";  // so that the same file can be chosen again

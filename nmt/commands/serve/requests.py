@@ -19,12 +19,14 @@ from nmt.errors import NmtError
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximum lines and characters of a request, lines that wait in total, and bytes of an answer."""
+    """Maximum lines and characters of a request, lines that wait in total, bytes of an answer, and bytes of a file; 0:
+    files are not translated."""
 
     lines: int = 256
     characters: int = 20_000
     waiting: int = 1000
     answer: int = MAX_ANSWER
+    file: int = 4 << 20
 
     def __post_init__(self) -> None:
         if self.lines > self.waiting:
@@ -36,6 +38,11 @@ class Limits:
     def body(self) -> int:
         """Maximum bytes of a request: 12 for a character (`\\ud83d\\ude00`, `%F0%9F%98%80`), some for the format."""
         return 12 * self.characters + 64 * self.lines + 10_000
+
+    @property
+    def upload(self) -> int:
+        """Maximum bytes of a request with a file."""
+        return self.file + 64_000
 
 
 @dataclass(frozen=True)
@@ -195,8 +202,8 @@ def parse(received: Received, languages: LanguagePairs, limits: Limits, beam_siz
         request: TranslationRequest = _libretranslate(fields, languages, limits, beam_size)
     else:
         request = _own(fields, languages)
-    _check(len(request.lines), "lines", limits.lines)
-    _check(request.characters, "characters", limits.characters)
+    check_count(len(request.lines), "lines", limits.lines)
+    check_count(request.characters, "characters", limits.characters)
     return request
 
 
@@ -207,13 +214,21 @@ def parse_detection(received: Received, languages: LanguagePairs, limits: Limits
     if not fields.get("q"):
         raise RequestError(400, "Invalid request: missing q parameter")
     texts, _ = _texts("q", fields["q"])
-    _check(sum(map(len, texts)), "characters", limits.characters)
+    check_count(sum(map(len, texts)), "characters", limits.characters)
     lines = [line for text in texts for line in PlainText.of(text).lines]
     best, *others = detect(lines, list(dict.fromkeys([*languages.sources, *languages.targets])))
     return [best, *(other for other in others[:2] if other.confidence)]
 
 
-def _check(count: int, name: str, limit: int) -> None:
+def check_given(fields: Mapping[str, Any], *names: str) -> None:
+    """Raises RequestError for a field that is missing, with LibreTranslate's words."""
+    for name in names:
+        if not fields.get(name):
+            raise RequestError(400, f"Invalid request: missing {name} parameter")
+
+
+def check_count(count: int, name: str, limit: int) -> None:
+    """Raises RequestError for more than the limit."""
     if count > limit:
         raise RequestError(413, f"{count} {name}, more than {limit}: send fewer in one request")
 
@@ -231,10 +246,10 @@ def _own(fields: Mapping[str, Any], languages: LanguagePairs) -> NmtRequest:
         if not isinstance(code, str | None):
             raise _wrong(name, "the code of a language", code)
     n_best, alignment = _integer(fields, "n_best", least=1), _boolean(fields, "alignment")
-    return NmtRequest(texts, n_best, alignment, _chosen(languages, *codes))
+    return NmtRequest(texts, n_best, alignment, chosen_pair(languages, *codes))
 
 
-def _chosen(languages: LanguagePairs, to: str | None, from_: str | None) -> LanguagePair | None:
+def chosen_pair(languages: LanguagePairs, to: str | None, from_: str | None) -> LanguagePair | None:
     """The pair; None if the model has only one."""
     try:
         pair = languages.choose(to, from_)
@@ -246,23 +261,22 @@ def _chosen(languages: LanguagePairs, to: str | None, from_: str | None) -> Lang
 def _libretranslate(
     fields: Mapping[str, Any], languages: LanguagePairs, limits: Limits, beam_size: int
 ) -> LibreTranslateRequest:
-    for name in ("q", "source", "target"):
-        if not fields.get(name):
-            raise RequestError(400, f"Invalid request: missing {name} parameter")
+    check_given(fields, "q", "source", "target")
     asked, is_list = _texts("q", fields["q"])
     as_html = _is_html(fields)
     if as_html:
-        _check(sum(map(len, asked)), "characters", limits.characters)  # before they are read
-    target = _language(fields, "target", languages.targets)
-    source = "" if fields["source"] == "auto" else _language(fields, "source", languages.sources)
+        check_count(sum(map(len, asked)), "characters", limits.characters)  # before they are read
+    target = language_of(fields, "target", languages.targets)
+    source = "" if fields["source"] == "auto" else language_of(fields, "source", languages.sources)
     texts: list[Text] = [HtmlText.of(text, source) if as_html else PlainText.of(text) for text in asked]
-    detected = None if source else _source(texts, languages, target)
+    lines = [line for text in texts for line in text.lines]
+    detected = None if source else likeliest_source(lines, languages, target)
     return LibreTranslateRequest(
         texts=texts,
         is_list=is_list,
         n_best=min(1 + _integer(fields, "alternatives", least=0), beam_size),  # clients accept fewer
         detected=detected,
-        languages=_chosen(languages, target, detected.language if detected else source),
+        languages=chosen_pair(languages, target, detected.language if detected else source),
     )
 
 
@@ -273,7 +287,7 @@ def _is_html(fields: Mapping[str, Any]) -> bool:
     return bool(wanted == "html")
 
 
-def _language(fields: Mapping[str, Any], name: str, known: list[str]) -> str:
+def language_of(fields: Mapping[str, Any], name: str, known: list[str]) -> str:
     """The language of a field, as the model writes it."""
     code = str(fields[name])
     if found := matching(code, known) or matching(_OLD_CODES.get(code, code), known):
@@ -282,10 +296,9 @@ def _language(fields: Mapping[str, Any], name: str, known: list[str]) -> str:
     raise RequestError(400, f"{name}: {code[:40]} is not supported: this model's {name} {several} {', '.join(known)}")
 
 
-def _source(texts: Sequence[Text], languages: LanguagePairs, target: str) -> Detected:
-    """The likeliest source of those with this target, of all texts together, as LibreTranslate does it."""
-    known = [pair.source for pair in languages.pairs if pair.target == target]
-    return detect([line for text in texts for line in text.lines], known)[0]
+def likeliest_source(lines: Sequence[str], languages: LanguagePairs, target: str) -> Detected:
+    """The likeliest source of those with this target, of all lines together, as LibreTranslate does it."""
+    return detect(lines, [pair.source for pair in languages.pairs if pair.target == target])[0]
 
 
 def _texts(name: str, value: Any) -> tuple[list[str], bool]:

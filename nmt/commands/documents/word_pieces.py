@@ -1,0 +1,264 @@
+"""The paragraphs of a part of a Word document, cut into pieces: text of one look, and what stands in and around it.
+
+Format: ECMA-376, Office Open XML, part 1, WordprocessingML (chapter 17).
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+from xml.parsers import expat
+
+from nmt.errors import NmtError
+
+_NAMESPACES = (
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    "http://purl.oclc.org/ooxml/wordprocessingml/main",  # of files saved as strict
+)
+_DEEPEST = 500  # elements in one another
+# Elements around runs. The text of others in a paragraph, as of deletions, is not read.
+_CONTAINERS = frozenset(["bdo", "customXml", "dir", "fldSimple", "hyperlink", "ins", "moveTo", "sdt", "sdtContent", "smartTag"])  # fmt: skip # noqa: E501
+_BREAKS = frozenset(["br", "cr", "ptab", "tab"])
+# Soft hyphens and the ends of the pages of the last layout are where they are because of the words of the original.
+_SPELLED = {"lastRenderedPageBreak": "", "noBreakHyphen": "-", "softHyphen": ""}
+_RANGE = re.compile("(.+)(Start|End)")  # such as bookmarkStart
+_FIELD: dict[str, "Kind"] = {"begin": "start", "separate": "separator", "end": "end"}
+_WHITE = str.maketrans("\t\r\n", "   ")
+_TAG = re.compile(rb"""<(?:[^<>"']|"[^"]*"|'[^']*')*>""")
+# What one does not see of a run: its language, and which font Word takes for quotation marks.
+_UNSEEN = re.compile(
+    r'<(?:[\w.-]+:)?(?:(?:lang|noProof)(?:\s[^<>]*)?|rFonts\s+(?:[\w.-]+:)?hint="\w*"\s*)/>|(?<=>)\s+(?=<)'
+)
+_NO_LOOK = re.compile(r"<[^<>/]*/>|<[^<>/]*></[^<>/]*>")
+
+Kind = Literal["text", "start", "separator", "end", "item", "break"]
+_Role = Literal[
+    "around", "paragraph", "container", "run", "look", "words", "ruby", "formula", "shown", "item", "in item"
+]
+
+_IN_RUN: dict[str, _Role] = {"rPr": "look", "t": "words", "ruby": "ruby"}
+
+
+@dataclass
+class Run:
+    """Text of one look. name: of its element, with the prefix; opening: its tag and its properties, as they stand in
+    the part; look: equal for those between which one sees no difference."""
+
+    name: str
+    opening: str
+    look: str = ""
+
+    @property
+    def closing(self) -> str:
+        return f"</{self.name}>"
+
+    def with_words(self, words: str) -> str:
+        """words: as in XML."""
+        text = f"{self.name.removesuffix('r')}t"
+        return f'{self.opening}<{text} xml:space="preserve">{words}</{text}>{self.closing}'
+
+
+@dataclass
+class Piece:
+    """The bytes of a part from start up to stop.
+
+    kind: text; the start and the end of something around text, as of a link, a field or a comment, and the separator
+    between a field's code and what it shows; an item, which stands among words; or a break, over which no text goes on.
+    text: of an item, what one reads there. key: the same for a start and its end. is_element: whether these are tags
+    of one element. run: the one that it is in; starts_run, ends_run: whether it is the first and the last one there.
+    """
+
+    kind: Kind
+    start: int
+    stop: int
+    text: str = ""
+    key: str = ""
+    is_element: bool = False
+    is_field: bool = False
+    run: Run | None = None
+    starts_run: bool = False
+    ends_run: bool = False
+
+
+@dataclass
+class _Element:
+    name: str
+    role: _Role
+    start: int
+    attributes: dict[str, str]
+
+
+@dataclass
+class _Paragraph:
+    """One that is read. first: the number of its run's first piece; holds_others: whether paragraphs were in what is
+    read of it now."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    run: Run | None = None
+    run_start: int = 0
+    first: int = 0
+    text: list[str] = field(default_factory=list)
+    holds_others: bool = False
+
+
+def paragraphs(data: bytes, where: str) -> list[list[Piece]]:
+    """The pieces of each paragraph of a part in UTF-8, in their order. where: for messages.
+
+    Raises NmtError for what is not XML or of another kind, for entities, and for elements that are nested too deeply.
+    """
+    return _Reader(data, where).paragraphs
+
+
+def bounded_parser(where: str) -> expat.XMLParserType:
+    """One that raises NmtError for entities, which can make a small file huge, and for other encodings than UTF-8. Its
+    names are a namespace, a space and a name."""
+
+    def declaration(version: str, encoding: str | None, standalone: int) -> None:
+        if encoding is not None and encoding.lower() not in ("utf-8", "utf8", "us-ascii"):
+            raise NmtError(f"{where}: is in {encoding}, not in UTF-8: not translated")
+
+    def entity(*_: object) -> None:
+        raise NmtError(f"{where}: declares entities: not translated")
+
+    parser = expat.ParserCreate("utf-8", " ")
+    parser.XmlDeclHandler, parser.EntityDeclHandler = declaration, entity
+    return parser
+
+
+class _Reader:
+    def __init__(self, data: bytes, where: str):
+        self.paragraphs: list[list[Piece]] = []
+        self._data, self._where = data, where
+        self._elements, self._open = list[_Element](), list[_Paragraph]()  # one in a text box is in another
+        self._parser = parser = bounded_parser(where)
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._characters
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise NmtError(f"{where}: not XML: {error}") from None
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        namespace, _, local = name.rpartition(" ")
+        if not self._elements and namespace not in _NAMESPACES:
+            raise NmtError(f"{self._where}: begins with <{local}>, as no text of Word does: not translated")
+        if len(self._elements) == _DEEPEST:
+            raise NmtError(f"{self._where}: more than {_DEEPEST:,} elements in one another: not translated")
+        name = local if namespace in _NAMESPACES or local == "oMath" else name
+        around = self._elements[-1].role if self._elements else "around"
+        role = _role(name, around)
+        element = _Element(name, role, self._parser.CurrentByteIndex, attributes)
+        self._elements.append(element)
+        if role == "paragraph":
+            if self._open:
+                outer = self._open[-1]
+                outer.holds_others = around not in ("paragraph", "container", "run")
+                outer.pieces.append(Piece("break", element.start, element.start, run=outer.run))
+            self._open.append(_Paragraph())
+        elif role in ("run", "container"):
+            paragraph, stop = self._open[-1], self._end_of_tag(element.start)
+            if role == "run":
+                opening = self._data[element.start : stop].decode()
+                paragraph.run = Run(re.split(r"[\s/>]", opening[1:], maxsplit=1)[0], opening)
+                paragraph.run_start, paragraph.first = element.start, len(paragraph.pieces)
+            else:
+                self._add(element, Piece("start", element.start, stop))
+
+    def _characters(self, text: str) -> None:
+        if self._elements[-1].role in ("words", "shown"):
+            self._open[-1].text.append(text)
+
+    def _end(self, _: str) -> None:
+        element = self._elements.pop()
+        if element.role in ("around", "shown", "in item"):
+            return
+        place, stop = self._parser.CurrentByteIndex, self._end_of_tag(element.start)
+        if self._data[stop - 2 : stop] == b"/>":  # one tag
+            place = stop
+        else:
+            stop = self._data.index(b">", place) + 1
+        paragraph = self._open[-1]
+        if element.role == "paragraph":
+            self.paragraphs.append(self._open.pop().pieces)
+        elif element.role == "run":
+            _end_run(paragraph, stop)
+        elif element.role == "container":
+            self._add(element, Piece("end", place, stop))
+        else:
+            text = "".join(paragraph.text).translate(_WHITE)
+            holds_others, paragraph.text, paragraph.holds_others = paragraph.holds_others, [], False
+            if not holds_others:  # or else their texts stand between those before it and behind it
+                self._end_item(element, stop, text if element.role == "words" else " ".join(text.split()))
+
+    def _end_item(self, element: _Element, stop: int, text: str) -> None:
+        """text: what one reads there."""
+        pieces, run = self._open[-1].pieces, self._open[-1].run
+        if element.role == "look" and run is not None and len(pieces) == self._open[-1].first:
+            run.opening = self._data[self._open[-1].run_start : stop].decode()
+            look = _UNSEEN.sub("", self._data[element.start : stop].decode())
+            run.look = "" if _NO_LOOK.fullmatch(look) else look
+        elif run is None and element.name.endswith("Pr") and pieces and pieces[-1].is_element:
+            pieces[-1].stop = stop  # the properties of what starts there
+        elif element.name != "proofErr":  # a mark of the spelling checker
+            self._add(element, _item(element, stop, text, in_run=run is not None))
+
+    def _add(self, element: _Element, piece: Piece) -> None:
+        piece.run = self._open[-1].run
+        if element.role == "container":
+            piece.key, piece.is_element = f"{len(self._elements) - (piece.kind == 'start')}", True
+            piece.is_field = element.name == "fldSimple"
+        self._open[-1].pieces.append(piece)
+
+    def _end_of_tag(self, start: int) -> int:
+        """Behind the tag that begins at `start`. In attributes, `>` can stand as it is."""
+        found = _TAG.match(self._data, start)
+        assert found is not None
+        return found.end()
+
+
+def _role(name: str, around: _Role) -> _Role:
+    """What an element is, by the role of the one around it."""
+    if name == "p":
+        return "paragraph"
+    match around:
+        case "paragraph" | "container" if name == "r":
+            return "run"
+        case "paragraph" | "container" if name in _CONTAINERS:
+            return "container"
+        case "paragraph" | "container" if name == "oMath":
+            return "formula"
+        case "run" if name in _IN_RUN:
+            return _IN_RUN[name]
+        case "paragraph" | "container" | "run":
+            return "item"
+        case "around":
+            return "around"
+        case "formula" | "shown":
+            return "shown"
+        case "ruby" if name == "rubyBase":  # not how it is read, which the translation does not need
+            return "shown"
+    return "in item"
+
+
+def _item(element: _Element, stop: int, text: str, *, in_run: bool) -> Piece:
+    name, start = element.name, element.start
+    attributes = {key.rpartition(" ")[2]: value for key, value in element.attributes.items()}
+    if element.role in ("words", "ruby"):
+        return Piece("text", start, stop, text)
+    if in_run and name in _SPELLED:
+        return Piece("text", start, stop, _SPELLED[name])
+    if in_run and name == "fldChar":
+        kind = _FIELD.get(attributes.get("fldCharType", ""), "break")
+        return Piece(kind, start, stop, key="field", is_field=True)
+    if not in_run and (of_range := _RANGE.fullmatch(name)):
+        kind = "start" if of_range[2] == "Start" else "end"
+        return Piece(kind, start, stop, key=f"{of_range[1]} {attributes.get('id', '')}")
+    is_break = name in _BREAKS if in_run else name.endswith("Pr")
+    return Piece("break" if is_break else "item", start, stop, text)
+
+
+def _end_run(paragraph: _Paragraph, stop: int) -> None:
+    """Its first and its last piece begin and end with it."""
+    if pieces := paragraph.pieces[paragraph.first :]:
+        pieces[0].start, pieces[0].starts_run = paragraph.run_start, True
+        pieces[-1].stop, pieces[-1].ends_run = stop, True
+    paragraph.run = None

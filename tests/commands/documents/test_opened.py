@@ -1,0 +1,105 @@
+"""Files of documents: their encodings, and what is said of them."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from helpers.documents import upper
+
+from nmt.commands.documents.document import Text
+from nmt.commands.documents.encoding import decoded
+from nmt.commands.documents.formats import FORMATS, check_lines, format_of
+from nmt.commands.documents.opened import OpenedDocument
+from nmt.commands.output_format import OutputFormat
+from nmt.commands.translate import Request
+from nmt.errors import NmtError
+
+
+def test_size_and_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.srt"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(NmtError, match="larger than 64 MiB"):
+        OpenedDocument.read(path, FORMATS[".srt"])
+    with pytest.raises(NmtError, match="line 2 is not UTF-8"):
+        decoded("a\né".encode("latin-1"), path)
+    data = "é".encode("utf-16")
+    content, encoding = decoded(data, path)
+    assert content == "é" and encoding.encoded(content, path) == data
+
+
+DECLARED = {
+    "a.po": 'msgid ""\nmsgstr "x\\nContent-Type: text/plain; charset={}\\n"\n\nmsgid "one"\nmsgstr ""\n',
+    "a.xlf": "<?xml version='1.0' encoding='{}'?><xliff><trans-unit><source>one</source></trans-unit></xliff>",
+    "a.html": "<!-- <meta charset=utf-16> --><META http-equiv=x content='text/html; charset={}'><p>one",
+    "b.html": '<?xml version="1.0" encoding="{0}"?><html><meta charset="{0}"><p>one</p></html>',
+}
+
+
+def translated(path: Path, data: bytes, added: str) -> bytes:
+    path.write_bytes(data)
+    format = format_of(path)
+    assert format is not None
+    document = OpenedDocument.read(path, format)
+    assert document.write([document.parts[0].content]) == data
+    return document.write([document.parts[0].translated(lambda text: upper(text).replace("ONE", "ONE" + added))])
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_declared_encodings(name: str, tmp_path: Path) -> None:
+    """A translation is in the encoding that its file declares; that is UTF-8 if it must be."""
+    path, content = tmp_path / name, DECLARED[name]
+    for declared, data in {
+        "ISO-8859-1": content.format("ISO-8859-1").encode(),  # ASCII
+        "CHARSET": content.format("CHARSET").encode(),
+        "utf-16": content.format("utf-16").encode(),  # as programs write it that convert the file afterwards
+        "koi8-r": content.format("koi8-r").replace("one", "one\N{CYRILLIC SMALL LETTER A}").encode("koi8-r"),
+        "iso-8859-1": content.format("iso-8859-1").replace("one", "one’").encode("cp1252"),  # as browsers read it
+        "ascii": content.format("ascii").replace("one", "oneé").encode(),
+    }.items():
+        assert declared.encode() in translated(path, data, "") or declared == "ascii"
+        new = translated(path, data, "łß")
+        assert new.decode().count("UTF-8") == content.count("{}") + content.count("{0}") and "łß" in new.decode()
+        assert declared not in new.decode().replace("<!-- <meta charset=utf-16>", "")
+    data = content.format("ISO-8859-1").replace("one", "one’").encode("cp1252")
+    assert "ONE€’".encode("cp1252") in translated(path, data, "€")
+    data = content.format("ISO-8859-1").encode()
+    assert translated(path, data, "ß").decode("latin-1") == translated(path, data, "").decode().replace("ONE", "ONEß")
+
+
+def test_byte_order_marks(tmp_path: Path) -> None:
+    """They go before what a document declares."""
+    content = DECLARED["a.xlf"].format("ISO-8859-1")
+    for codec in ("utf-8-sig", "utf-16", "utf-32"):
+        assert "ONEž" in translated(tmp_path / "a.xlf", content.encode(codec), "ž").decode(codec)
+    with pytest.raises(NmtError, match="UTF-16 without a byte order mark"):
+        decoded(content.encode("utf-16-le"), tmp_path)
+
+
+def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A text whose placeholders are lost gets no translation, so that the next command tries again."""
+    caplog.set_level(logging.INFO, "nmt")
+    path = tmp_path / "a.po"
+    path.write_text('msgid "one"\nmsgstr ""\n\nmsgid "two %s"\nmsgstr ""\n\nmsgid "x"\nmsgstr "y"\n')
+    document = OpenedDocument.read(path, FORMATS[".po"])
+    assert list(document.texts) == [Text("one"), Text("two %s")]
+    new = document.with_lines([json.dumps("eins"), json.dumps("zwei")], tmp_path / "b.po")
+    assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
+    assert f"{path}: line 4: left as it is" in caplog.text and "1 text has a translation and stays" in caplog.text
+    path.write_text('msgid ""\nmsgstr "x"\n')
+    OpenedDocument.read(path, FORMATS[".po"]).with_lines([], tmp_path)
+    assert f"{path}: no text to translate was found" in caplog.text
+
+
+def test_documents_that_are_not_read() -> None:
+    with pytest.raises(NmtError, match=r"\.ASS are not read.*nmt translate MODEL < film\.ASS"):
+        check_lines(Path("film.ASS"))
+    with pytest.raises(NmtError, match="subtitles, compressed: decompress it first"):
+        check_lines(Path("film.srt.gz"))
+    for name in ("corpus.en", "corpus.en.gz", "corpus.txt", "corpus"):
+        check_lines(Path(name))
+    request = Request(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
+    with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
+        assert request.document_format
+    assert Request(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format is None
