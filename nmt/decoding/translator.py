@@ -262,7 +262,7 @@ class Translator:
 
     def with_tags(self, lines: Sequence["MarkedLine"], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""
-        found = dict[int, str]()
+        found, keep = dict[int, str](), (*self.decoding.keep, "verbatim")
         for with_elements in (False, True):  # only these need an alignment
             places = [place for place, line in enumerate(lines) if bool(line.elements) == with_elements]
             aligned = with_elements and self.engine.aligns
@@ -270,7 +270,8 @@ class Translator:
             of_lines = self.stream_hypotheses(
                 texts, alignment=aligned, token_scores=False, read_ahead=True, to=to, from_=from_
             )
-            found |= {place: lines[place].translated(best) for place, [best] in zip(places, of_lines, strict=True)}
+            of_places = zip(places, of_lines, strict=True)
+            found |= {place: lines[place].translated(best, keep) for place, [best] in of_places}
         return [found[place] for place in range(len(lines))]
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:

@@ -7,8 +7,9 @@ function that writes the range with other texts. So whatever a reader does not u
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 
-from nmt.decoding.kept_items import kept_pattern
+from nmt.decoding.kept_items import is_kept, kept_pattern
 from nmt.decoding.markup.blocks import Markup
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
@@ -26,6 +27,11 @@ class Text:
         """Whether there is anything but what is kept. Attributes of tags can be translated."""
         text = kept_pattern(keep).sub("", self.text) if keep and self.markup is None else self.text
         return any(map(str.isalpha, text)) and not _HALF.search(text)
+
+    def is_kept(self, translation: str, keep: tuple[str, ...]) -> bool:
+        """Whether what `keep` finds is in a translation as often."""
+        read = str if self.markup is None else unescape
+        return is_kept(read(self.text), read(translation), keep)
 
 
 @dataclass(frozen=True)

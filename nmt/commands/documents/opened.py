@@ -14,7 +14,6 @@ from nmt.commands.documents.document import Document, Text
 from nmt.commands.documents.encoding import decoded
 from nmt.commands.documents.formats import Format
 from nmt.decoding.chunks import chunked
-from nmt.decoding.kept_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -132,7 +131,7 @@ class OpenedDocument:
         new = {
             text: marked.with_lines(list(islice(translated, len(marked.lines)))) for text, marked in self.texts.items()
         }
-        lost = {text for text in new if self.keep and not is_kept(text.text, new[text], self.keep)}
+        lost = {text for text in new if self.keep and not text.is_kept(new[text], self.keep)}
         contents = [part.translated(lambda text: None if text in lost else new[text]) for part in self.parts]
         reports = zip(self.parts, contents, strict=True)
         notes = [(logging.INFO, f"{output}: {line}") for part, content in reports for line in part.report(content)]

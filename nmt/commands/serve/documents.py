@@ -119,7 +119,8 @@ async def _written(request: DocumentRequest, places: Sequence[int], queue: Batch
             half = len(places) // 2
             return await _written(request, places[:half], queue) | await _written(request, places[half:], queue)
     translated = zip(places, lines, n_best, strict=True)
-    return await asyncio.to_thread(lambda: {place: line.translated(best) for place, line, [best] in translated})
+    keep = (*queue.translator.decoding.keep, *request.document.keep, "verbatim")
+    return await asyncio.to_thread(lambda: {place: line.translated(best, keep) for place, line, [best] in translated})
 
 
 class TranslatedFiles:

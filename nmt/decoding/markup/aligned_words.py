@@ -60,7 +60,7 @@ class AlignedWords:
         return cls(line, text, list(of_line.values()), list(of_text.values()), weights)._with_copies(copies)
 
     def _with_copies(self, copies: Sequence[tuple[Span, Span]]) -> "AlignedWords":
-        if not copies:
+        if not copies or (len(self.source) + len(copies)) * (len(self.target) + len(copies)) > _MOST:
             return self
         columns = _with_spans(self.source, [of_line for of_line, _ in copies])
         rows = _with_spans(self.target, [of_text for _, of_text in copies])
@@ -109,7 +109,8 @@ def _found(text: str, words: Sequence[Word], copies: Sequence[Span]) -> dict[int
     tokens of languages. Case, compatibility forms and white space, which a vocabulary may change, do not count; nor do
     copies that are in no words."""
     of_words = ["".join(map(_folded, word.text)) for word in words]
-    missing = sorted(span for span in copies if "".join(map(_folded, text[slice(*span)])) not in "".join(of_words))
+    all_words = "".join(of_words)
+    missing = sorted(span for span in copies if "".join(map(_folded, text[slice(*span)])) not in all_words)
     read, end = list[int](), 0
     for start, stop in [*missing, (len(text), len(text))]:
         read += range(end, start)

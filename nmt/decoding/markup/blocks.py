@@ -73,6 +73,8 @@ class _Tokens(HTMLParser):
     def __init__(self, html: str, *, in_xml: bool):
         super().__init__()
         self._in_xml, self._has_doctype = in_xml, False
+        if in_xml:  # in HTML what stands in `<script>` and the like is no markup
+            self.CDATA_CONTENT_ELEMENTS = self.RCDATA_CONTENT_ELEMENTS = ()  # type: ignore[misc]
         self.found: list[_Token] = []
         self._lines = [0, *accumulate(len(line) + 1 for line in html.split("\n"))]
         end = html.rfind(">") + 1
@@ -125,6 +127,14 @@ class _Tokens(HTMLParser):
                 return doctype.end()
         return super().parse_html_declaration(i)
 
+    def parse_pi(self, i: int) -> int:
+        """Python's own method ends it at the first `>`, as HTML says; in XML and PHP it ends at `?>`."""
+        if not self._in_xml and not self.rawdata.startswith(("<?php", "<?="), i):
+            return super().parse_pi(i)
+        self._add("other")
+        end = self.rawdata.find("?>", i)
+        return len(self.rawdata) if end < 0 else end + 2
+
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """`<![` begins a comment in HTML, which ends at `>`; in XML it is text that is not translated, up to `]]>`.
         Python's own method raises AssertionError."""
@@ -169,6 +179,7 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
     open_elements = [("", True, True, False)]  # tag, translated, with elements in its sentences, with line breaks
     open_tags, block, tokens = Counter[str](), list[Part](), _Tokens(html, in_xml=rules.inline is None).found
     around = 0  # how many elements are open around one in a sentence that is not translated; 0: this is in none
+    inside = list[str]()  # what stands in that one
     starts = [0, *(token.start for token in tokens[1:]), len(html)]
     for token, start, end in zip(tokens, starts, starts[1:], strict=False):
         _, translated, mixed, breaks = open_elements[-1]
@@ -178,14 +189,13 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
         wanted = {"no": False, "yes": True, "": True}.get(token.translate, translated)
         part = Part(kind, html[start:end], token.tag, has_attributes=wanted and token.tag != "" and kind != "end")
         if kind == "start":
-            inside, breaks = (
+            is_read, breaks = (
                 wanted and token.tag not in rules.untranslated,
                 breaks or token.tag in rules.with_line_breaks,
             )
-            if inline and not inside and not around:
-                around, part = len(open_elements), Part("untranslated", "")
-                block.append(part)
-            open_elements.append((token.tag, inside, mixed if inline else inside and not breaks, breaks))
+            if inline and not is_read and not around:
+                around, inside = len(open_elements), []
+            open_elements.append((token.tag, is_read, mixed if inline else is_read and not breaks, breaks))
             open_tags[token.tag] += 1
         elif token.kind == "end" and open_tags[token.tag]:
             closed = ""
@@ -193,9 +203,13 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
                 closed, *_ = open_elements.pop()
                 open_tags[closed] -= 1
         if around and len(open_elements) >= around:
-            block[-1] = replace(block[-1], html=block[-1].html + html[start:end])
-            around = around if len(open_elements) > around else 0
+            inside.append(html[start:end])
+            if len(open_elements) == around:
+                block.append(Part("untranslated", "".join(inside)))
+                around = 0
             continue
+        if around:  # ended by the end of an element around it
+            block.append(Part("untranslated", "".join(inside)))
         around = 0
         if not inline and block:
             yield block
@@ -207,7 +221,7 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
             yield from (list(_without_own_entities(line)) for line in lines)
         else:
             yield [part]
-    yield block
+    yield [*block, Part("untranslated", "".join(inside))] if around else block
 
 
 def _without_own_entities(part: Part) -> Iterator[Part]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 Span = tuple[int, int]  # from a character up to another one, which does not belong to it
 LINE = -1  # the number of the line among the elements
@@ -12,8 +13,9 @@ _MARKS = ".,;:!?…)]}»”’。、，；：！？）」』"  # before which no
 class Element:
     """The characters of a line from start up to stop, which may be none, with the tags before and after them. parent:
     the number of the element around it, which is before it among all, or LINE. replaces: whether `before` stands in
-    place of these characters. beside: of one that replaces them or has none, the characters of the document before and
-    behind it, a space at the ends of the line."""
+    place of these characters. goes_on: whether it began in the sentence before, or ends in one that follows: then it is
+    at that end of the translation too. beside: of one that replaces its characters or has none, the characters of the
+    document before and behind it, a space at the ends of the line."""
 
     start: int
     stop: int
@@ -21,12 +23,18 @@ class Element:
     after: str = ""
     parent: int = LINE
     replaces: bool = False
+    goes_on: Literal["", "from before", "behind"] = ""
     beside: tuple[str, str] = (" ", " ")
 
     @property
     def is_alone(self) -> bool:
         """Whether no text of the translation is in it."""
         return self.replaces or self.start == self.stop
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether it is one tag, such as `<br>`, or a comment."""
+        return self.start == self.stop and not self.after and not self.replaces
 
     @property
     def ends(self) -> bool:

@@ -9,11 +9,12 @@ the model made of it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape, unescape
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from nmt.decoding.kept_items import kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
@@ -22,9 +23,13 @@ from nmt.decoding.markup.elements import LINE, Element, Span, with_elements
 from nmt.decoding.markup.placement import place
 from nmt.decoding.translation import Translation
 
+# Of a tag. A name is looked for only where one can begin, or a long one would take quadratic time.
 _ATTRIBUTE = re.compile(
-    r"""(?P<name>[^\s"'<>/=]+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'=<>`]+))""", re.DOTALL
+    r"""(?<![^\s"'/])(?P<name>[^\s"'<>/=]+)\s*=\s*
+    (?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'<>][^\s<>]*))""",
+    re.DOTALL | re.VERBOSE,
 )
+_PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE))  # characters for private use
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class MarkedLine:
         text, elements = _elements(trimmed)
         around, behind = dict(elements), ""
         for number, element in elements.items():
-            if element.parent != LINE or element.after or element.replaces or element.stop not in (0, len(text)):
+            if element.parent != LINE or not element.is_tag or element.stop not in (0, len(text)):
                 continue
             del around[number]  # a tag before or behind all text
             if element.stop:
@@ -59,35 +64,39 @@ class MarkedLine:
         written = "".join(part.html for part in parts)
         return cls(text, written, inside, before, behind + after, partial(escape, quote=False))
 
-    def translated(self, translation: Translation) -> str:
-        """Its translation as it stands in the document. What is its own translation, or has none, stays as it was."""
+    def translated(self, translation: Translation, keep: tuple[str, ...] = ("verbatim",)) -> str:
+        """Its translation as it stands in the document. What is its own translation, or has none, stays as it was.
+        keep: patterns as decoding.keep; what they find in both is aligned."""
         if translation.text in ("", self.text):
             return self.written
         if not self.elements:
             return f"{self.before}{self.as_written(translation.text)}{self.after}"
         text, copies = translation.text, dict[int, Span]()
-        for number, element in enumerate(self.elements):
-            own = self.text[element.start : element.stop]
-            if element.replaces and text.count(own) == self.text.count(own) == 1:
+        replaced = {i: self.text[each.start : each.stop] for i, each in enumerate(self.elements) if each.replaces}
+        often = Counter(replaced.values())
+        for number, own in replaced.items():
+            if own and often[own] == 1 and text.count(own) == self.text.count(own) == 1:
                 copies[number] = text.index(own), text.index(own) + len(own)
         of_elements = [((self.elements[i].start, self.elements[i].stop), span) for i, span in copies.items()]
-        words = AlignedWords.of(self.text, translation, [*of_elements, *_items(self.text, text, of_elements)])
+        words = AlignedWords.of(self.text, translation, [*of_elements, *_items(self.text, text, of_elements, keep)])
         places = place(self.elements, words, copies)
         return f"{self.before}{with_elements(text, self.elements, places, copies, self.as_written)}{self.after}"
 
 
-def _items(line: str, text: str, others: Sequence[tuple[Span, Span]]) -> Iterator[tuple[Span, Span]]:
-    """Placeholders, URLs and the like that are in a line and as often in its translation, beside other copies."""
-    of_line, of_text = _places(line, [span for span, _ in others]), _places(text, [span for _, span in others])
+def _items(
+    line: str, text: str, others: Sequence[tuple[Span, Span]], keep: tuple[str, ...]
+) -> Iterator[tuple[Span, Span]]:
+    """What `keep` finds in a line and as often in its translation, beside other copies."""
+    of_line, of_text = (_places(each, [pair[i] for pair in others], keep) for i, each in enumerate((line, text)))
     for item, places in of_line.items():
         if len(places) == len(of_text.get(item, [])):
             yield from zip(places, of_text[item], strict=True)
 
 
-def _places(text: str, others: Sequence[Span]) -> dict[str, list[Span]]:
+def _places(text: str, others: Sequence[Span], keep: tuple[str, ...]) -> dict[str, list[Span]]:
     """Where each item stands that has no part in other ones."""
     taken, found = {i for span in others for i in range(*span)}, dict[str, list[Span]]()
-    for start, stop in kept_items(text, ("verbatim",)):
+    for start, stop in kept_items(text, keep):
         if taken.isdisjoint(range(start, stop)):
             found.setdefault(text[start:stop], []).append((start, stop))
     return found
@@ -116,6 +125,7 @@ def _elements(parts: Sequence[Part]) -> tuple[str, dict[int, Element]]:
     """The text of a sentence, and its elements by the numbers of the parts at which they begin."""
     text, open_ = "", list[tuple[int, int]]()
     found, ends = dict[int, Element](), dict[int, int]()
+    from_before = LINE  # the number of the last element that began in the sentence before
     for number, part in enumerate(parts):
         start, added = len(text), part.text
         text += added.lstrip(" ") if text[-1:] in ("", " ") else added
@@ -126,15 +136,28 @@ def _elements(parts: Sequence[Part]) -> tuple[str, dict[int, Element]]:
             found[number] = Element(stop, stop, part.html)
         if part.kind == "start":
             open_.append((number, start))
-        elif part.kind == "end" and open_ and parts[open_[-1][0]].tag == part.tag:
-            first, start = open_.pop()
+        elif part.kind == "end" and any(parts[first].tag == part.tag for first, _ in open_):
+            while parts[(opened := open_.pop())[0]].tag != part.tag:
+                pass  # it has no end
+            first, start = opened
             ends[first], start = number, stop - len(text[start:stop].lstrip(" "))
             found[first] = Element(start, stop, parts[first].html, found.pop(number).before)
+        elif part.kind == "end" and not open_ and stop:
+            from_before -= 1  # around all before it
+            ends[from_before] = number
+            found[from_before] = Element(0, stop, "", found.pop(number).before, goes_on="from before")
+    text = text.rstrip(" ")
+    for first, start in open_:
+        if start < len(text):
+            ends[first] = len(parts)
+            found[first] = Element(start, len(text), parts[first].html, goes_on="behind")
     parents, (before, behind) = _parents(sorted(found), ends), _characters_beside(parts)
     for number in parents:
-        beside = before[number], behind[ends.get(number, number)]
-        found[number] = replace(found[number], parent=parents[number], beside=beside)
-    return text.rstrip(" "), {number: found[number] for number in parents}
+        found[number] = replace(found[number], parent=parents[number])
+        if found[number].is_alone:
+            beside = before[number], behind[ends.get(number, number)]
+            found[number] = replace(found[number], beside=beside)
+    return text, {number: found[number] for number in parents}
 
 
 def _characters_beside(parts: Sequence[Part]) -> tuple[list[str], list[str]]:
@@ -190,14 +213,14 @@ class MarkedText:
 
 
 class _Attributes:
-    """Attributes whose values are translated. They are taken out of their tags, which are otherwise never read, and put
-    back into the translated text."""
+    """Attributes whose values are translated: taken out of their tags, and put back into the translated text."""
 
     def __init__(self, text: str, names: Set[str], lines: list[MarkedLine]):
         """Each value is added to `lines`."""
         self._names, self._lines = names, lines
         self._numbers: list[int] = []  # of the line of each value
-        self._mark = next(character for character in map(chr, range(0xE000, 0xF900)) if character not in text)
+        used = {*text, *unescape(text)}
+        self._mark = next(mark for mark in map(chr, chain(*_PRIVATE)) if mark not in used)
 
     def taken_out(self, part: Part) -> Part:
         """A tag with the number of each value in place of it."""

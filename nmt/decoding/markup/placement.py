@@ -36,7 +36,7 @@ def place(elements: Sequence[Element], words: AlignedWords, copies: Mapping[int,
     for parent in (LINE, *range(len(elements))):
         if parent in children:
             found |= placement.inside(found[parent], children[parent])
-    places = [placement.characters(number, *found[number]) for number in range(len(elements))]
+    places = [placement.characters(i, found[i], found[element.parent]) for i, element in enumerate(elements)]
     for number, (start, stop) in copies.items():  # without what stands beside it in the same word
         if places[number][0] <= start and stop <= places[number][1]:
             places[number] = start, stop
@@ -57,18 +57,23 @@ class _Placement:
     def inside(self, room: Span, numbers: Sequence[int]) -> dict[int, Span]:
         """The target words of some elements that are beside each other, in the element that has the words of `room`."""
         start, stop = room
-        scores = {i: self._scores(i, room) for i in numbers if self._has_words(i) and start < stop}
-        largest = {i: _largest_sum(scores[i])[2] for i in scores}
+        with_words = [i for i in numbers if self._has_words(i) and start < stop]
+        largest = {i: _largest_sum(self._scores(i, room))[2] for i in with_words}
         found, taken = dict[int, Span](), np.zeros(stop - start, bool)
-        for i in sorted(scores, key=lambda i: -largest[i]):
-            first, end, score = _largest_sum(np.where(taken, _TAKEN, scores[i]))
+        # Those that go on in other sentences first: they are at the ends.
+        for i in sorted(with_words, key=lambda i: (not self.elements[i].goes_on, -largest[i])):
+            scores = np.where(taken, _TAKEN, self._scores(i, room))
             if self._is_all_of_its_parent(i) and not taken.any():
                 first, end = 0, stop - start
-            elif score <= (0 if self.elements[i].replaces else _LEAST):
-                continue
+            elif self.elements[i].goes_on:
+                first, end = _largest_sum_at_end(scores, at_start=self.elements[i].goes_on == "from before")
+            else:
+                first, end, score = _largest_sum(scores)
+                if score <= (0 if self.elements[i].replaces else _LEAST):
+                    continue
             found[i] = start + first, start + end
             taken[first:end] = True
-        others = sorted((span, i) for i, span in found.items())
+        others = sorted((span, i) for i, span in found.items() if span[0] < span[1])
         between = {i: self._gap(i, room, others) for i in numbers if i not in found}
         return found | {i: (gap, gap) for i, gap in between.items()}
 
@@ -87,31 +92,38 @@ class _Placement:
         return not element.replaces and self.own[number] == of_parent
 
     def _gap(self, number: int, room: Span, others: Sequence[tuple[Span, int]]) -> int:
-        """The number of the target word before which an element stands that has none. others: the target words and the
-        numbers of those beside it, in their order in the target."""
-        (start, stop), ends = room, self.elements[number].ends
-        beside = self.own[number][0] - 1 if ends else self.own[number][1]
+        """The number of the target word before which an element stands that gets none: at the one that attends most to
+        its own word, or else to the word beside it. others: the target words and the numbers of the elements beside it,
+        in their order in the target."""
+        (start, stop), own = room, self.own[number]
+        has_words = self._has_words(number) and bool(self.words.weights[start:stop, own[0]].any())
+        ends = self.elements[number].ends and not has_words
+        beside = own[0] if has_words else own[0] - 1 if ends else own[1]
         if start == stop or not 0 <= beside < len(self.words.source):
             return start if ends else stop
         gap = start + int(self.words.weights[start:stop, beside].argmax()) + ends
-        (first, end), other = others[max(0, bisect_left(others, ((gap, 0), 0)) - 1)] if others else ((gap, gap), 0)
-        if first < gap < end:  # not into another element
-            return first if self.own[number] < self.own[other] else end
+        before = bisect_left(others, ((gap + has_words, 0), 0)) - 1
+        (first, end), other = others[max(0, before)] if others else ((gap, gap), 0)
+        if first < gap + has_words and gap < end:  # not into another element
+            return first if own < self.own[other] else end
         return gap
 
-    def characters(self, number: int, start: int, stop: int) -> Span:
-        """The characters of target words for an element; of none, a place between two words. If only a part of a word
-        is in the element, and the word is the same in the translation, so is its part."""
-        element, words, (first, last) = self.elements[number], self.words, self.own[number]
+    def characters(self, number: int, span: Span, room: Span) -> Span:
+        """The characters of the target words of `span` for an element; if these are none, a place between two words of
+        the room. If only a part of a word is in the element, and the word is the same in the translation, so is its
+        part."""
+        element, words, (first, last), (start, stop) = self.elements[number], self.words, self.own[number], span
         if start >= stop:
-            if first < last and len(words.target):  # inside of a word
-                same = int(words.weights[:, first].argmax())
+            if element.start == element.stop and first < last and room[0] < room[1]:  # inside of a word
+                same = room[0] + int(words.weights[slice(*room), first].argmax())
                 if words.line[slice(*words.source[first])] == words.text[slice(*words.target[same])]:
-                    place = words.target[same][0] + element.start - words.source[first][0]
-                    return place, place
-            behind = start == len(words.target) or (element.ends and start > 0)
-            place = words.target[start - 1][1] if behind and start else words.target[start][0] if words.target else 0
-            return place, place
+                    between = words.target[same][0] + element.start - words.source[first][0]
+                    return between, between
+            if start > room[0] and (start == room[1] or element.ends):
+                between = words.target[start - 1][1]
+            else:
+                between = (*words.target, (len(words.text), 0))[start][0]
+            return between, between
         begin, end = words.target[start][0], words.target[stop - 1][1]
         if words.line[slice(*words.source[first])] == words.text[slice(*words.target[start])]:
             begin += max(0, element.start - words.source[first][0])
@@ -127,3 +139,10 @@ def _largest_sum(scores: NDArray[np.float64]) -> tuple[int, int, float]:
     stop = int(largest.argmax()) + 1
     start = int(sums[:stop].argmin())
     return start, stop, float(largest[stop - 1])
+
+
+def _largest_sum_at_end(scores: NDArray[np.float64], *, at_start: bool) -> Span:
+    """The part at one end with the largest sum; the longest one of several."""
+    sums = np.cumsum(scores if at_start else scores[::-1])[::-1]  # from that of all to that of one
+    size = len(scores) - int(sums.argmax()) if sums.max() > _LEAST else 0
+    return (0, size) if at_start else (len(scores) - size, len(scores))

@@ -5,6 +5,7 @@ import itertools
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from random import Random
 
 import pytest
 from helpers.translators import new_translator
@@ -80,7 +81,7 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("It <b>gets up</b> late.", "Es <b>steht</b> spät auf."),  # around one of two parts
         ("<i>A <b>cat</b> sits here.</i>", "<i>Hier sitzt eine <b>Katze</b>.</i>"),
         ("<b>A dog runs. A cat</b> sits here.", "<b>Ein Hund läuft. Hier sitzt eine Katze</b>."),  # over two sentences
-        ("A cat <b>sits here. A dog runs.</b>", "Hier <b>sitzt eine Katze. Ein Hund läuft.</b>"),
+        ("A cat <b>sits here. A dog runs.</b>", "<b>Hier sitzt eine Katze. Ein Hund läuft.</b>"),
         ("Run <code>nmt train</code> now.", "Starte jetzt <code>nmt train</code>."),
         ("Run <code>nmt  train</code> now.", "Starte jetzt <code>nmt  train</code>."),
         ("Run <code>x</code> now.", "Lauf <code>x</code> jetzt."),  # what is not translated is not lost
@@ -91,7 +92,7 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
         ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),  # fewer words than elements
         ("A <i><b>d</b><u>og</u></i> runs.", "Ein <i><b>Hund</b><u></u></i> läuft."),
-        ("<u>Now sit</u><i>s</i> <b>a big red dog</b>.", "<u>Now</u> <b>a big sits red dog</b><i></i>."),
+        ("<u>Now sit</u><i>s</i> <b>a big red dog</b>.", "<u>Now</u> <i></i><b>a big sits red dog</b>."),
         ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund<img src=x> läuft."),
         ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b> <img>."),  # not into another element
         ("Now <img>sits <b>a big red dog</b>.", "Now <img><b>a big sits red dog</b>."),
@@ -109,6 +110,8 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("<input placeholder='a  &lt; b'><p translate=no title='dog'><code title='dog'>x</code></p>",
          "<input placeholder='b &gt; a'><p translate=no title='dog'><code title='dog'>x</code></p>"),
         ("<a title=dog alt=dog&amp;1>dog</a>", "<a title=\"Hund\" alt=\"DOG&amp;1\">Hund</a>"),
+        ("<a href=/x?q=1/title=dog title = 'dog'>dog</a>", "<a href=/x?q=1/title=dog title = 'Hund'>Hund</a>"),
+        ("<?php if (1 > 0) { ?><p>dog</p>", "<?php if (1 > 0) { ?><p>Hund</p>"),
         ("<p class='x notranslate'>dog</p>dog", "<p class='x notranslate'>dog</p>Hund"),
         ("Run <kbd>x</kbd> now.", "Lauf <kbd>x</kbd> jetzt."),
         ("a &lt; <b>b</b>", "<b>b</b> &gt; a"),
@@ -165,6 +168,27 @@ def test_characters_that_the_vocabulary_leaves_out() -> None:
         line.translated(replace(found, text="\u200bEin \u200b\u200dHund läuft."))
         == "\u200bEin \u200b\u200d<b>Hund</b> läuft."
     )
+
+
+def test_xml_has_no_elements_of_html() -> None:
+    xml = "<style>A <title>dog</title> runs.</style><?x a > b ?>"
+    assert translated(xml, "xml") == "<style>Ein <title>Hund</title> läuft.</style><?x a > b ?>"
+
+
+def test_characters_for_private_use_are_no_marks() -> None:
+    every = "".join(map(chr, range(0xE000, 0xF900)))
+    for text in (every, "&#xE000;0&#xE000; "):
+        html = f"<a title='dog'>{text} dog</a>"
+        assert joined(html, "Hund", "x" + text[:3]) == f"<a title='Hund'>x{text[:3]}</a>".replace("&#x", "&amp;#x")
+
+
+def test_what_is_kept_stays_in_its_tag() -> None:
+    [line] = MarkedText("<b>ABCDEF-1234567890</b> runs <i>now</i>.").lines
+    found = Translation(
+        "ABCDEF-1234567890 läuft jetzt.", 0.0, 0.0, ["▁läuft", "▁jetzt", ".", "</s>"], [],
+        ["▁runs", "▁now", ".", "</s>"], [[float(row == column) for column in range(4)] for row in range(4)],
+    )  # fmt: skip
+    assert line.translated(found, ("[A-Z]+-[0-9]+",)) == "<b>ABCDEF-1234567890</b> läuft <i>jetzt</i>."
 
 
 def test_a_line_translated_in_parts_has_its_tags() -> None:
@@ -260,6 +284,62 @@ def test_tags_stay_balanced_and_no_text_is_lost(html: str, translations: list[st
             open_.append(tag)
     assert not open_
     assert found.count("<code>x</code>") == html.count("<code>x</code>")
+
+
+_TAGGED = st.recursive(
+    st.sampled_from(["aa", "one ", "two ", " bb", "H2O", "a ", ". ", "c", "<img/>", "<!-- x -->", "<code>x1</code>"]),
+    lambda inner: st.lists(
+        inner | st.tuples(st.sampled_from("biu"), inner).map(lambda found: f"<{found[0]}>{found[1]}</{found[0]}>"),
+        min_size=1,
+        max_size=4,
+    ).map("".join),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_TAGGED, st.sampled_from(["html", "xml"]), st.randoms(use_true_random=False))
+def test_whatever_the_alignment_text_and_tags_are_all_there_and_balanced(html: str, kind: Markup, draw: Random) -> None:
+    text, written = MarkedText(html, markup=kind), list[str]()
+    for line in text.lines:
+        words = draw.choice([line.text.split(), ["Q"], ["aa", "H2Ox", "zz"]])
+        found = " ".join(draw.choice([word, f"{word}x"]) for word in draw.sample(words, len(words)))
+        read, new = _pieces(line.text), _pieces(found)
+        rows = [[draw.choice([0.0, 0.1, 1.0]) for _ in range(len(read) + 1)] for _ in range(len(new) + 1)]
+        target = Translation(found, 0.0, 0.0, [*new, "</s>"], [], [*read, "</s>"], rows)
+        written.append(line.translated(target))
+        if "<code>" not in line.written:
+            assert re.sub("<[^>]*>", "", written[-1]).split() == re.sub("<[^>]*>", "", found).split() or (
+                "".join(re.sub("<[^>]*>", "", written[-1]).split()) == "".join(found.split())
+            )
+    result, open_ = text.with_lines(written), list[str]()
+    assert sorted(re.findall("<[^>]*>", result)) == sorted(re.findall("<[^>]*>", html))
+    for end, tag in re.findall("<(/?)([biu])>", result):
+        if end:
+            assert open_.pop() == tag
+        else:
+            open_.append(tag)
+
+
+@pytest.mark.usefixtures("time_limit")
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("html", f"<a {'x' * 100_000}>one"),
+        ("html", f"<a {'x ' * 50_000}>one"),
+        ("html", f"<a x={'y' * 100_000}>one"),
+        ("html", "<a x='" * 20_000 + ">one"),
+        pytest.param("html", f"one<code>{'<b>a</b>' * 500_000}</code>", marks=pytest.mark.thorough),
+        ("html", "one <b></b>" * 10_000),
+        ("html", "{a}" * 20_000 + "<b>a</b>"),
+        ("xml", "<!DOCTYPE a [" * 20_000 + ">one"),
+        ("xml", "<![CDATA[" * 20_000 + ">one"),
+        ("xml", "&x;" * 20_000 + "one"),
+    ],
+)
+def test_reading_takes_linear_time(kind: Markup, text: str) -> None:
+    marked = MarkedText(text, markup=kind)
+    assert marked.with_lines([line.translated(plain("x")) for line in marked.lines])
 
 
 @pytest.mark.parametrize("end", ["", ">", '">'])
