@@ -65,7 +65,7 @@ def message_template(string: str, *, can_number: bool = True) -> Message | Templ
     marked: Markup | None = None
     if _NUMBERED_TAG.search(string) and not _NAMED_TAG.search(string):  # components of React
         text, marked = _NUMBERED_TAG.sub(r"<\1n\2\3>", text), "xml"
-    elif _TAG.search(string) and "%<" not in string:  # `%<PRIu64>` is no tag
+    elif (_TAG.search(string) or _REFERENCE.search(string)) and "%<" not in string:  # `%<PRIu64>` is no tag
         marked = "html"
     parts = icu.parts_of(text)
     if parts is None:

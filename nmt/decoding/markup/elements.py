@@ -50,14 +50,14 @@ def with_elements(
     while open_:
         if left := children.get(open_[-1]):
             number = left.pop()
-            (start, _), element = places[number], elements[number]
+            start, element = max(end, places[number][0]), elements[number]  # in a word of another: behind that
             last = text[end:start][-1:] or last
             is_apart = element.is_alone and number not in copies and last != "" and _is_apart(element.beside[0], last)
             parts += [written(text[end:start]), " " * is_apart, element.before]
             last, end = " " if is_apart else last, start
             open_.append(number)
         elif (number := open_.pop()) != LINE:
-            element, stop, is_spaced = elements[number], places[number][1], parts[-1] == " "
+            element, stop, is_spaced = elements[number], max(end, places[number][1]), parts[-1] == " "
             parts += ["" if element.replaces else written(text[end:stop]), element.after]
             last, end = (element.before if element.replaces else text[end:stop])[-1:] or last, stop
             if element.is_alone and number not in copies:

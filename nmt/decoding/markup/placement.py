@@ -62,7 +62,7 @@ class _Placement:
         found, taken = dict[int, Span](), np.zeros(stop - start, bool)
         for i in sorted(scores, key=lambda i: -largest[i]):
             first, end, score = _largest_sum(np.where(taken, _TAKEN, scores[i]))
-            if self._is_all_of_its_parent(i):
+            if self._is_all_of_its_parent(i) and not taken.any():
                 first, end = 0, stop - start
             elif score <= (0 if self.elements[i].replaces else _LEAST):
                 continue

@@ -113,6 +113,7 @@ def test_icu_messages(string: str, texts: list[str], new: list[str], expected: s
     [
         ("<0>a</0> & b<1/>", "xml", "b <n0>c</n0> &amp; d<n1/>", "b <0>c</0> & d<1/>"),
         ("<b>a</b> &amp; b", "html", "<b>c</b> &amp; d", "<b>c</b> &amp; d"),
+        ("a&nbsp;b &lt; c", "html", "d&nbsp;&lt; e", "d&nbsp;&lt; e"),
         ("%<PRIu64> a & b", None, "%<PRIu64> c & d", "%<PRIu64> c & d"),
         ("{n, plural, other {<b>a</b> b}}", "html", "c <b>d</b>", "{n, plural, other {c <b>d</b>}}"),
     ],

@@ -90,6 +90,8 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("<i>\n<b> dog\t</b>\n</i> ", "<i>\n<b> Hund\t</b>\n</i> "),
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
         ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),  # fewer words than elements
+        ("A <i><b>d</b><u>og</u></i> runs.", "Ein <i><b>Hund</b><u></u></i> läuft."),
+        ("<u>Now sit</u><i>s</i> <b>a big red dog</b>.", "<u>Now</u> <b>a big sits red dog</b><i></i>."),
         ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund<img src=x> läuft."),
         ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b> <img>."),  # not into another element
         ("Now <img>sits <b>a big red dog</b>.", "Now <img><b>a big sits red dog</b>."),
