@@ -72,14 +72,14 @@ def message_template(string: str, *, can_number: bool = True) -> Message | Templ
         log.warning("left as it is: an ICU message that is not well formed: %.80r", string)
         return Template([string])
     writing = icu.Writing.of(string, has_forms=bool(parts))
-    message = Message(string, _template(parts or ["", text], writing, marked), writing, can_number)
+    message = Message(string, template_of(parts or ["", text], writing, marked), writing, can_number)
     if message.with_texts(text.text for text in message.texts) == string:
         return message
     return Template.of_lines(string, marked)
 
 
-def _template(parts: list[str], writing: icu.Writing, markup: Markup | None) -> Template:
-    """parts: texts are at the odd places."""
+def template_of(parts: list[str], writing: icu.Writing, markup: Markup | None) -> Template:
+    """Each line is a text of those parts that are at the odd places."""
     found = [""]
     for number, part in enumerate(parts):
         lines = Template.of_lines(writing.decoded(part)).parts if number % 2 else [part]

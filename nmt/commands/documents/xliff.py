@@ -12,8 +12,9 @@ from html import escape, unescape
 from pathlib import Path
 from xml.parsers import expat
 
+from nmt.commands.documents import icu
 from nmt.commands.documents.document import Document, Segment, Template
-from nmt.commands.documents.messages import KEPT
+from nmt.commands.documents.messages import KEPT, Message, message_template, template_of
 from nmt.commands.documents.printf import in_order, numbered
 from nmt.errors import NmtError
 
@@ -23,7 +24,7 @@ _DEEPEST = 500  # elements in one another
 _INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
-_CODE = re.compile(r"<(ph|bpt|ept|it|ut)\b(?:[^>]*/>|[^>]*>.*?</\1\s*>)", re.DOTALL)
+_CODE = re.compile(r"<(?:(ph|bpt|ept|it|ut)\b(?:[^>]*/>|[^>]*>.*?</\1\s*>)|(?:x|bx|ex)\b[^>]*/>)", re.DOTALL)
 _STAND_IN = re.compile(r'<x nmt="(\d+)"/>')
 
 
@@ -175,13 +176,18 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
 
     text = _CODE.sub(stand_in, without_data)
     is_marked = "<" in text
-    text = text if is_marked else unescape(text)
-    template = Template.of_lines(numbered(text), "xml" if is_marked else None)
+    template: Message | Template
+    if is_marked:  # Angular has codes in the forms of ICU messages
+        template = template_of(icu.parts_of(numbered(text)) or ["", numbered(text)], icu.Writing(), "xml")
+    else:
+        template = message_template(unescape(text))
     start, stop = target or (end, end)
     is_first_version = version.startswith("1")
 
     def write(texts: Sequence[str]) -> str:
-        if (new := in_order(template.with_texts(texts), text)) is None:
+        new = template.with_texts(texts)
+        new = in_order(new, text) if is_marked and new is not None else new
+        if not texts or new is None:
             return content[start:stop]
         new = _STAND_IN.sub(lambda found: codes[int(found[1])], new) if is_marked else escape(new, quote=False)
         if target is not None:

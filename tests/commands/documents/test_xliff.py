@@ -33,3 +33,13 @@ def test_what_is_not_translated_gets_no_target() -> None:
 def test_another_xml_is_refused() -> None:
     with pytest.raises(NmtError, match="first element is <html>"):
         read("a.xlf", "<html><trans-unit/></html>")
+
+
+@pytest.mark.parametrize("code", ["dogs", "<x id='I' equiv-text='{{ n }}'/> dogs"])
+def test_icu_messages(code: str) -> None:
+    """Such as Angular has them, with codes in them."""
+    document = read("a.xlf", unit(f"<source>{{N, plural, =0 {{none}} other {{{code}}} }} &amp; one</source>"))
+    assert len(document.texts) == 3
+    new = document.translated(upper)
+    expected = code.replace("dogs", "DOGS")
+    assert f">{{N, plural, =0 {{NONE}} other {{{expected}}} }} &amp; ONE</target>" in new.replace("&AMP;", "&amp;")
