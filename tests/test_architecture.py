@@ -35,6 +35,7 @@ COMMANDS = {
     ("translate", "documents"),
     ("serve", "documents"),
     ("translate", "file_job"),
+    ("serve", "documents"),
     ("imports", "export"),
     ("init", "demo_corpus"),
 }

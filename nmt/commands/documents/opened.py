@@ -118,33 +118,38 @@ class OpenedDocument:
             first += len(chunk)
 
     def with_lines(self, lines: Sequence[str], output: Path) -> bytes:
-        """The file with translations of its lines. A text whose placeholders are not all in its translation as often
-        stays as it is. What the user should know of all this is logged. output: its name, for messages."""
+        """As `translated`, with what the user should know in the log."""
+        written, notes = self.translated(lines, output)
+        for level, note in notes:
+            log.log(level, "%s", note)
+        return written
+
+    def translated(self, lines: Sequence[str], output: Path) -> tuple[bytes, list[tuple[int, str]]]:
+        """The file with translations of its lines, and what the user should know of it, with the levels of `logging`.
+        A text whose placeholders are not all in its translation as often stays as it is. output: its name, for
+        messages."""
         translated = map(json.loads, lines)
         new = {
             text: marked.with_lines(list(islice(translated, len(marked.lines)))) for text, marked in self.texts.items()
         }
         lost = {text for text in new if self.keep and not is_kept(text.text, new[text], self.keep)}
         contents = [part.translated(lambda text: None if text in lost else new[text]) for part in self.parts]
-        self._log_what_stays(lost, output)
-        for part, content in zip(self.parts, contents, strict=True):
-            for line in part.report(content):
-                log.info("%s: %s", output, line)
-        return self.write(contents)
+        reports = zip(self.parts, contents, strict=True)
+        notes = [(logging.INFO, f"{output}: {line}") for part, content in reports for line in part.report(content)]
+        return self.write(contents), [*self._what_stays(lost, output), *notes]
 
-    def _log_what_stays(self, lost: Container[Text], output: Path) -> None:
+    def _what_stays(self, lost: Container[Text], output: Path) -> Iterator[tuple[int, str]]:
         """lost: the texts whose placeholders were not kept."""
         for part in self.parts:
             for text, line in part.lines_of(lost):
-                log.warning(
-                    "%s: line %s: left as it is, since its placeholders were not kept: %.80r", self.path, line, text
-                )
+                why = f"left as it is, since its placeholders were not kept: {text!r:.80}"
+                yield logging.WARNING, f"{self.path}: line {line}: {why}"
         existing = sum(part.existing for part in self.parts)
         if existing:
             number = counted(existing, "text has a translation and stays", "texts have a translation and stay")
-            log.info("%s: %s as before; --retranslate: translate again", output, number)
+            yield logging.INFO, f"{output}: {number} as before; --retranslate: translate again"
         elif not self.texts:
-            log.warning("%s: no text to translate was found: the output is the same", self.path)
+            yield logging.WARNING, f"{self.path}: no text to translate was found: the output is the same"
 
 
 def _read_bytes(path: Path) -> bytes:

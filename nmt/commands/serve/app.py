@@ -83,7 +83,7 @@ def build(
 
         @app.get("/download_file/{address}", name="download_file")
         async def download_file(address: str) -> Response:
-            return files.response(address) or JSONResponse({"error": "no such file: translate it again"}, 404)
+            return await files.response(address) or JSONResponse({"error": "no such file: translate it again"}, 404)
 
     _add_pages(app, languages, limits, queue)
     _add_libretranslate(app, languages, limits)
@@ -117,11 +117,13 @@ async def _translate_file(
         async with files.at_once:
             received = await _receive(request, limits.upload)
             parsed = await asyncio.to_thread(documents.parse, received, languages, limits)
-            content = await _while_connected(request, documents.translate(parsed, queue, limits))
+            content, notes = await _while_connected(request, documents.translate(parsed, queue, limits))
         address = await files.add(parsed.name, content)
         answer: dict[str, object] = {"translatedFileUrl": str(request.url_for("download_file", address=address))}
         if parsed.detected:
             answer["detectedLanguage"] = parsed.detected._asdict()
+        if notes:
+            answer["notes"] = notes
         return JSONResponse(answer)
     except Exception as error:
         return _refusal(error)

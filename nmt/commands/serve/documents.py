@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
-from starlette.responses import FileResponse
+from starlette.responses import Response
 
 from nmt.commands.documents.formats import FORMATS, Format
 from nmt.commands.documents.opened import OpenedDocument
@@ -26,6 +27,7 @@ FILE_FORMATS = FORMATS | {".txt": Format("text", "plain_text")}
 _AT_ONCE = 4  # documents that are in memory
 _MOST_UNPACKED = 8  # times the largest file: of an archive
 _MOST_KEPT = 32  # times the largest file: of all translated files
+_MOST_NOTES = 20  # in an answer
 _SECONDS_KEPT = 30 * 60
 
 
@@ -82,13 +84,16 @@ def parse(received: Received, languages: LanguagePairs, limits: Limits) -> Docum
     return DocumentRequest(document, f"{path.stem}.{target}{path.suffix}", detected, pair)
 
 
-async def translate(request: DocumentRequest, queue: BatchingQueue, limits: Limits) -> bytes:
-    """The translated file. Other requests get their turn between the parts of a document. Cancel it to stop."""
+async def translate(request: DocumentRequest, queue: BatchingQueue, limits: Limits) -> tuple[bytes, list[str]]:
+    """The translated file, and what its reader should know. Other requests get their turn between the parts of a
+    document. Cancel it to stop."""
     written = dict[int, str]()
     for part in request.parts(limits):
         written |= await _written(request, part, queue)
     lines = [json.dumps(written[place]) for place in range(len(request.lines))]
-    return await asyncio.to_thread(request.document.with_lines, lines, Path(request.name))
+    content, notes = await asyncio.to_thread(request.document.translated, lines, Path(request.name))
+    more = [f"and {len(notes) - _MOST_NOTES} more"] * (len(notes) > _MOST_NOTES)
+    return content, [*(note for _, note in notes[:_MOST_NOTES]), *more]
 
 
 async def _written(request: DocumentRequest, places: Sequence[int], queue: BatchingQueue) -> dict[int, str]:
@@ -137,12 +142,18 @@ class TranslatedFiles:
         await asyncio.to_thread(self._path(address).write_bytes, content)
         return address
 
-    def response(self, address: str) -> FileResponse | None:
+    async def response(self, address: str) -> Response | None:
         """The file, to be saved; None if it is not kept."""
-        if address not in self._files:
+        name, _ = self._files.get(address, ("", 0))
+        try:
+            content = await asyncio.to_thread(self._path(address).read_bytes) if name else None
+        except FileNotFoundError:  # it has just become too old
+            content = None
+        if content is None:
             return None
-        name, _ = self._files[address]
-        return FileResponse(self._path(address), filename=name, media_type="application/octet-stream")
+        named = f'filename="{name}"' if name.isascii() else f"filename*=utf-8''{quote(name)}"
+        headers = {"Content-Disposition": f"attachment; {named}"}
+        return Response(content, headers=headers, media_type="application/octet-stream")
 
     def close(self) -> None:
         """Remove them all."""

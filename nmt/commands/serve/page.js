@@ -258,18 +258,18 @@ async function translatedText(file, chosen, signal) {
       throw error;
     }
   }
-  return new Blob([translated.map(([best]) => best.text).join(ending)], {type: "text/plain"});
+  return [new Blob([translated.map(([best]) => best.text).join(ending)], {type: "text/plain"})];
 }
 
-/** A document translated by the server, as a file. Throws as `received`. */
+/** A document translated by the server, as a file, and what to know of it. Throws as `received`. */
 async function translatedDocument(file, {from, to}, signal) {
   if (file.size > limits.file) throw new Refusal(`more than ${count(limits.file / 2 ** 20)} MiB. Split it into smaller ones.`);
   say("file-status", `${file.name}: translating …`);
   const body = new FormData();
   for (const [name, value] of [["source", from], ["target", to], ["file", file]]) body.append(name, value);
-  const answer = await (await received("translate_file", {method: "POST", body, signal})).json();
-  const address = answer.translatedFileUrl.split("/").at(-1);  // a proxy may know the server by another URL
-  return (await received(`download_file/${address}`, {signal})).blob();
+  const {translatedFileUrl, notes = []} = await (await received("translate_file", {method: "POST", body, signal})).json();
+  const address = translatedFileUrl.split("/").at(-1);  // a proxy may know the server by another URL
+  return [await (await received(`download_file/${address}`, {signal})).blob(), ...notes];
 }
 
 /** Translate a file, and offer the translation as a file. */
@@ -281,12 +281,12 @@ async function translateFile(file) {
   const [ending = ""] = file.name.toLowerCase().match(/\.[^.]*$/) ?? [];
   try {
     const translated = ending !== ".txt" && formats.includes(ending) ? translatedDocument : translatedText;
-    const blob = await translated(file, chosen, signal);
+    const [blob, ...notes] = await translated(file, chosen, signal);
     signal.throwIfAborted();
     const name = file.name.replace(/(\.[^.]*)?$/, `.${chosen.to}$1`);
     URL.revokeObjectURL(at("result").href);
     Object.assign(at("result"), {href: URL.createObjectURL(blob), download: name, textContent: `Save ${name}`, hidden: false});
-    say("file-status", `${file.name} is translated.`);
+    say("file-status", [`${file.name} is translated.`, ...notes].join("\n"));
   } catch (error) {
     if (signal.aborted) return;
     const why = error.message.replace(`${file.name}: `, "");

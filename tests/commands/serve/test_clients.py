@@ -109,7 +109,6 @@ def test_clients_work_as_they_are() -> None:
 def test_what_this_service_does_not_do_is_refused_as_json() -> None:
     body = gzip.compress(as_json())
     cases = {
-        ("POST", "/translate_file", PARTS, PART, ""): (403, "translates no files"),
         ("POST", "/translate", PARTS, PART, ""): (415, "multipart/form-data is not supported: send JSON, or a form"),
         ("POST", "/suggest", FORM, b"q=a&s=b&source=en&target=de", ""): (403, "takes no suggestions"),
         ("GET", "/translate", "", b"", ""): (400, "text is missing"),

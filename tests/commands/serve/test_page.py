@@ -9,6 +9,7 @@ import pytest
 from helpers.html_elements import Elements
 from helpers.services import Answer, Gated, service
 
+from nmt.commands.serve.documents import FILE_FORMATS
 from nmt.config.language_codes import english_name
 
 FOLDER = resources.files("nmt.commands.serve")
@@ -43,7 +44,8 @@ def test_it_has_the_languages_and_the_limits(answer: Answer) -> None:
             {"code": "en", "name": "English", "targets": ["de"]},
             {"code": "de", "name": "German", "targets": []},
         ],
-        "limits": {"lines": 256, "characters": 20_000, "n_best": 3, "alignment": True},
+        "limits": {"lines": 256, "characters": 20_000, "file": 4 << 20, "n_best": 3, "alignment": True},
+        "formats": [*FILE_FORMATS],
     }
 
 
