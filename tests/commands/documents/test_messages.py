@@ -71,9 +71,9 @@ def test_arguments_keep_their_order_or_have_numbers(string: str, numbered: str, 
     message = message_template(string)
     assert "\n".join(text.text for text in message.texts) == numbered
     assert message.with_texts(new.split("\n")) == expected
-    unit = f"<trans-unit><source>{string}</source></trans-unit>"
+    unit = f"<xliff><trans-unit><source>{string}</source></trans-unit></xliff>"
     old_new = dict(zip(numbered.split("\n"), new.split("\n"), strict=True))
-    end = "</source></trans-unit>" if expected is None else f">{expected}</target></trans-unit>"
+    end = f"{'</source>' if expected is None else f'>{expected}</target>'}</trans-unit></xliff>"
     assert translated(xliff.read(unit, Path("a.xliff")), old_new).endswith(end)
 
 
