@@ -140,7 +140,7 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
     if counts.cut:
         log.warning("%s of %s: cut", f"{counts.cut:,}", lines)
     if counts.skipped:
-        log.warning("%s of %s: left empty", f"{counts.skipped:,}", lines)
+        log.warning("%s of %s: not translated", f"{counts.skipped:,}", lines)
     if counts.unconstrained:
         log.warning(
             "%d of %d lines have no translation that satisfies decoding.%s: translated without these settings",

@@ -183,8 +183,9 @@ def _parents(parts: Sequence[int], ends: Mapping[int, int]) -> dict[int, int]:
 
 
 class MarkedText:
-    """A text with tags, such as a document. lines: what is to be translated; a text without a letter is not. markup:
-    None for a text without tags, which is a line. language: its code, if it is known, for the ends of sentences."""
+    """A text with tags, such as a document. lines: what is to be translated; what has no letter is not. markup: None
+    for a text without tags, which is one line whatever it has. language: its code, if it is known, for the ends
+    of sentences."""
 
     def __init__(self, text: str, language: str = "", markup: Markup | None = "html"):
         if markup not in (None, *RULES):

@@ -1,8 +1,8 @@
 """Where the elements of a line, such as what stands between `<b>` and `</b>`, stand in its translation.
 
-An element goes around that part of the translation in which the words that belong to its own words outnumber the others
-the most: each counts by how much of its attention goes to the element's words, minus a half, and the part is that of
-the largest sum. Elements that were in one another stay so, and others never share a word.
+An element goes around one part of the translation. Each word counts by how much of its attention goes to the words of
+the element, minus a half; the part with the largest sum is taken. Elements that were in one another stay so, and others
+never share a word.
 
 Shapes: T target and S source words.
 """

@@ -27,6 +27,8 @@ GERMAN = {
     "A big red dog sits.": ("A big sits red dog.", "0 1 4 2 3 5"),
     "Now sits a big red dog.": ("Now a big sits red dog.", "0 2 3 1 4 5 6"),
     "One two.": ("Eins, zwei.", "0 0 1 2"),
+    "x runs x.": ("x läuft x.", "0 1 2 3"),
+    "Two three four.": ("Vier drei zwei.", "2 1 0 3"),
     "Run &x; now.": ("Lauf jetzt.", "0 4 5"),
     "A cat sits here.": ("Hier sitzt eine Katze.", "3 2 0 1 4"),
     "A red dog and a cat.": ("Eine Katze und ein Hund, der rot ist.", "4 5 3 0 2 - - 1 - 6"),
@@ -85,6 +87,8 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("Run <code>nmt train</code> now.", "Starte jetzt <code>nmt train</code>."),
         ("Run <code>nmt  train</code> now.", "Starte jetzt <code>nmt  train</code>."),
         ("Run <code>x</code> now.", "Lauf <code>x</code> jetzt."),  # what is not translated is not lost
+        ("x runs <code>x</code>.", "x läuft <code>x</code>."),
+        ("<b>One. Two</b> three <i>four. Five</i>.", "<b>ONE. </b>Vier drei zwei<i>. FIVE</i>."),  # well nested
         ("Hi <code>{name}</code> you.", "Hallo <code>{name}</code>s du."),  # a part of a word
         ("H<sub>2</sub>O runs.", "H<sub>2</sub>O läuft."),
         ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft. </b>\n"),
@@ -189,6 +193,21 @@ def test_what_is_kept_stays_in_its_tag() -> None:
         ["▁runs", "▁now", ".", "</s>"], [[float(row == column) for column in range(4)] for row in range(4)],
     )  # fmt: skip
     assert line.translated(found, ("[A-Z]+-[0-9]+",)) == "<b>ABCDEF-1234567890</b> läuft <i>jetzt</i>."
+
+
+def test_words_that_the_vocabulary_writes_otherwise() -> None:
+    [line] = MarkedText("A xxxxxxxxxxxxxxxxxxxx <b>dog</b>.").lines
+    found = Translation(
+        "Ein Hund.", 0.0, 0.0, ["▁Ein", "▁Hund", ".", "</s>"], [], ["▁A", "▁" + "⁇" * 20, "▁dog", ".", "</s>"],
+        [[float(column == (0, 2, 3, 4)[row]) for column in range(5)] for row in range(4)],
+    )  # fmt: skip
+    assert line.translated(found) == "Ein <b>Hund</b>."
+
+
+def test_what_has_no_translation_stays() -> None:
+    [line] = MarkedText("<b>one</b> {a}").lines
+    assert line.translated(plain("")) == "<b>one</b> {a}"
+    assert line.translated(plain("{a} {a}")).count("{a}") == 2
 
 
 def test_a_line_translated_in_parts_has_its_tags() -> None:

@@ -1,0 +1,75 @@
+"""Where elements go, by the attention of the translation's words."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from nmt.decoding.markup.aligned_words import AlignedWords
+from nmt.decoding.markup.elements import Element, Span
+from nmt.decoding.markup.placement import place
+
+# The source has the words a b c d …, the translation A B C D …; word i is at the characters 2i.
+_SHARES = st.sampled_from([0.0, 0.05, 0.15, 0.3, 0.6, 1.0])
+
+
+def words_of(weights: NDArray[np.float64]) -> AlignedWords:
+    target, source = weights.shape
+    line, text = (" ".join(chr(first + i) for i in range(size)) for first, size in ((97, source), (65, target)))
+    spans = [[(2 * i, 2 * i + 1) for i in range(size)] for size in (source, target)]
+    return AlignedWords(line, text, *spans, weights)
+
+
+def around(first: int, stop: int, **more: object) -> Element:
+    """An element around these words of the source."""
+    return Element(2 * first, 2 * stop - 1, "<b>", "</b>", **more)  # type: ignore[arg-type]
+
+
+def in_words(span: Span) -> Span:
+    return span[0] // 2, (span[1] + 1) // 2
+
+
+@example([[0.0, 0.0, 0.05, 1.0]], (2, 3))
+@given(
+    st.lists(st.lists(_SHARES, min_size=4, max_size=4), min_size=1, max_size=5),
+    st.sampled_from([(0, 2), (1, 3), (2, 3)]),
+)
+def test_an_element_has_the_part_with_the_largest_sum(rows: list[list[float]], own: Span) -> None:
+    """Of all parts of the translation, by trying each."""
+    weights = np.array(rows)
+    [found] = place([around(*own)], words_of(weights), {})
+    total = np.maximum(weights.sum(axis=1), 1e-9)
+    scores = weights[:, own[0] : own[1]].sum(axis=1) / total - 0.5
+    parts = itertools.combinations(range(len(rows) + 1), 2)
+    best = max(scores[first:stop].sum() for first, stop in parts)
+    first, stop = in_words(found)
+    if best > -0.4:  # a word alone is enough with more than a tenth of its attention
+        assert scores[first:stop].sum() == pytest.approx(best)
+    else:
+        assert found[0] == found[1]
+
+
+def test_the_element_with_more_of_a_word_has_it() -> None:
+    weights = np.array([[0.0, 0.6, 0.4], [0.0, 0.0, 1.0]])
+    assert [in_words(span) for span in place([around(1, 2), around(2, 3)], words_of(weights), {})] == [(0, 1), (1, 2)]
+    weights = np.array([[0.0, 0.6, 0.4]])
+    for order in ([1, 2], [2, 1]):
+        spans = dict(zip(order, place([around(i, i + 1) for i in order], words_of(weights), {}), strict=True))
+        assert in_words(spans[1]) == (0, 1) and spans[2][0] == spans[2][1]
+
+
+def test_what_encloses_all_words_encloses_all_of_the_translation() -> None:
+    """Also words that attend to nothing."""
+    weights = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    outer, inner = around(0, 2), around(0, 2, parent=0)
+    assert [in_words(span) for span in place([outer, inner], words_of(weights), {})] == [(0, 3), (0, 3)]
+    assert in_words(place([around(0, 1)], words_of(weights), {})[0]) == (1, 2)
+
+
+@pytest.mark.parametrize(("goes_on", "expected"), [("from before", (0, 3)), ("behind", (1, 4)), ("", (1, 3))])
+def test_what_goes_on_in_another_sentence_is_at_that_end(goes_on: str, expected: Span) -> None:
+    weights = np.array([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.7]])
+    assert in_words(place([around(1, 2, goes_on=goes_on)], words_of(weights), {})[0]) == expected
