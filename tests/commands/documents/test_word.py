@@ -139,6 +139,13 @@ PARAGRAPHS: dict[str, tuple[str, list[str]]] = {
         run("one", f"<v:a><v:b><w:p>{run('two')}</w:p><w:p>{run('three')}</w:p></v:b></v:a>", "four") + run(" five"),
         ["one", "two", "three", "four five"],
     ),
+    "text box in a formula": (
+        run("one ") + f"<m:oMath><m:t>x</m:t><w:p>{run('two')}</w:p></m:oMath>" + run("three"),
+        ["one", "two", "three"],
+    ),
+    "field with text in its code alone": (
+        field("IF", "").replace("</w:instrText>", "</w:instrText><w:t>x</w:t>"), [],
+    ),
     "paragraph in a paragraph": (f"<w:p>{run('one')}</w:p>" + run("<w:sym/>", "two"), ["one", "two"]),
     "ruby": (
         run("<w:ruby><w:rt><w:r><w:t>x</w:t></w:r></w:rt><w:rubyBase><w:r>A</w:r></w:rubyBase></w:ruby>", "b"),
