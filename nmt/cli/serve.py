@@ -31,6 +31,12 @@ def serve(
     max_file: Annotated[
         int, typer.Option(metavar="N", min=0, help="Most MiB of a file, else status 413; 0: files are not translated.")
     ] = 4,
+    document_seconds: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Most seconds to read and write a file, without its translation, else status 413."
+        ),
+    ] = 60,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Another host name of this service, as behind a proxy; repeatable."),
@@ -52,7 +58,8 @@ def serve(
     from nmt.decoding.opened_model import open_model
     from nmt.device import prepare_memory
 
-    limits = requests.Limits(max_lines, max_characters, max_waiting, max_answer * 2**20, max_file * 2**20)
+    sizes = max_answer * 2**20, max_file * 2**20
+    limits = requests.Limits(max_lines, max_characters, max_waiting, *sizes, document_seconds)
     hosts.check_names(allowed_host or ())
     opened = open_model(model)
     log_chosen_files(opened)

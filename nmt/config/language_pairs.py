@@ -115,9 +115,15 @@ class LanguagePairs:
                 f"no source language: give --from (in Python: from_, in HTTP: from): one of {', '.join(self.sources)}"
             )
         pair = LanguagePair(source, target)
-        if source and pair not in self.pairs:
-            _warn_once(f"{source} to {target} was not trained (zero-shot): the translations may be bad", self.pairs)
+        if warning := self.warning(pair):
+            _warn_once(warning, self.pairs)
         return pair
+
+    def warning(self, pair: LanguagePair) -> str:
+        """What to tell of a pair that was not trained; empty for one that was, or may be."""
+        if not pair.source or pair in self.pairs:
+            return ""
+        return f"{pair.source} to {pair.target} was not trained (zero-shot): the translations may be bad"
 
 
 def _known(code: str | None, known: list[str], direction: str, other_side: list[str]) -> str:

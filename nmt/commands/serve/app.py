@@ -16,14 +16,16 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from nmt.commands.documents.process import FILE_FORMATS
 from nmt.commands.html_page import html_page
 from nmt.commands.serve import documents
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
-from nmt.commands.serve.documents import FILE_FORMATS, TranslatedFiles
+from nmt.commands.serve.documents import ServedDocuments
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.metrics import RequestMetrics
-from nmt.commands.serve.requests import Limits, NmtRequest, TranslationRequest, parse, parse_detection
+from nmt.commands.serve.receiving import receive
+from nmt.commands.serve.requests import Limits, NmtRequest, TranslationRequest, parse, parse_detection, warning_of
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePairs
 from nmt.errors import NmtError
@@ -31,7 +33,6 @@ from nmt.errors import NmtError
 log = logging.getLogger("nmt")
 
 _CLIENT_GONE = 499  # a status for the log and the metrics only
-_BODY_SECONDS = 30.0  # maximum time to receive a body, or each MiB of a larger one
 
 T = TypeVar("T")
 
@@ -41,14 +42,14 @@ def build(
 ) -> FastAPI:
     """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops."""
     metrics = RequestMetrics(queue)
-    files = TranslatedFiles(limits)
+    served = ServedDocuments(limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         log.info("listening on %s", url)
         yield
+        await served.close()
         await asyncio.to_thread(queue.close)
-        files.close()
         log.info("stopped: %d lines translated", queue.totals.lines)
 
     # Without FastAPI's pages of documentation, which load scripts from other servers.
@@ -57,7 +58,11 @@ def build(
 
     async def counted(request: Request, response: Awaitable[Response]) -> Response:
         path, started = request.url.path, time.perf_counter()
-        status = (answer := await response).status_code
+        try:
+            answer = await response
+        except asyncio.CancelledError:  # by the server, which stops
+            answer = JSONResponse({"error": "the service is stopped before the answer is ready"}, 503)
+        status = answer.status_code
         seconds = time.perf_counter() - started
         metrics.add(path, status, seconds)
         if log_requests:
@@ -79,11 +84,13 @@ def build(
 
         @app.post("/translate_file")
         async def translate_file(request: Request) -> Response:
-            return await counted(request, _translate_file(request, queue, languages, limits, files))
+            return await counted(request, _translate_file(request, queue, languages, limits, served))
 
         @app.get("/download_file/{address}", name="download_file")
         async def download_file(address: str) -> Response:
-            return await files.response(address) or JSONResponse({"error": "no such file: translate it again"}, 404)
+            return await served.files.response(address) or JSONResponse(
+                {"error": "no such file: translate it again"}, 404
+            )
 
     _add_pages(app, languages, limits, queue)
     _add_libretranslate(app, languages, limits)
@@ -99,34 +106,38 @@ def build(
 async def _translate(request: Request, queue: BatchingQueue, languages: LanguagePairs, limits: Limits) -> Response:
     """The response to a request, also for any error."""
     try:
-        received = await _receive(request, limits.body)
+        received = await receive(request, limits.body)
         # Work that grows with the text is done in other threads, because this one serves all requests.
         parsed, future = await asyncio.to_thread(_submit, received, queue, languages, limits)
         n_best = await _while_connected(request, asyncio.wrap_future(future))
-        content = await asyncio.to_thread(parsed.answer, n_best)
+        keep = queue.translator.decoding.keep
+        warning = await asyncio.to_thread(warning_of, parsed, n_best, languages, keep)
+        content = await asyncio.to_thread(parsed.answer, n_best, warning)
         return Response(content, media_type="application/json")
     except Exception as error:
-        return _refusal(error)
+        return _refusal(request, error)
 
 
 async def _translate_file(
-    request: Request, queue: BatchingQueue, languages: LanguagePairs, limits: Limits, files: TranslatedFiles
+    request: Request, queue: BatchingQueue, languages: LanguagePairs, limits: Limits, served: ServedDocuments
 ) -> Response:
     """The response to a request, also for any error."""
     try:
-        async with files.at_once:
-            received = await _receive(request, limits.upload)
+        with served.memory.request() as count:
+            received = await receive(request, limits.upload, count)
             parsed = await asyncio.to_thread(documents.parse, received, languages, limits)
-            content, notes = await _while_connected(request, documents.translate(parsed, queue, limits))
-        address = await files.add(parsed.name, content)
+            translated = await _while_connected(request, served.translated(parsed, queue, languages, limits))
+        address = await served.files.add(translated.name, translated.content)
         answer: dict[str, object] = {"translatedFileUrl": str(request.url_for("download_file", address=address))}
-        if parsed.detected:
-            answer["detectedLanguage"] = parsed.detected._asdict()
-        if notes:
-            answer["notes"] = notes
+        if translated.detected:
+            answer["detectedLanguage"] = translated.detected._asdict()
+        if translated.warning:
+            answer["warning"] = translated.warning
+        if translated.notes:
+            answer["notes"] = translated.notes
         return JSONResponse(answer)
     except Exception as error:
-        return _refusal(error)
+        return _refusal(request, error)
 
 
 async def _while_connected(request: Request, work: Awaitable[T]) -> T:
@@ -147,26 +158,26 @@ async def _while_connected(request: Request, work: Awaitable[T]) -> T:
 async def _detect(request: Request, languages: LanguagePairs, limits: Limits) -> Response:
     """The response to a request, also for any error."""
     try:
-        received = await _receive(request, limits.body)
+        received = await receive(request, limits.body)
         found = await asyncio.to_thread(parse_detection, received, languages, limits)
         return JSONResponse([one._asdict() for one in found])
     except Exception as error:
-        return _refusal(error)
+        return _refusal(request, error)
 
 
-def _refusal(error: Exception) -> Response:
+def _refusal(request: Request, error: Exception) -> Response:
     """The response to a request that failed with this error."""
     match error:
         case ClientDisconnect():
             return Response(status_code=_CLIENT_GONE)
         case RequestError():
-            return JSONResponse({"error": str(error)}, error.status, {"Connection": "close"} if error.close else None)
+            return JSONResponse({"error": str(error)}, error.status, error.headers)
         case NmtError():
             return JSONResponse({"error": str(error)}, 400)
         case QueueFull():
             return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.retry_after)})
     # Of any type: the client gets JSON, and the service continues.
-    log.error("a request failed", exc_info=error)
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return JSONResponse({"error": "the translator failed: see the log of the service"}, 500)
 
 
@@ -185,32 +196,6 @@ def _submit(
         fixes += [request.without_alignment] * request.alignment
         fixes.append("or send less text" if fixes else "send less text")
         raise RequestError(413, f"{error}: {', '.join(fixes)}") from None
-
-
-async def _receive(request: Request, limit: int) -> Received:
-    """A request with its complete body. Raises RequestError as `_body` does."""
-    query, header = request.scope["query_string"], request.headers.get
-    if len(query) > limit:
-        raise RequestError(414, f"the query has more than {limit} bytes: send the text in the body", close=True)
-    return Received(await _body(request, limit), header("content-type", ""), header("content-encoding", ""), query)
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    """The complete body. Raises RequestError as soon as it is too long, or if it takes too long."""
-    too_long = RequestError(413, f"the body has more than {limit} bytes: send less in one request", close=True)
-    if int(request.headers.get("content-length", 0)) > limit:
-        raise too_long
-    body, seconds = bytearray(), _BODY_SECONDS * max(1.0, limit / 2**20)
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise too_long
-    except TimeoutError:
-        why = f"the body took longer than {seconds:g} seconds: send it faster"
-        raise RequestError(408, why, close=True) from None
-    return bytes(body)
 
 
 def _add_pages(app: FastAPI, languages: LanguagePairs, limits: Limits, queue: BatchingQueue) -> None:

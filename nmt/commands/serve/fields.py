@@ -17,11 +17,15 @@ _WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
 
 class RequestError(Exception):
-    """An HTTP status of 400 or more and a message of one line; close: do not wait for the rest of the request."""
+    """An HTTP status of 400 or more and a message of one line; close: do not wait for the rest of the request.
+    retry_after: the seconds after which the same request can succeed."""
 
-    def __init__(self, status: int, message: str, *, close: bool = False):
+    def __init__(self, status: int, message: str, *, close: bool = False, retry_after: int | None = None):
         super().__init__(message)
-        self.status, self.close = status, close
+        self.status = status
+        self.headers = {"Connection": "close"} if close else {}
+        if retry_after is not None:
+            self.headers["Retry-After"] = str(retry_after)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from nmt.commands.serve.detection import Detected, detect
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.decoding.kept_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
@@ -19,14 +20,15 @@ from nmt.errors import NmtError
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximum lines and characters of a request, lines that wait in total, bytes of an answer, and bytes of a file; 0:
-    files are not translated."""
+    """Maximum lines and characters of a request, lines that wait in total, bytes of an answer, and bytes of a file (0:
+    files are not translated) and seconds in which it is read and written."""
 
     lines: int = 256
     characters: int = 20_000
     waiting: int = 1000
     answer: int = MAX_ANSWER
     file: int = 4 << 20
+    document_seconds: float = 60
 
     def __post_init__(self) -> None:
         if self.lines > self.waiting:
@@ -62,10 +64,11 @@ class NmtRequest:
     def characters(self) -> int:
         return sum(map(len, self.lines))
 
-    def answer(self, n_best: NBest) -> bytes:
+    def answer(self, n_best: NBest, warning: str = "") -> bytes:
         """The answer as JSON. It makes no single long call to `json`, which would block the other threads."""
         lines = (",".join(map(self._translation, translations)) for translations in n_best)
-        return f'{{"translations":[{",".join(f"[{line}]" for line in lines)}]}}'.encode()
+        more = f',"warning":{_json(warning)}' if warning else ""
+        return f'{{"translations":[{",".join(f"[{line}]" for line in lines)}]{more}}}'.encode()
 
     def _translation(self, translation: Translation) -> str:
         """The fields of a Translation, by the same names."""
@@ -158,8 +161,8 @@ class LibreTranslateRequest:
     def characters(self) -> int:
         return sum(text.characters for text in self.texts)
 
-    def answer(self, n_best: NBest) -> bytes:
-        """The answer as JSON."""
+    def answer(self, n_best: NBest, warning: str = "") -> bytes:
+        """The answer as JSON. LibreTranslate has no warning; its clients ignore it."""
         texts: list[list[str]] = []  # the translations of each text, best first
         for text in self.texts:
             lines, n_best = n_best[: len(text.lines)], n_best[len(text.lines) :]
@@ -172,6 +175,8 @@ class LibreTranslateRequest:
             answer["alternatives"] = self._one_or_all([others for _, *others in texts])
         if self.detected:
             answer["detectedLanguage"] = self._one_or_all([self.detected._asdict()] * len(texts))
+        if warning:
+            answer["warning"] = warning
         return _json(answer).encode()
 
     def _one_or_all(self, values: list[Any]) -> Any:
@@ -218,6 +223,26 @@ def parse_detection(received: Received, languages: LanguagePairs, limits: Limits
     lines = [line for text in texts for line in PlainText.of(text).lines]
     best, *others = detect(lines, list(dict.fromkeys([*languages.sources, *languages.targets])))
     return [best, *(other for other in others[:2] if other.confidence)]
+
+
+def warning_of(request: TranslationRequest, n_best: NBest, languages: LanguagePairs, keep: tuple[str, ...]) -> str:
+    """What the client should know of its translations; empty for nothing. keep: decoding.keep."""
+    lost = count_not_kept(request.lines, n_best, keep)
+    found = [languages.warning(request.languages) if request.languages else "", not_kept(lost, len(n_best))]
+    return "; ".join(filter(None, found))
+
+
+def count_not_kept(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> int:
+    """How many lines have a translation that lacks something which is to be kept."""
+    if not keep:
+        return 0
+    pairs = zip(lines, n_best, strict=True)
+    return sum(not all(is_kept(line, each.text, keep) for each in translations) for line, translations in pairs)
+
+
+def not_kept(lost: int, lines: int) -> str:
+    """What to tell of lines that lack something which is to be kept."""
+    return f"{lost} of {lines} lines: not all placeholders are in the translation" if lost else ""
 
 
 def check_given(fields: Mapping[str, Any], *names: str) -> None:

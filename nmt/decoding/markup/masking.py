@@ -15,7 +15,7 @@ from nmt.decoding.markup.placement import place
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.translation import Translation
 
-log = logging.getLogger("nmt")
+log = logging.getLogger("nmt.texts")  # apart, as it quotes texts: a service switches it off
 
 
 def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:

@@ -12,7 +12,7 @@ import pytest
 from helpers.services import LINES, SERVING, Gated, service, until
 from starlette.datastructures import Headers
 
-from nmt.commands.serve import app
+from nmt.commands.serve import app, receiving
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.requests import Limits, NmtRequest
 
@@ -89,7 +89,7 @@ def test_a_body_without_a_length_is_bounded_too() -> None:
 
 
 def test_a_body_that_comes_too_slowly_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_BODY_SECONDS", 0.5)
+    monkeypatch.setattr(receiving, "_BODY_SECONDS", 0.5)
     with service(Gated()) as (served, _):
         connection = served.connect()
         connection.putrequest("POST", "/translate")

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.commands.documents.opened import OpenedDocument
+from nmt.commands.documents.process import FILE_FORMATS
 from nmt.commands.serve import documents, fields
-from nmt.commands.serve.documents import FILE_FORMATS
 from nmt.commands.serve.fields import Received, RequestError, Upload, read_upload
 from nmt.commands.serve.requests import Limits
 

@@ -1,0 +1,170 @@
+"""The processes that read and write documents for the service, and how many there are."""
+
+import asyncio
+import base64
+import math
+import os
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from nmt.commands.documents.process import END, decoded, encoded
+from nmt.commands.serve.fields import RequestError
+from nmt.decoding.translation import Translation
+from nmt.errors import NmtError
+
+# -P: not the modules of the folder that the service was started in.
+COMMAND = (sys.executable, "-P", "-m", "nmt.commands.documents.process")
+OTHERS_TURN = 2.0  # seconds
+_PLACES, _SLOW_PLACES = 4, 4
+_LARGE = 1 << 20  # bytes to and from a process, whose memory may then be large: it is not used again
+_LONGEST = 1 << 31  # most bytes of a message
+
+
+class DocumentPlaces:
+    """At most four documents are worked on at a time; more wait. A document whose reading or writing takes longer than
+    OTHERS_TURN seconds leaves its place to others, and goes on in one of four slow places."""
+
+    def __init__(self, seconds: float):
+        """seconds: most time for reading and writing a document, without its translation."""
+        self.seconds = seconds
+        self.ordinary, self.slow = asyncio.Semaphore(_PLACES), asyncio.Semaphore(_SLOW_PLACES)
+        self._processes = set[Process]()
+        self._idle: list[Process] = []  # at most one: a process takes 0.3 s to start
+
+    @asynccontextmanager
+    async def document(self) -> AsyncIterator["ServedDocument"]:
+        """A place for a document. Waits for it. What is still done for the document at the end is ended."""
+        document = ServedDocument(self)
+        await document.move(self.ordinary)
+        try:
+            document.process = await self._process()
+            yield document
+        finally:
+            try:
+                if document.process:
+                    await self._put_back(document.process, document.is_reusable)
+            finally:
+                await document.move(None)
+
+    async def close(self) -> None:
+        """End all processes."""
+        await asyncio.gather(*map(self._end, [*self._processes]))
+
+    async def _process(self) -> Process:
+        while self._idle:
+            if (process := self._idle.pop()).returncode is None:
+                return process
+            self._processes.discard(process)  # somebody has ended it
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+        process = await asyncio.create_subprocess_exec(
+            # Its own limit is only for when this process is killed.
+            *(*COMMAND, str(2 * self.seconds)),
+            stdin=PIPE, stdout=PIPE, limit=_LONGEST, env=environment, start_new_session=True,
+        )  # fmt: skip
+        self._processes.add(process)
+        return process
+
+    async def _put_back(self, process: Process, is_reusable: bool) -> None:
+        if is_reusable and not self._idle:
+            self._idle.append(process)
+        else:
+            await self._end(process)
+
+    async def _end(self, process: Process) -> None:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        self._processes.discard(process)
+
+
+class ServedDocument:
+    """A document that has a place, and the process that works on it. Its methods raise RequestError where they take too
+    long, or others do, and NmtError for a document that cannot be read."""
+
+    process: Process | None = None
+
+    def __init__(self, places: DocumentPlaces):
+        self._places = places
+        self._place: asyncio.Semaphore | None = None
+        self._seconds, self._bytes, self._is_busy = places.seconds, 0, False
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another document can have its process."""
+        return not self._is_busy and self._bytes < _LARGE
+
+    async def move(self, place: asyncio.Semaphore | None) -> None:
+        """Leave its place for this one. Waits for it."""
+        if place is self._place:
+            return
+        if place is not None:
+            await place.acquire()
+        if self._place is not None:
+            self._place.release()
+        self._place = place
+
+    async def read(
+        self, content: bytes, name: str, language: str, most_unpacked: int
+    ) -> tuple[tuple[str, ...], list[tuple[str, bool]]]:
+        """Its `keep`, and its lines: the text, and whether there are elements in it. As OpenedDocument.of."""
+        text = base64.b64encode(content).decode()
+        wanted = {"read": name, "content": text, "language": language, "most_unpacked": most_unpacked}
+        found, *lines = await self._asked([wanted])
+        return tuple(found["keep"]), [(text, has_elements) for text, has_elements in lines]
+
+    async def translated(self, translations: Mapping[int, Translation], keep: tuple[str, ...]) -> None:
+        """Translate lines, by their numbers. keep: as MarkedLine.translated."""
+        lines = ([number, vars(translation)] for number, translation in translations.items())
+        await self._asked(value for values in ([{"keep": keep}], lines) for value in values)
+
+    async def written(self, name: str) -> tuple[bytes, list[str]]:
+        """The document with the translations of all lines, and what its reader should know. name: for messages."""
+        [found] = await self._asked([{"write": name}])
+        return base64.b64decode(found["content"]), found["notes"]
+
+    async def _asked(self, message: Iterable[Any]) -> list[Any]:
+        """The answer to a message. What takes long goes on in a slow place."""
+        working = asyncio.ensure_future(self._answer(message))
+        try:
+            await asyncio.wait([working], timeout=OTHERS_TURN)
+            if not working.done():
+                if self._places.slow.locked():
+                    seconds = math.ceil(self._places.seconds)
+                    why = f"too many files that take long to read are being read: try again in {seconds} s"
+                    raise RequestError(429, why, retry_after=seconds)
+                await self.move(self._places.slow)
+            answer = await working
+        finally:
+            working.cancel()
+        await self.move(self._places.ordinary)
+        return answer
+
+    async def _answer(self, message: Iterable[Any]) -> list[Any]:
+        assert self.process and self.process.stdin and self.process.stdout
+        started, self._is_busy = time.monotonic(), True
+        try:
+            async with asyncio.timeout(self._seconds):
+                # In other threads, because this one serves all requests.
+                sent = await asyncio.to_thread(lambda: encoded(message))
+                self.process.stdin.write(sent)
+                await self.process.stdin.drain()
+                received = await self.process.stdout.readuntil(END)
+                first, *lines = await asyncio.to_thread(decoded, received)
+        except TimeoutError:
+            why = f"reading and writing the file takes more than {self._places.seconds:g} seconds: send a smaller one"
+            raise RequestError(413, why) from None
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            status = await self.process.wait()
+            raise RuntimeError(f"the process of a document ended with status {status}") from error
+        self._seconds -= time.monotonic() - started
+        self._bytes += len(sent) + len(received)
+        self._is_busy = False
+        if "refused" in first:
+            raise NmtError(first["refused"])
+        if "failed" in first:
+            raise RuntimeError(f"in the process that reads and writes a document:\n{first['failed']}")
+        return [first, *lines]
