@@ -34,7 +34,7 @@ def serve(
     document_seconds: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Most seconds to read and write a file, without its translation, else status 413."
+            metavar="N", min=1, help="Most seconds to read a file, and to write its translation, else status 413."
         ),
     ] = 60,
     allowed_host: Annotated[

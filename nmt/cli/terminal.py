@@ -75,6 +75,11 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
             time.sleep(_FIRST_RANKS_TURN)
         log.error("%s", error if isinstance(error, NmtError) else _reason(error))
         raise typer.Exit(1) from None
+    except typer.Exit:
+        raise
+    except Exception:
+        log.debug("ended by an unexpected error", exc_info=True)  # in the log file; Python shows it on standard error
+        raise
     except KeyboardInterrupt as interruption:
         if not is_launched():  # else the launcher says it
             log.info("%s", str(interruption) or "interrupted")
@@ -133,7 +138,8 @@ class _StandardError(logging.Handler):
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
+        line = prefix + (f"rank {rank()}: " if rank() else "") + record.getMessage()
+        return f"{line}\n{logging.Formatter().formatException(record.exc_info)}" if record.exc_info else line
 
 
 def keep_log(path: Path) -> None:

@@ -5,7 +5,6 @@ import base64
 import math
 import os
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -29,7 +28,7 @@ class DocumentPlaces:
     OTHERS_TURN seconds leaves its place to others, and goes on in one of four slow places."""
 
     def __init__(self, seconds: float):
-        """seconds: most time for reading and writing a document, without its translation."""
+        """seconds: most time for reading a document, for the tags of each part, and for writing it."""
         self.seconds = seconds
         self.ordinary, self.slow = asyncio.Semaphore(_PLACES), asyncio.Semaphore(_SLOW_PLACES)
         self._processes = set[Process]()
@@ -90,7 +89,7 @@ class ServedDocument:
     def __init__(self, places: DocumentPlaces):
         self._places = places
         self._place: asyncio.Semaphore | None = None
-        self._seconds, self._bytes, self._is_busy = places.seconds, 0, False
+        self._bytes, self._is_busy = 0, False
 
     @property
     def is_reusable(self) -> bool:
@@ -145,9 +144,9 @@ class ServedDocument:
 
     async def _answer(self, message: Iterable[Any]) -> list[Any]:
         assert self.process and self.process.stdin and self.process.stdout
-        started, self._is_busy = time.monotonic(), True
+        self._is_busy = True
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._places.seconds):
                 # In other threads, because this one serves all requests.
                 sent = await asyncio.to_thread(lambda: encoded(message))
                 self.process.stdin.write(sent)
@@ -155,12 +154,11 @@ class ServedDocument:
                 received = await self.process.stdout.readuntil(END)
                 first, *lines = await asyncio.to_thread(decoded, received)
         except TimeoutError:
-            why = f"reading and writing the file takes more than {self._places.seconds:g} seconds: send a smaller one"
+            why = f"reading or writing the file takes more than {self._places.seconds:g} seconds: send a smaller one"
             raise RequestError(413, why) from None
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             status = await self.process.wait()
             raise RuntimeError(f"the process of a document ended with status {status}") from error
-        self._seconds -= time.monotonic() - started
         self._bytes += len(sent) + len(received)
         self._is_busy = False
         if "refused" in first:

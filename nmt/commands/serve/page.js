@@ -42,14 +42,14 @@ async function received(path, options) {
   throw new Refusal(answer.error ? `${answer.error}.` : `The server answered with status ${status}. Try again later.`, status);
 }
 
-/** The translations of each line, best first. Throws as `received`. */
+/** The translations of each line, best first, and what to know of them. Throws as `received`. */
 async function ask(lines, options, signal) {
   const body = JSON.stringify({text: lines, ...options});
   const response = await received("translate", {method: "POST", headers: {"Content-Type": "application/json"}, body, signal});
-  const {translations} = await response.json().catch(() => ({}));
+  const {translations, warning = ""} = await response.json().catch(() => ({}));
   signal.throwIfAborted();
   if (!translations) throw new Refusal("The server answered with no translation. Try again later.", response.status);
-  return translations;
+  return {translations, warning};
 }
 
 /** Characters as the server counts them: code points, line breaks left out. */
@@ -78,9 +78,9 @@ async function translate() {
   say("status", "Translating …");
   const started = performance.now();
   try {
-    const answer = await ask(lines, pair(), signal);
-    show(lines.map((source, i) => ({source, target: answer[i][0].text})));
-    say("status", `Translated in ${((performance.now() - started) / 1000).toFixed(2)} s`);
+    const {translations, warning} = await ask(lines, pair(), signal);
+    show(lines.map((source, i) => ({source, target: translations[i][0].text})));
+    say("status", `Translated in ${((performance.now() - started) / 1000).toFixed(2)} s${warning && `. ${warning}`}`);
   } catch (error) {
     if (!signal.aborted) show([], error.message);
   }
@@ -166,8 +166,8 @@ async function showDetails() {
   if (!open) return;
   const {signal} = asking = new AbortController();
   try {
-    const [translations] = await ask([line.source], {...pair(), n_best: RANKS, alignment: limits.alignment}, signal);
-    showBest(translations);
+    const {translations} = await ask([line.source], {...pair(), n_best: RANKS, alignment: limits.alignment}, signal);
+    showBest(translations[0]);
     say("details-status", "");
   } catch (error) {
     if (signal.aborted) return;
@@ -244,21 +244,24 @@ async function askAndWait(lines, options, signal) {
   }
 }
 
-/** A text translated line by line, as a file. Throws as `ask`, and a TypeError for what is no text in UTF-8. */
+/** A text translated line by line, as a file, and what to know of it. Throws as `ask`, and a TypeError for what is no
+ * text in UTF-8. */
 async function translatedText(file, chosen, signal) {
   const text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
   const lines = text.split(/\r\n|\r|\n/), [ending = "\n"] = text.match(/\r\n|\r|\n/) ?? [];
-  const translated = [];
+  const translated = [], warnings = new Set();
   for (const part of parts(lines)) {
     say("file-status", `${file.name}: line ${count(translated.length + 1)} of ${count(lines.length)} …`);
     try {
-      translated.push(...await askAndWait(part, chosen, signal));
+      const {translations, warning} = await askAndWait(part, chosen, signal);
+      translated.push(...translations);
+      if (warning) warnings.add(warning);
     } catch (error) {
       if (translated.length) error.message = `from line ${count(translated.length + 1)}: ${error.message}`;
       throw error;
     }
   }
-  return [new Blob([translated.map(([best]) => best.text).join(ending)], {type: "text/plain"})];
+  return [new Blob([translated.map(([best]) => best.text).join(ending)], {type: "text/plain"}), ...warnings];
 }
 
 /** A document translated by the server, as a file, and what to know of it. Throws as `received`. */
@@ -267,9 +270,9 @@ async function translatedDocument(file, {from, to}, signal) {
   say("file-status", `${file.name}: translating …`);
   const body = new FormData();
   for (const [name, value] of [["source", from], ["target", to], ["file", file]]) body.append(name, value);
-  const {translatedFileUrl, notes = []} = await (await received("translate_file", {method: "POST", body, signal})).json();
+  const {translatedFileUrl, warning, notes = []} = await (await received("translate_file", {method: "POST", body, signal})).json();
   const address = translatedFileUrl.split("/").at(-1);  // a proxy may know the server by another URL
-  return [await (await received(`download_file/${address}`, {signal})).blob(), ...notes];
+  return [await (await received(`download_file/${address}`, {signal})).blob(), ...(warning ? [warning] : []), ...notes];
 }
 
 /** Translate a file, and offer the translation as a file. */

@@ -20,8 +20,8 @@ from nmt.errors import NmtError
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximum lines and characters of a request, lines that wait in total, bytes of an answer, and bytes of a file (0:
-    files are not translated) and seconds in which it is read and written."""
+    """Maximum lines and characters of a request, lines that wait in total, bytes of an answer, bytes of a file (0:
+    files are not translated), and seconds to read it, and to write its translation."""
 
     lines: int = 256
     characters: int = 20_000

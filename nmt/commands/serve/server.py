@@ -21,6 +21,7 @@ from nmt.distributed.stopping import log_from_handler
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
+_log_of_texts = logging.getLogger("nmt.texts")
 
 _SHUTDOWN = 30  # most seconds for the last requests
 _HEADERS = 16 * 1024  # most bytes of the headers, beside the query
@@ -47,6 +48,7 @@ def serve(
     public = not ipaddress.ip_address(address.partition("%")[0]).is_loopback
     if public:
         log.warning("%s: other machines can use it without a password: leave out --host to allow only this one", url)
+    _log_of_texts.disabled = True  # what clients send is not logged
     hosts = AllowedHosts([host, *allowed_hosts], any_address=public)
     queue = BatchingQueue(translator, limits.waiting, limits.answer)
     try:

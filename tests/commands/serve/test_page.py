@@ -9,7 +9,7 @@ import pytest
 from helpers.html_elements import Elements
 from helpers.services import Answer, Gated, service
 
-from nmt.commands.serve.documents import FILE_FORMATS
+from nmt.commands.documents.process import FILE_FORMATS
 from nmt.config.language_codes import english_name
 
 FOLDER = resources.files("nmt.commands.serve")
