@@ -147,3 +147,34 @@ def test_a_reader_that_leaves_is_no_error_but_another_broken_pipe_is() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     done = printed("", "broken")
     assert (done.returncode, done.stderr) == (1, "error: [Errno 32] Broken pipe\n")
+
+
+FAILS = """
+import sys
+from pathlib import Path
+from nmt.cli import terminal
+
+app = terminal.application()
+
+@app.command()
+@terminal.reporting()
+def command(folder: Path) -> None:
+    terminal.keep_log(folder / "train.log")
+    try:
+        raise ValueError("handled")
+    except ValueError:
+        terminal.log.error("a request failed", exc_info=True)
+    raise ValueError("not handled")
+
+terminal.run(app)
+"""
+
+
+def test_the_traceback_of_an_unexpected_error_is_in_both_logs(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FAILS, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith(
+        "error: a request failed\nTraceback (most recent call last):\n"
+    )
+    for log in (done.stderr, (tmp_path / "train.log").read_text()):
+        assert log.count("Traceback") == 2
+        assert log.count("\nValueError: handled\n") == log.count("\nValueError: not handled\n") == 1

@@ -106,19 +106,23 @@ class Service:
 
 @contextmanager
 def service(
-    translator: Translator, limits: Limits | None = None, log_requests: bool = False, hosts: AllowedHosts | None = None
+    translator: Translator,
+    limits: Limits | None = None,
+    log_requests: bool = False,
+    hosts: AllowedHosts | None = None,
+    shutdown: int = 5,
 ) -> Iterator[tuple[Service, BatchingQueue]]:
     """A service of a translator, from `en` into `de` unless it knows other languages, in a thread of this process, and
     its queue.
 
-    At the end it has a few seconds to answer what is under way: one that hangs fails the test.
+    At the end it has a few seconds (shutdown) to answer what is under way: one that hangs fails the test.
     """
     limits = limits or Limits()
     queue = BatchingQueue(translator, limits.waiting, limits.answer)
     languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
     application = app.build(queue, languages, limits, "", log_requests, hosts or AllowedHosts())
     listening = socket.create_server(("127.0.0.1", 0))
-    running = uvicorn.Server(server.settings(application, limits, shutdown=5))
+    running = uvicorn.Server(server.settings(application, limits, shutdown=shutdown))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, name=SERVING, daemon=True)
     thread.start()
     try:

@@ -89,12 +89,12 @@ class ServedDocument:
     def __init__(self, places: DocumentPlaces):
         self._places = places
         self._place: asyncio.Semaphore | None = None
-        self._bytes, self._is_busy = 0, False
+        self._bytes, self._is_working = 0, False
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another document can have its process."""
-        return not self._is_busy and self._bytes < _LARGE
+        """Whether another document can have its process: it waits, nothing failed in it, and its memory is small."""
+        return not self._is_working and self._bytes < _LARGE
 
     async def move(self, place: asyncio.Semaphore | None) -> None:
         """Leave its place for this one. Waits for it."""
@@ -144,7 +144,7 @@ class ServedDocument:
 
     async def _answer(self, message: Iterable[Any]) -> list[Any]:
         assert self.process and self.process.stdin and self.process.stdout
-        self._is_busy = True
+        self._is_working = True
         try:
             async with asyncio.timeout(self._places.seconds):
                 # In other threads, because this one serves all requests.
@@ -159,10 +159,10 @@ class ServedDocument:
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             status = await self.process.wait()
             raise RuntimeError(f"the process of a document ended with status {status}") from error
+        if "failed" in first:
+            raise RuntimeError(f"in the process of a document:\n{first['failed']}")
         self._bytes += len(sent) + len(received)
-        self._is_busy = False
+        self._is_working = False
         if "refused" in first:
             raise NmtError(first["refused"])
-        if "failed" in first:
-            raise RuntimeError(f"in the process that reads and writes a document:\n{first['failed']}")
         return [first, *lines]

@@ -48,9 +48,9 @@ def serve(
     public = not ipaddress.ip_address(address.partition("%")[0]).is_loopback
     if public:
         log.warning("%s: other machines can use it without a password: leave out --host to allow only this one", url)
-    _log_of_texts.disabled = True  # what clients send is not logged
     hosts = AllowedHosts([host, *allowed_hosts], any_address=public)
     queue = BatchingQueue(translator, limits.waiting, limits.answer)
+    _log_of_texts.disabled = True  # what clients send is not logged
     try:
         service = app.build(queue, languages, limits, url, log_requests, hosts)
         # uvicorn handles the signals while it runs, and then raises them again for the handlers from before.
@@ -60,6 +60,7 @@ def serve(
         finally:
             signal.signal(signal.SIGTERM, before)
     finally:
+        _log_of_texts.disabled = False
         queue.close()
         listening.close()
 

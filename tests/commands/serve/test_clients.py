@@ -11,6 +11,10 @@ from helpers.services import Answer, Gated, Service, service
 from nmt.commands.serve.fields import Received
 from nmt.commands.serve.requests import LibreTranslateRequest, Limits, parse
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.config.schema import VocabularyConfig
+from nmt.data import vocabulary
+from nmt.data.vocabulary import Vocabulary
+from nmt.decoding.language_choice import LanguageChoice
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 
@@ -132,6 +136,25 @@ def test_a_query_may_be_as_long_as_a_body_and_no_longer() -> None:
         assert served.get(f"/detect?q={'%D1%84' * 19_999}").status == 200
         answer = served.get(f"/detect?q={'a' * Limits().body}")
         assert answer.status == 414 and "send the text in the body" in answer.json["error"]
+
+
+def test_clients_are_told_of_a_pair_that_was_not_trained() -> None:
+    """In all formats, and each time."""
+    translator, pairs = Gated(), [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
+    tagged = vocabulary.learn(["one two"] * 20, VocabularyConfig(size=270), ["<2de>", "<2en>", "<2fr>"])
+    languages = LanguagePairs(tuple(LanguagePair(*pair) for pair in pairs))
+    translator.languages = LanguageChoice(languages, Vocabulary(tagged, tagged))
+    warning = "de to fr was not trained (zero-shot): the translations may be bad"
+    file = b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\none\r\n--B--'
+    with service(translator) as (served, _):
+        for source, expected in (("de", warning), ("de", warning), ("en", None)):
+            fields = f"source={source}&target=fr"
+            for answer in (
+                served.post({"text": "one", "from": source, "to": "fr"}),
+                served.get(f"/translate?q=one&{fields}"),
+                served.post_bytes(b"--B\r\n" + file, "multipart/form-data; boundary=B", f"/translate_file?{fields}"),
+            ):
+                assert answer.status == 200 and answer.json.get("warning") == expected
 
 
 def test_the_source_is_the_likeliest_one_of_the_target() -> None:

@@ -1,5 +1,6 @@
 """Documents sent to /translate_file, and the files at /download_file."""
 
+import errno
 import gzip
 import io
 import json
@@ -8,6 +9,7 @@ import re
 import stat
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -86,12 +88,20 @@ def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
     return document.with_lines([json.dumps(line) for line in translator.with_tags(document.marked_lines)], path)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_document_comes_back_as_nmt_translate_writes_it(name: str) -> None:
-    """Also in parts, and whatever the name of the file."""
+@pytest.fixture(scope="module")
+def parted() -> Iterator[tuple[Service, Gated, Limits]]:
+    """A service that translates documents in small parts."""
     translator, limits = Gated(), Limits(lines=2, characters=60, waiting=2)
     with service(translator, limits) as (served, _):
-        answer = fetched(served, send(served, DOCUMENTS[name], f"../ä ö/{name}"))
+        yield served, translator, limits
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_comes_back_as_nmt_translate_writes_it(name: str, parted: tuple[Service, Gated, Limits]) -> None:
+    """Also in parts, and whatever the name of the file."""
+    served, translator, limits = parted
+    translator.calls.clear()
+    answer = fetched(served, send(served, DOCUMENTS[name], f"../ä ö/{name}"))
     assert len(translator.calls) > 1
     assert all(
         len(lines) <= limits.lines and sum(map(len, lines)) <= limits.characters for lines, _ in translator.calls
@@ -195,6 +205,37 @@ def test_translated_files_are_private_and_removed(tmp_path: Path, monkeypatch: p
         short = send(served, text[:100], "a.html")
         until(lambda: fetched(served, short).status == 404)
     assert not [*tmp_path.iterdir()]
+
+
+def test_what_cannot_be_stored_is_refused_and_nothing_is_removed_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(documents, "_MOST_KEPT", 1)
+
+    def write_on_a_full_disk(path: Path, content: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(content[:5])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with service(Gated(), Limits(file=600)) as (served, _):
+        first = send(served, b"one", "a.txt")
+        answer = send(served, b"two\nsix\n" * 70, "b.txt")
+        assert (answer.status, len(fetched(served, first).body)) == (507, 9)
+        assert answer.json == {
+            "error": "b.de.txt: the translated file is larger than 0.000572205 MiB, which is for all translated files: "
+            "send a smaller file"
+        }
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", write_on_a_full_disk)
+            answer = send(served, b"two", "b.txt")
+        assert (answer.status, answer.json) == (
+            507,
+            {"error": "b.de.txt: the translated file cannot be stored: No space left on device: try again later"},
+        )
+        [folder] = tmp_path.iterdir()
+        assert len([*folder.iterdir()]) == 1 and fetched(served, first).body == b"ccccccccc"
+        assert fetched(served, send(served, b"two", "b.txt")).status == 200
 
 
 def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -43,6 +43,16 @@ def test_our_own_shape() -> None:
     assert [[best["text"] for best in line] for line in answer["translations"]] == [["x", "y"]]
 
 
+def test_a_placeholder_that_is_lost_is_a_warning() -> None:
+    request = asked({"text": ["a {b}", "c {d} {d}", "e"], "n_best": 2})
+    found = [[one("{b} x"), one("{b}")], [one("{d} {d}"), one("{d}")], [one("y")]]
+    warning = requests.warning_of(request, found, LANGUAGES, ("verbatim",))
+    assert warning == "1 of 3 lines: not all placeholders are in the translation"
+    assert json.loads(request.answer(found, warning))["warning"] == warning
+    assert requests.warning_of(request, found[:1], LANGUAGES, ()) == ""
+    assert "warning" not in json.loads(request.answer(found))
+
+
 def test_an_alignment_is_in_the_answer_if_asked_for() -> None:
     request = asked({"text": ["a", ""], "alignment": True})
     found = replace(one("x"), source_pieces=["ä", "</s>"], alignment=[[1 / 3, 2 / 3], [1.0, 1e-9]])

@@ -22,6 +22,7 @@ from nmt.commands.serve.batching import BatchingQueue
 from nmt.commands.serve.hosts import AllowedHosts, check_names
 from nmt.commands.serve.requests import Limits
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.decoding.markup import masking
 from nmt.errors import NmtError
 
 NMT = [sys.executable, "-m", "nmt"]
@@ -164,7 +165,7 @@ def test_what_is_asked_for_reaches_the_service(
 
     built, named = list[object](), list[object]()
     monkeypatch.setattr(app, "build", build)
-    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: masking.log.warning("what a client has sent"))
     limits = Limits(lines=3, characters=5, waiting=7, answer=12_345)
     languages = LanguagePairs((LanguagePair("en", "de"),))
     for host, log_requests in (("127.0.0.1", True), ("0.0.0.0", False)):

@@ -1,0 +1,149 @@
+"""The processes that read and write documents: what ends them, and that nobody waits for one that hangs."""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from helpers.services import Gated, Service, service, until
+
+from nmt.commands.serve import document_process, documents, receiving
+from nmt.commands.serve.requests import Limits
+
+pytestmark = pytest.mark.usefixtures("time_limit")
+
+KIND = "multipart/form-data; boundary=B"
+PARTS = [(f'name="{name}"', value) for name, value in (("source", "en"), ("target", "de"))]
+FORM = b"".join(
+    f"--B\r\nContent-Disposition: form-data; {name}\r\n\r\n{value}\r\n".encode()
+    for name, value in [*PARTS, ('name="file"; filename="a.txt"', "one")]
+)
+FORM += b"--B--\r\n"
+# It writes its number into a folder, reads all, and answers nothing.
+HANGS = "import os, sys; open(os.path.join({!r}, str(os.getpid())), 'w'); sys.stdin.buffer.read()"
+
+
+def hangs(folder: Path) -> tuple[str, ...]:
+    folder.mkdir()
+    return sys.executable, "-S", "-c", HANGS.format(str(folder))
+
+
+def says(answer: str) -> tuple[str, ...]:
+    """A process that answers the first message, which is one value, like this, and ends."""
+    return sys.executable, "-S", "-c", f"input(); input(); print({answer!r}); print()"
+
+
+def is_gone(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def begin(served: Service) -> HTTPConnection:
+    """Send a document and wait for no answer."""
+    client = served.connect()
+    client.request("POST", "/translate_file", FORM, {"Content-Type": KIND})
+    return client
+
+
+def status(served: Service) -> int:
+    return served.post_bytes(FORM, KIND, "/translate_file").status
+
+
+def test_nobody_waits_for_documents_that_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And they end with their clients."""
+    monkeypatch.setattr(document_process, "COMMAND", hangs(tmp_path / "hang"))
+    monkeypatch.setattr(document_process, "OTHERS_TURN", 0.05)
+    with service(Gated()) as (served, _):
+        clients = [begin(served) for _ in range(4)]
+        until(lambda: len([*(tmp_path / "hang").iterdir()]) == 4)
+        refused = served.post_bytes(FORM, KIND, "/translate_file")  # there is no place for a fifth one that is slow
+        assert (refused.status, refused.headers["retry-after"]) == (429, "60")
+        assert refused.json == {"error": "too many files that take long to read are being read: try again in 60 s"}
+        monkeypatch.undo()
+        monkeypatch.setattr(document_process, "OTHERS_TURN", 60)  # for a slow machine
+        assert status(served) == 200
+        for client in clients:
+            client.close()
+        until(lambda: b'path="/translate_file",status="499"} 4' in served.get("/metrics").body)
+        until(lambda: all(is_gone(process.name) for process in (tmp_path / "hang").iterdir()))
+        assert status(served) == 200
+
+
+def test_a_document_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service(Gated(), Limits(document_seconds=0.2)) as (served, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(document_process, "COMMAND", hangs(tmp_path / "hang"))
+            answer = served.post_bytes(FORM, KIND, "/translate_file")
+        assert answer.status == 413
+        assert answer.json == {"error": "reading or writing the file takes more than 0.2 seconds: send a smaller one"}
+        assert all(is_gone(process.name) for process in (tmp_path / "hang").iterdir())
+
+
+def test_the_service_ends_whatever_a_document_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_process, "COMMAND", hangs(tmp_path / "hang"))
+    with ThreadPoolExecutor(1) as pool:
+        with service(Gated(), shutdown=1) as (served, _):
+            answer = pool.submit(served.post_bytes, FORM, KIND, "/translate_file")
+            until(lambda: [*(tmp_path / "hang").iterdir()])
+        assert (answer.result(20).status, answer.result().json) == (
+            503,
+            {"error": "the service is stopped before the answer is ready"},
+        )
+    assert all(is_gone(process.name) for process in (tmp_path / "hang").iterdir())
+
+
+def test_a_process_that_fails_is_a_defect_that_the_log_tells(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with service(Gated()) as (served, _):
+        for command, reason in (
+            ((sys.executable, "-S", "-c", "raise SystemExit(3)"), "the process of a document ended with status 3"),
+            (says('{"failed": "Traceback: planted"}'), "Traceback: planted"),
+        ):
+            monkeypatch.setattr(document_process, "COMMAND", command)
+            assert status(served) == 500
+            assert reason in caplog.text and "POST /translate_file failed" in caplog.text
+        monkeypatch.undo()
+        assert status(served) == 200
+        monkeypatch.setattr(document_process, "COMMAND", (sys.executable, "-c", ""))
+        assert status(served) == 200  # in the same process, as it takes long to start one
+
+
+def test_a_process_starts_quickly() -> None:
+    """Without PyTorch, which takes seconds."""
+    script = "import sys, nmt.commands.documents.process; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_bodies_take_no_place_and_not_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slowly they come."""
+    monkeypatch.setattr(receiving, "_LEAST_SECONDS", 60)
+    monkeypatch.setattr(documents, "_MOST_RECEIVED", 1)
+    head = f"POST /translate_file HTTP/1.1\r\nHost: localhost\r\nContent-Type: {KIND}\r\nContent-Length:"
+    with service(Gated(), Limits(file=100)) as (served, _):
+        slow = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(5)]
+        for client in slow:
+            client.sendall(f"{head} {len(FORM)}\r\n\r\n".encode() + FORM[:-1])
+        assert status(served) == 200
+        assert b'status="408"' not in served.get("/metrics").body
+        for client in slow:
+            client.sendall(FORM[-1:])
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+            client.close()
+        large = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(2)]
+        for client in large:
+            client.sendall(f"{head} 64000\r\n\r\n".encode() + b" " * 40_000)
+        [refused, *_], _, _ = select.select(large, [], [])
+        assert refused.recv(100).startswith(b"HTTP/1.1 429 Too Many Requests")
+        for client in large:
+            client.close()
+        until(lambda: b'status="499"} 1' in served.get("/metrics").body)
+        assert status(served) == 200

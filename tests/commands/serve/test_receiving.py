@@ -1,0 +1,68 @@
+"""How fast a body must come."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from nmt.commands.serve.fields import RequestError
+from nmt.commands.serve.receiving import receive
+
+
+class NoWaiting(asyncio.SelectorEventLoop):
+    """Time goes on at once to where the next thing is to be done."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def _run_once(self) -> None:
+        if not self._ready:  # type: ignore[attr-defined]
+            scheduled = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+            self.now = max(self.now, min(scheduled, default=self.now))
+        super()._run_once()  # type: ignore[misc]
+
+
+class Sent:
+    """A request whose body comes in parts of the same size, one each so many seconds."""
+
+    def __init__(self, size: int, seconds: float, parts: int):
+        self.scope, self.headers = {"query_string": b""}, dict[str, str]()
+        self.size, self.seconds, self.parts = size, seconds, parts
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        for _ in range(self.parts):
+            await asyncio.sleep(self.seconds)
+            yield b"a" * self.size
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "parts", "refused_after", "words"),
+    [
+        (1, 1, 1000, 10, "fewer than 10,000 bytes of the body came within 10 seconds: send it faster"),
+        (5_000, 6, 1000, 10, "fewer than 10,000 bytes of the body came within 10 seconds: send it faster"),
+        (11_000, 9, 1000, 120, "the body took longer than 120 seconds: send it faster"),
+        (11_000, 9, 13, None, ""),  # more than ten times the grace
+        (1_000, 0.9, 130, None, ""),
+        (9_000, 9, 1, None, ""),  # complete in time
+    ],
+)
+def test_a_body_must_come_at_a_lowest_rate(
+    size: int, seconds: float, parts: int, refused_after: float | None, words: str
+) -> None:
+    loop, request = NoWaiting(), Sent(size, seconds, parts)
+
+    async def received() -> tuple[Any, float]:
+        try:
+            return len((await receive(request, 4 << 20)).body), loop.time()  # type: ignore[arg-type]
+        except RequestError as error:
+            return (error.status, str(error), error.headers), loop.time()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        found, when = runner.run(received())
+    if refused_after is None:
+        assert found == size * parts
+    else:
+        assert (found, when) == ((408, words, {"Connection": "close"}), refused_after)
