@@ -165,6 +165,12 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
         assert part in problem
 
 
+def test_a_line_break_in_the_name_of_a_file_is_said() -> None:
+    [problem] = problems('data.train=[{source: "a\\nb.en", target: b.de}]')
+    said = r"data.train[0].source: 'a\nb.en' has a line break (U+000A), which no setting can have: rename the file"
+    assert said in problem
+
+
 def test_kinds_of_augmentation_take_a_rate_or_a_rate_and_sides() -> None:
     augment = read("data.augment={uppercase: 0.07, titlecase: {rate: 0.05, sides: source}}", "data.augment.typos=1")
     assert augment.data.augment == AugmentConfig(0.07, Variation(0.05, "source"), typos=1.0)
