@@ -9,7 +9,7 @@ tab either.
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ _FEWEST_ROWS = 20  # of which all fields are quoted: fewer may be a dialogue
 _FEWEST_QUOTED = 3  # rows that show that most of a .tsv file is quoted, though not all of it
 _CLOSE = 0.8  # of the rows that fit the best delimiter: as many fit another, and neither is sure
 _MOST_BREAKS = 20  # in a row: more are those of a quote that is not closed
+_MOST_NAMED, _LONGEST_CELL = 5, 30  # unused columns that a remark names, characters of each that it shows
 _QUOTED_FIELD = re.compile(r'(?:^|(?<=\t))"(?:[^"\t]|"")*+"')
 
 
@@ -97,7 +98,22 @@ def _layout(
             f"the first line is read as text: if {first[source]!r} and {first[target]!r} are headings, give them as "
             "source_column and target_column"
         )
+    remarks += _unused(first, others[0] if by_heading and others else None, (source, target))
     return Layout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
+
+
+def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int]) -> list[str]:
+    """What to tell the user of columns that are not read, if there are any. below: the row after the headings, if the
+    first one holds headings."""
+    unused = [at for at in range(len(first)) if at not in used]
+    names = []
+    for at in unused[:_MOST_NAMED]:
+        cells = [first[at]] if below is None else [first[at], *below[at : at + 1]]
+        cells = [repr(cell if len(cell) <= _LONGEST_CELL else f"{cell[:_LONGEST_CELL]}…") for cell in cells]
+        names.append(f"{at + 1} ({', such as '.join(cells)})")
+    names += ["…"] * (len(unused) > _MOST_NAMED)
+    are = "is" if len(unused) == 1 else "are"
+    return [f"{len(unused)} of {len(first)} columns {are} not used: {', '.join(names)}"] if unused else []
 
 
 def rows(
