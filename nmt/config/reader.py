@@ -221,10 +221,10 @@ class _Reader:
                     raise _Mismatch
         except _Mismatch as mismatch:
             path, annotation, node = mismatch.args or (path, setting.type, node)
-            is_text = isinstance(node.value, str) and str in (annotation, *typing.get_args(annotation))
-            if is_text and (character := _CONTROL.search(node.value)):
+            text = node.value if str in (annotation, *typing.get_args(annotation)) else None
+            if isinstance(text, str) and (character := _CONTROL.search(text)):
                 remedy = "rename the file or folder" if setting.path else "leave it out"
-                found = f"{shortened(repr(node.value))} has {_name(character[0])}"
+                found = f"{shortened(repr(text))} has {_name(character[0])}"
                 self._break(f"{node.where}{path}: {found}, which no setting can have: {remedy}")
                 return None
             expected = setting._replace(type=annotation).expected

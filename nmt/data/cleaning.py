@@ -117,9 +117,12 @@ class Cleaner:
         if self._seen is not None:
             new = self._seen[chunk.corpus].add([pairs[place] for place in left])
             duplicates = drop("drop_duplicates", new.tolist())
-        if chunk.scores is not None:
-            self._unscored[chunk.corpus] += sum(math.isnan(chunk.scores[place]) for place in left)
-        return _Candidates(chunk, left, CorpusCounts(len(pairs), empty, copies, duplicates), examples)
+        scores = [] if chunk.scores is None else [chunk.scores[place] for place in left]
+        known = [score for score in scores if not math.isnan(score)]
+        self._unscored[chunk.corpus] += len(scores) - len(known)
+        extremes = (min(known), max(known)) if known else None
+        counts = CorpusCounts(len(pairs), empty, copies, duplicates, scores=extremes)
+        return _Candidates(chunk, left, counts, examples)
 
     def _job(self, left: _Candidates, clean: schema.CleaningConfig) -> Job:
         """What the rules are to look at."""

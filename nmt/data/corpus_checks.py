@@ -18,26 +18,41 @@ The rules, which do not warn in cases of doubt:
    do not).
 8. Not written. The vocabulary changes at least 1 in 1,000 target lines, so that a model cannot write them as they are.
 
-Rules 2, 3 and 7 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
+9. No sentences. In more than half of the pairs a side is a web or mail address, or has no letter.
+10. Another language. Most lines of a sample of a side are surely in another language than the declared one. Short
+   lines, languages that the identifier does not know, and those that it takes for each other are not judged.
+11. Repeated. One sentence is more than 5% of the sources or of the targets that are kept.
+12. Scores. Of at least 100 pairs, no score is below data.clean.score, or every one is.
+
+Rules 2, 3, 7 and 9 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, compress
 
 import numpy as np
 
 from nmt.config import schema
-from nmt.config.language_codes import base, same_code
+from nmt.config.language_codes import base, english_name, same_code
 from nmt.data.corpus import Pair
+from nmt.data.rules.characters import LETTER, Lines
+from nmt.data.rules.examples import shortened
+from nmt.data.rules.language_identifier import identifier
+from nmt.data.rules.scores import addresses, language_doubt
 from nmt.data.summary import CorpusCounts, SideChanges
+from nmt.errors import NmtError
 from nmt.files.notes import shown
 
-SAMPLE = 5000  # pairs of each corpus that rules 2, 3 and 7 look at
+SAMPLE = 5000  # pairs of each corpus that rules 2, 3, 7 and 9 look at
 _FEWEST = 300  # pairs that these rules need
-_FEWEST_READ = 100  # pairs that rule 1 needs
+_FEWEST_READ = 100  # pairs that rules 1 and 12 need
+_FEWEST_LINES, _LETTERS = 100, 30  # lines that rule 10 needs, with so many letters each
+_LANGUAGE_SAMPLE = 512  # pairs of a validation set that rule 10 looks at, as many as the statistics keep of a corpus
+_OWN_WORDS = 0.1  # a text with such a share of a language's frequent words is in that language: it is not identified
+_REPEATED = 0.05  # the share of the pairs, for rule 11
 
 
 def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
@@ -48,6 +63,26 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
         most = max(reasons, key=reasons.__getitem__)
         share = f"{dropped:,} of {counts.read:,} pairs are dropped ({100 * dropped // counts.read}%)"
         yield f"{label}: {share}, most of them: {most}"
+
+
+def scores_on_one_side(label: str, counts: CorpusCounts, limit: float | None) -> Iterator[str]:
+    """Rule 12. limit: data.clean.score."""
+    if limit is None or counts.scores is None or counts.read < _FEWEST_READ:
+        return
+    lowest, highest = counts.scores
+    if lowest < limit <= highest:
+        return
+    dropped = "every pair" if highest < limit else "no pair"
+    remedy = "choose a limit between them"
+    if lowest >= 0:  # not of nmt score
+        remedy = (
+            "log-probabilities are negative: if these are from 0 to 1, higher for better pairs, subtract 1 from each "
+            "and choose a limit between -1 and 0"
+        )
+    yield (
+        f"{label}: data.clean.score: {limit:g} drops {dropped}, as the scores are from {lowest:.4g} to {highest:.4g}: "
+        f"{remedy}"
+    )
 
 
 def of_languages(data: schema.DataConfig) -> Iterator[str]:
@@ -95,8 +130,87 @@ def text_problems(
         share = f"in {copies:,} of the first {len(pairs):,} pairs"
         yield f"{label}: source and target are the same text {share}: correct the files or columns"
         return
+    if problems := list(_no_sentences(label, pairs)):
+        yield from problems
+        return
     yield from _misalignment(label, pairs)
     yield from _swapped_sides(label, pairs, languages, validation)
+
+
+def _no_sentences(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Rule 9."""
+    for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        lines = Lines.of(texts)
+        kinds = {"web or mail addresses": addresses(lines) > 0.5, "text without letters": lines.count_kind(LETTER) == 0}
+        for kind, found in kinds.items():
+            if 2 * found.sum() > len(pairs):
+                example = shortened(texts[int(found.argmax())], 60)
+                yield (
+                    f"{label}: the {side} is {kind} in {found.sum():,} of the first {len(pairs):,} pairs, such as "
+                    f"{example!r}: correct the files or columns"
+                )
+
+
+def other_language(label: str, pairs: Sequence[Pair], languages: tuple[str, str]) -> Iterator[str]:
+    """Rule 10. pairs: a sample of the text."""
+    problems = []
+    for side, code, texts in zip(("source", "target"), languages, zip(*pairs, strict=True), strict=False):
+        lines = _clear_lines(texts)
+        if len(lines) < _FEWEST_LINES or _is_surely(lines, code):
+            continue
+        names = Counter(_other_languages(lines, code))
+        if 2 * names.total() > len(lines):
+            seen, count = names.most_common(1)[0]
+            which = f"{count:,} ({count / len(lines):.0%}) are in {seen}"
+            name = english_name(seen)
+            problems.append(
+                f"{label}: the {side} is declared as {code}, but of {len(lines):,} sampled lines {which}"
+                f"{f' ({name})' * (name != seen)}: correct the files, the columns or the languages of the corpus"
+            )
+    if problems and not _languages_are_swapped(_sides(pairs), languages):  # rule 3 says that
+        yield from problems
+
+
+def _other_languages(lines: Sequence[str], code: str) -> list[str]:
+    """The languages of the lines that are surely not in the language of the code."""
+    try:
+        sure = (language_doubt(Lines.of(lines), code) > 1).tolist()
+    except NmtError:  # it is no code of a language
+        return []
+    scores, _ = identifier().scores(list(compress(lines, sure)))
+    return [name for name in identifier().names(scores) if name != "zxx"]  # that is no language
+
+
+def language_sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """Pairs at equal distances, for rule 10."""
+    return pairs[:: max(1, len(pairs) // _LANGUAGE_SAMPLE)][:_LANGUAGE_SAMPLE]
+
+
+def _clear_lines(texts: Sequence[str]) -> list[str]:
+    """Those with enough letters to know their language. A letter from U+0800 on counts as three: most of them are a
+    syllable or a word."""
+    lines = Lines.of(texts)
+    letters = (lines.kinds & LETTER) != 0
+    counts = lines.count(letters) + 2 * lines.count(letters & (lines.codes >= 0x800))
+    return [text for text, count in zip(texts, counts.tolist(), strict=True) if count >= _LETTERS]
+
+
+def _is_surely(lines: Sequence[str], code: str) -> bool:
+    """Whether the frequent words of the language show that a text is in it. This spares most runs the time to load the
+    identifier."""
+    share = _share_of(base(code)) if base(code) in _FREQUENT else None
+    return share is not None and share(" ".join(lines).lower()) > _OWN_WORDS
+
+
+def repeated(label: str, commonest: Sequence[tuple[str, int] | None], kept: int) -> Iterator[str]:
+    """Rule 11. commonest: the sentence that is most often the source, and the target, and how often."""
+    for side, found in zip(("source", "target"), commonest, strict=False):
+        if kept >= _FEWEST and found is not None and found[1] > _REPEATED * kept:
+            sentence, count = shortened(found[0], 60), found[1]
+            yield (
+                f"{label}: {count:,} of {kept:,} pairs ({count / kept:.0%}) have the same {side}, {sentence!r}: "
+                "if that is no translation, remove them"
+            )
 
 
 def _misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -75,6 +75,7 @@ def _corpus(
             ],
             "sample": mine["sample"][:: max(1, len(mine["sample"]) // SHOWN)][:SHOWN],
             "guesses": _guess_languages(mine["sample"]),
+            "commonest": mine.get("commonest", []),
         }
     return corpus
 
