@@ -51,7 +51,7 @@ _FEWEST = 300  # pairs that these rules need
 _FEWEST_READ = 100  # pairs that rules 1 and 12 need
 _FEWEST_LINES, _LETTERS = 100, 30  # lines that rule 10 needs, with so many letters each
 _LANGUAGE_SAMPLE = 512  # pairs of a validation set that rule 10 looks at, as many as the statistics keep of a corpus
-_OWN_WORDS = 0.1  # a text with such a share of a language's frequent words is in that language: it is not identified
+_OWN_WORDS = 0.1  # a text with such a share of a language's frequent words, in most lines, needs no identifier
 _REPEATED = 0.05  # the share of the pairs, for rule 11
 
 
@@ -196,10 +196,12 @@ def _clear_lines(texts: Sequence[str]) -> list[str]:
 
 
 def _is_surely(lines: Sequence[str], code: str) -> bool:
-    """Whether the frequent words of the language show that a text is in it. This spares most runs the time to load the
-    identifier."""
+    """Whether the frequent words of the language show that most lines are in it. This spares most runs the time to load
+    the identifier."""
     share = _share_of(base(code)) if base(code) in _FREQUENT else None
-    return share is not None and share(" ".join(lines).lower()) > _OWN_WORDS
+    if share is None or share(" ".join(lines).lower()) < _OWN_WORDS:
+        return False
+    return 2 * sum(share(line.lower()) > 0 for line in lines) > len(lines)
 
 
 def repeated(label: str, commonest: Sequence[tuple[str, int] | None], kept: int) -> Iterator[str]:
