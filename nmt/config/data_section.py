@@ -62,6 +62,9 @@ class Corpus:
         "`2`; in .tmx a language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
+    invalid: Literal["error", "drop"] = setting(
+        "error", "lines that are not UTF-8: stop, or leave their pairs out", affects="text", by_content=True
+    )
     languages: tuple[str, str] | None = text_setting(
         None, "of source and target, such as `[en, fr]`; null: `data.source_language` and `data.target_language`"
     )

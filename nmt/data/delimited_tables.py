@@ -14,16 +14,16 @@ from nmt.files.text import Digests, read_lines
 
 
 def delimited_pairs(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, errors: str = "strict"
 ) -> Iterator[tuple[str, str]]:
     """The pairs of a .tsv or .csv file; how it is read is noted, and at its end how many rows have another width than
     the first. A row of a spreadsheet that ends before a column has
     an empty text there. Raises NmtError for a line of plain text that has too few columns, and for one of a .csv file
     that has more than the first."""
-    layout = table_layout.layout_of(path, corpus, data)
+    layout = table_layout.layout_of(path, corpus, data, errors)
     for remark in layout.remarks:
         note(remark)
-    lines = read_lines(path, digests)
+    lines = read_lines(path, digests, errors)
     return _quoted(path, lines, layout, note) if layout.quoted else _plain(path, lines, layout, note)
 
 

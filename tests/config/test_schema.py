@@ -81,6 +81,8 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.train=[{file: a.tsv, name: a}, {file: b.tsv, name: a}]", "data.stages=[{weights: {a: 1}}]"],
      ["data.train has more than one corpus of the name a"]),
     (["data.train=[]"], ["data.train is empty"]),
+    *((["data.train=[{" + corpus + ", invalid: drop}]"], ["data.train[0].invalid is only for files of lines, .tsv"])
+      for corpus in ("hub: a/b", "file: a.tmx.gz", "file: a.parquet")),
     (["training.sharded=true", "training.optimizer=muon"],
      ["training.sharded does not go with training.optimizer=muon: remove one of them"]),
     ([f"data.train=[{A_AND}, weight: 1}}]"], ["data.train[0] has no weight, but others have: give every corpus one"]),
