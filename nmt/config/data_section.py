@@ -258,7 +258,10 @@ class DataConfig:
         at_least=1,
         affects="tokens",
     )
-    drop_duplicates: bool = text_setting(False, "drop training pairs seen before (both sides equal)")
+    drop_duplicates: bool = text_setting(
+        False,
+        "drop training pairs seen before: both sides equal but for spaces, NFC and soft hyphens and the like; not case",
+    )
     drop_copies: bool = text_setting(False, "drop training pairs whose source equals their target")
     clean: CleaningConfig | None = text_setting(
         None,

@@ -137,9 +137,9 @@ function corpusOf(corpus, number) {
   return make("details", {className: "sheet corpus", open: data.corpora.length <= OPEN || !number}, make("summary", {}, ...title), ...parts);
 }
 
-function overlapOf({label, languages, total, pairs, sources, table, pair_examples, source_examples}) {
+function overlapOf({label, languages, total, pairs, folded, sources, table, pair_examples, source_examples}) {
   const parts = [make("h3", {}, make("bdi", {}, ...pathed(label))),
-    make("p", {textContent: `Of ${count(total)} validation pairs, ${count(pairs)} (${percent(pairs, total)}) are training pairs too. Of ${count(sources)} more (${percent(sources, total)}), the source alone is in the training text, with another target.`}),
+    make("p", {textContent: `Of ${count(total)} validation pairs, ${count(pairs)} (${percent(pairs, total)}) are training pairs too${folded ? `, ${count(folded)} of them but for case, accents, punctuation or spaces` : ""}. Of ${count(sources)} more (${percent(sources, total)}), the source alone is in the training text, with another target.`}),
     tableOf("Validation text by corpus", table)];
   if (pair_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Pairs that are in both"}), pairsOf(pair_examples, languages)));
   if (source_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Sources with another target in the training text"}),

@@ -102,8 +102,12 @@ def digit_values() -> npt.NDArray[np.uint8]:
 
 
 @cache
-def folded() -> npt.NDArray[np.uint32]:
-    """The letter that each code point is the same as, without case, accents and width; 0 for what is no letter."""
+def folded(digits: bool = False) -> npt.NDArray[np.uint32]:
+    """The letter that each code point is the same as, without case, accents and width; 0 for what is no letter. digits:
+    also the digit, of those of all scripts."""
+    if digits:
+        are_digits = (kinds() & DIGIT) != 0
+        return np.where(are_digits, ord("0") + digit_values().astype(np.uint32), folded())
     table = np.where(kinds() & LETTER, np.arange(_CODE_POINTS), 0).astype(np.uint32)
     accents = re.compile("[\u0300-\u036f]")
     for code in np.flatnonzero(table).tolist():
