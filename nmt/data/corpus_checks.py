@@ -23,6 +23,8 @@ The rules, which do not warn in cases of doubt:
    lines, languages that the identifier does not know, and those that it takes for each other are not judged.
 11. Repeated. One sentence is more than 5% of the sources or of the targets that are kept.
 12. Scores. Of at least 100 pairs, no score is below data.clean.score, or every one is.
+13. Tokenized, escaped or split into subwords: one side of a sample and not the other, or a side and not that of the
+   first corpus of the language.
 
 Rules 2, 3, 7 and 9 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
@@ -43,14 +45,15 @@ from nmt.data.rules.examples import shortened
 from nmt.data.rules.language_identifier import identifier
 from nmt.data.rules.scores import addresses, language_doubt
 from nmt.data.summary import CorpusCounts, SideChanges
+from nmt.data.tokenized_text import TokenizerTraces, contrast
 from nmt.errors import NmtError
 from nmt.files.notes import shown
 
 SAMPLE = 5000  # pairs of each corpus that rules 2, 3, 7 and 9 look at
 _FEWEST = 300  # pairs that these rules need
 _FEWEST_READ = 100  # pairs that rules 1 and 12 need
-_FEWEST_LINES, _LETTERS = 100, 30  # lines that rule 10 needs, with so many letters each
-_LANGUAGE_SAMPLE = 512  # pairs of a validation set that rule 10 looks at, as many as the statistics keep of a corpus
+_FEWEST_LINES, _LETTERS = 100, 30  # lines that rules 10 and 13 need; letters of each for rule 10
+_HELD_OUT_SAMPLE = 512  # pairs of a validation set that they look at, as many as the statistics keep of a corpus
 _OWN_WORDS = 0.1  # a text with such a share of a language's frequent words, in most lines, needs no identifier
 _REPEATED = 0.05  # the share of the pairs, for rule 11
 
@@ -181,9 +184,9 @@ def _other_languages(lines: Sequence[str], code: str) -> list[str]:
     return [name for name in identifier().names(scores) if name != "zxx"]  # that is no language
 
 
-def language_sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
-    """Pairs at equal distances, for rule 10."""
-    return pairs[:: max(1, len(pairs) // _LANGUAGE_SAMPLE)][:_LANGUAGE_SAMPLE]
+def sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """Pairs at equal distances, for rules 10 and 13."""
+    return pairs[:: max(1, len(pairs) // _HELD_OUT_SAMPLE)][:_HELD_OUT_SAMPLE]
 
 
 def _clear_lines(texts: Sequence[str]) -> list[str]:
@@ -202,6 +205,22 @@ def _is_surely(lines: Sequence[str], code: str) -> bool:
     if share is None or share(" ".join(lines).lower()) < _OWN_WORDS:
         return False
     return 2 * sum(share(line.lower()) > 0 for line in lines) > len(lines)
+
+
+def tokenized(
+    label: str, pairs: Sequence[Pair], languages: tuple[str, str], first: dict[str, tuple[str, TokenizerTraces]]
+) -> Iterator[str]:
+    """Rule 13. pairs: a sample of the text; first: of each language a name and the traces of its first text, to which
+    this one is added."""
+    if len(pairs) < _FEWEST_LINES:
+        return
+    source, target = (TokenizerTraces().add(texts) for texts in zip(*pairs, strict=True))
+    found = [contrast("the source", source, "the target", target)]
+    for side, code, traces in (("source", languages[0], source), ("target", languages[1], target)):
+        name, other = first.setdefault(code, (f"the {side} of {label}", traces))
+        found.append(contrast(f"the {side}", traces, name, other))
+    if different := "; ".join(filter(None, found)):
+        yield f"{label}: {different}: use text as people write it, in all corpora, data.validation and for translation"
 
 
 def repeated(label: str, commonest: Sequence[tuple[str, int] | None], kept: int) -> Iterator[str]:

@@ -26,6 +26,7 @@ from nmt.data.source_text import SourceText
 from nmt.data.statistics import CorpusStatistics, source_text
 from nmt.data.summary import CorpusCounts, DataSummary, nothing_left
 from nmt.data.token_store import TokenStore
+from nmt.data.tokenized_text import TokenizerTraces
 from nmt.data.training_text import TrainingText
 from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -373,11 +374,14 @@ def _problems_of_samples(
 ) -> Iterator[str]:
     """What looks wrong with the text that is kept, judging by what is stored of it beside the tokens, and with that of
     data.validation."""
-    recorded = statistics.read(tokens)
+    recorded, samples = statistics.read(tokens), list[tuple[str, LanguagePair, Sequence[Pair]]]()
     stored = () if recorded is None else recorded["corpora"]  # none of a store of an earlier version
     for corpus, count, found in zip(data.train, counts, stored, strict=False):
         yield from corpus_checks.repeated(corpus.label, found.get("commonest", ()), count.kept)
-        yield from corpus_checks.other_language(corpus.label, found["sample"], data.pair_of(corpus))
+        samples.append((corpus.label, data.pair_of(corpus), found["sample"]))
     for corpus, pairs in zip(data.held_out, held_out, strict=True):
-        sample = corpus_checks.language_sample(pairs)
-        yield from corpus_checks.other_language(f"data.validation, {corpus.label}", sample, data.pair_of(corpus))
+        samples.append((f"data.validation, {corpus.label}", data.pair_of(corpus), corpus_checks.sample(pairs)))
+    first = dict[str, tuple[str, TokenizerTraces]]()
+    for label, languages, sample in samples:
+        yield from corpus_checks.other_language(label, sample, languages)
+        yield from corpus_checks.tokenized(label, sample, languages, first)

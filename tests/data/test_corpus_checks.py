@@ -17,6 +17,7 @@ from nmt.data.corpus import Pair
 from nmt.data.prepare import prepare
 from nmt.data.rules.judge import MEANINGS
 from nmt.data.summary import CorpusCounts
+from nmt.data.tokenized_text import TokenizerTraces
 from nmt.errors import NmtError
 
 TEXTS = (
@@ -201,6 +202,32 @@ def test_what_no_identifier_can_be_sure_of_is_not_said_to_be_another_language() 
                 assert language_said(sample, (source, target)) == []
 
 
+PLAIN = [(f"It's {i}, isn't it.", f"Es ist {i}, oder.") for i in range(200)]
+TOKENIZED = [(source, target.replace(",", " ,").replace(".", " .")) for source, target in PLAIN]
+ESCAPED = [(source.replace("'", "&apos;"), target) for source, target in PLAIN]
+SUBWORDS = [(source, target.replace("oder", "od@@ er")) for source, target in PLAIN]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([PLAIN, PLAIN], ["", ""]),
+        ([TOKENIZED], ["the target looks tokenized and the source does not"]),
+        ([PLAIN, [(target, target) for _, target in TOKENIZED]], ["", "the source looks tokenized and the source of 0"]),
+        ([PLAIN, ESCAPED, PLAIN], ["", "the source is escaped and the source of 0 is not", ""]),
+        ([PLAIN, SUBWORDS], ["", "the target is split into subwords and the source is not"]),
+        ([PLAIN, SUBWORDS[:99]], ["", ""]),
+    ],
+)  # fmt: skip
+def test_text_as_tokenizers_write_it_beside_other_text(texts: list[list[Pair]], expected: list[str]) -> None:
+    first: dict[str, tuple[str, TokenizerTraces]] = {}
+    for number, (text, part) in enumerate(zip(texts, expected, strict=True)):
+        found = list(corpus_checks.tokenized(str(number), text, ("en", "de"), first))
+        assert len(found) == bool(part) and all(
+            part in warning and warning.startswith(f"{number}: ") for warning in found
+        )
+
+
 def test_a_sentence_that_many_pairs_share() -> None:
     for counts, kept, sides in (
         ([("Yes.", 21), ("Ja.", 20)], 400, ["source"]), ([None, ("Ja.", 267)], 400, ["target"]),
@@ -284,6 +311,18 @@ def test_prepare_warns_of_what_a_sample_shows(tmp_path: Path, caplog: pytest.Log
     shown = to_data(run, prepare(run))
     assert shown["corpora"][2]["commonest"][0] == ["Ja.", 400]
     assert sum("declared as sv" in problem for problem in shown["problems"]) == 2
+
+
+def test_prepare_warns_of_tokenized_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each corpus, and for validation text."""
+    both = [tuple(side.replace(",", " ,").replace(".", " .") for side in pair) for pair in PLAIN]
+    plain, held_out = write(tmp_path, "plain", PLAIN), write(tmp_path, "held-out", [(a, b) for a, b in both])
+    data = DataConfig("en", "de", (plain, write(tmp_path, "escaped", ESCAPED)), validation=held_out)
+    data = replace(data, validation_in_training="warn")
+    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=300))
+    found = [warning for warning in warnings_of(run, caplog) if "use text as people write it" in warning]
+    assert [warning.split(": ")[0] for warning in found] == [data.train[1].label, f"data.validation, {held_out.label}"]
+    assert f"the source looks tokenized and the source of {plain.label} does not (100% and 0%" in found[1]
 
 
 def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
