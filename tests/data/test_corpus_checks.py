@@ -213,7 +213,7 @@ SUBWORDS = [(source, target.replace("oder", "od@@ er")) for source, target in PL
     [
         ([PLAIN, PLAIN], ["", ""]),
         ([TOKENIZED], ["the target looks tokenized and the source does not"]),
-        ([PLAIN, [(target, target) for _, target in TOKENIZED]], ["", "the source looks tokenized and the source of 0"]),
+        ([PLAIN, [(target, target) for _, target in TOKENIZED]], ["", "the source looks tokenized and the source of"]),
         ([PLAIN, ESCAPED, PLAIN], ["", "the source is escaped and the source of 0 is not", ""]),
         ([PLAIN, SUBWORDS], ["", "the target is split into subwords and the source is not"]),
         ([PLAIN, SUBWORDS[:99]], ["", ""]),
