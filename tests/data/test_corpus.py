@@ -177,6 +177,7 @@ def test_lines_that_are_not_utf8(tmp_path: Path, kind: str, bad: range) -> None:
     good, notes = replace(dropped, reversed=False), []
     assert list(read_pairs(good, data(good), "train", notes=notes)) == list(zip(FRENCH, GERMAN, strict=True))
     assert not any("left out (as" in note for note in notes)
+    assert fingerprint(good, "train") != fingerprint(replace(good, invalid="error"), "train")
 
 
 def test_half_of_a_surrogate_pair_is_not_utf8_either(tmp_path: Path) -> None:

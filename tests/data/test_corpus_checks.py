@@ -129,14 +129,15 @@ def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        (None, None), ((-6.0, -0.5), None), ((-5.1, -5.0), None), ((-4.0, -0.5), "no pair, as the scores are from -4 "),
+        (None, None), ((-6.0, -0.5), None), ((-5.1, -5.0), None), ((-5.0, -0.5), "no pair"),
+        ((-4.0, -0.5), "no pair, as the scores are from -4 "),
         ((0.02, 0.98), "no pair, as the scores are from 0.02 to 0.98: .* subtract 1 from each and choose a limit"),
         ((-9.0, -5.01), "every pair, as the scores are from -9 to -5.01: choose a limit between them"),
     ],
 )  # fmt: skip
 def test_scores_on_one_side_of_the_limit(scores: tuple[float, float] | None, said: str | None) -> None:
     parts = [
-        CorpusCounts(read=50, scores=scores),
+        CorpusCounts(read=50, scores=scores and scores[1:] * 2),
         CorpusCounts(read=50),
         CorpusCounts(scores=scores and scores[:1] * 2),
     ]
@@ -195,6 +196,8 @@ def test_what_no_identifier_can_be_sure_of_is_not_said_to_be_another_language() 
     norwegian = "Jeg vet ikke hvor han er, men jeg tror han kommer hjem i morgen og kjøper melk"
     serbian = "Ne znam gde je on, ali mislim da će sutra doći kući i kupiti mleko"
     malay = "Saya tidak tahu di mana dia berada, tetapi saya rasa dia akan pulang esok"
+    mixed = [(malay, norwegian)] * 60 + [(norwegian, malay)] * 40
+    assert language_said(mixed, ("ms", "nn")) == [] and len(language_said(mixed, ("nn", "qaa"))) == 1
     close = [(norwegian, serbian)] * 200, [(norwegian, malay)] * 200
     for source in ("no", "nb", "nn"):
         for sample, targets in zip(close, (("sr", "hr", "bs", "sr-Latn"), ("ms", "id")), strict=True):
