@@ -61,7 +61,7 @@ def _survey(path: Path, languages: Sequence[str]) -> str:
                     invalid += 1
                     sample += [part] * (len(sample) < _SAMPLE)
     encoding = likely_encoding(sample, languages)
-    said = f"{invalid:,} of {lines:,} lines are not{f', probably {encoding}' if encoding else ''}"
+    said = f"{invalid:,} of {lines:,} lines are not{f' (probably {encoding})' if encoding else ''}"
     if others:  # converting the whole file would spoil these
         return f"{said}, while others are: convert these lines to UTF-8"
     return f"{said}: convert the file{f': iconv -f {encoding.upper()} -t UTF-8' if encoding else ' to UTF-8'}"

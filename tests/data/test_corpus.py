@@ -160,7 +160,7 @@ def test_lines_that_are_not_utf8(tmp_path: Path, kind: str, bad: range) -> None:
     path = write(tmp_path / f"a{kind}", mixed(CONTENT[kind], "cp1252", bad))
     corpus = Corpus(source=path, target=target) if kind == "lines" else Corpus(file=path)
     said = (
-        rf"^{path}:{bad[0] + 1}: byte \d+ is not UTF-8: {len(bad)} of 60 lines are not, probably windows-1252"
+        rf"^{path}:{bad[0] + 1}: byte \d+ is not UTF-8: {len(bad)} of 60 lines are not \(probably windows-1252\)"
         + ("" if len(bad) == 60 else ", while others are")
         + ": convert .*, or give the corpus invalid: drop in the config, to leave such lines out$"
     )
