@@ -17,7 +17,6 @@ The rules, which do not warn in cases of doubt:
 7. Copies. In more than half of the pairs the target is the source, although the languages differ (`en-GB` and `en-US`
    do not).
 8. Not written. The vocabulary changes at least 1 in 1,000 target lines, so that a model cannot write them as they are.
-
 9. No sentences. In more than half of the pairs a side is a web or mail address, or has no letter.
 10. Another language. Most lines of a sample of a side are surely in another language than the declared one. Short
    lines, languages that the identifier does not know, and those that it takes for each other are not judged.
@@ -55,6 +54,7 @@ _FEWEST_READ = 100  # pairs that rules 1 and 12 need
 _FEWEST_LINES, _LETTERS = 100, 30  # lines that rules 10 and 13 need; letters of each for rule 10
 _HELD_OUT_SAMPLE = 512  # pairs of a validation set that they look at, as many as the statistics keep of a corpus
 _OWN_WORDS = 0.1  # a text with such a share of a language's frequent words, in most lines, needs no identifier
+_NO_LANGUAGE = "zxx"
 _REPEATED = 0.05  # the share of the pairs, for rule 11
 
 
@@ -177,11 +177,13 @@ def other_language(label: str, pairs: Sequence[Pair], languages: tuple[str, str]
 def _other_languages(lines: Sequence[str], code: str) -> list[str]:
     """The languages of the lines that are surely not in the language of the code."""
     try:
+        if base(code) == _NO_LANGUAGE:
+            return []
         sure = (language_doubt(Lines.of(lines), code) > 1).tolist()
     except NmtError:  # it is no code of a language
         return []
     scores, _ = identifier().scores(list(compress(lines, sure)))
-    return [name for name in identifier().names(scores) if name != "zxx"]  # that is no language
+    return [name for name in identifier().names(scores) if name != _NO_LANGUAGE]
 
 
 def sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
