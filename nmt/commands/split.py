@@ -2,14 +2,13 @@
 
 Collections such as Tatoeba's have many translations of one sentence: if they were split at random, most of the test
 would be known from the training. Here pairs that share a sentence, or that are connected by such pairs, are a group,
-and all pairs of a group are in one set. Only letters and digits are compared, and not whether they are capitals. Of a
-small group that is held out, one pair is used and the others are left out; larger groups are for training.
+and all pairs of a group are in one set. Only letters and digits are compared, without case and accents. Of a small
+group that is held out, one pair is used and the others are left out; larger groups are for training.
 """
 
 import logging
 import random
 import shlex
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import regex
 from nmt.config.language_codes import of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.corpus import read_pairs
+from nmt.data.rules.near_duplicates import folded_texts
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder
@@ -27,7 +27,6 @@ log = logging.getLogger("nmt")
 Pair = tuple[str, str]
 
 _SMALL = 10  # pairs of a group that may be held out
-_NO_WORDS = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
 
 def split(
@@ -85,7 +84,9 @@ def groups_of(pairs: Iterable[Pair]) -> list[list[Pair]]:
             sentence = above[sentence]
         return sentence
 
-    of_pairs = [(pair, (0, _compared(pair[0])), (1, _compared(pair[1]))) for pair in pairs]
+    every = list(pairs)
+    sources, targets = (folded_texts([pair[side] for pair in every]) for side in (0, 1))
+    of_pairs = [(pair, (0, source), (1, target)) for pair, source, target in zip(every, sources, targets, strict=True)]
     for _, source, target in of_pairs:
         above[first(source)] = first(target)
     groups: dict[tuple[int, str], list[Pair]] = {}
@@ -141,7 +142,3 @@ def _write(folder: Path, sets: dict[str, list[Pair]], languages: Sequence[str]) 
             for side, language in enumerate(languages):
                 text = "".join(f"{pair[side]}\n" for pair in pairs)
                 (unfinished / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
-
-
-def _compared(text: str) -> str:
-    return _NO_WORDS.sub("", unicodedata.normalize("NFKC", text).casefold()) or text.strip()

@@ -62,6 +62,9 @@ class Corpus:
         "`2`; in .tmx a language code, such as `de-AT`; null: `de` or the first `de-…`",
     )
 
+    invalid: Literal["error", "drop"] = setting(
+        "error", "lines that are not UTF-8: stop, or leave their pairs out", affects="text", by_content=True
+    )
     languages: tuple[str, str] | None = text_setting(
         None, "of source and target, such as `[en, fr]`; null: `data.source_language` and `data.target_language`"
     )
@@ -255,7 +258,10 @@ class DataConfig:
         at_least=1,
         affects="tokens",
     )
-    drop_duplicates: bool = text_setting(False, "drop training pairs seen before (both sides equal)")
+    drop_duplicates: bool = text_setting(
+        False,
+        "drop training pairs seen before: both sides equal but for spaces, NFC and soft hyphens and the like; not case",
+    )
     drop_copies: bool = text_setting(False, "drop training pairs whose source equals their target")
     clean: CleaningConfig | None = text_setting(
         None,

@@ -221,6 +221,12 @@ class _Reader:
                     raise _Mismatch
         except _Mismatch as mismatch:
             path, annotation, node = mismatch.args or (path, setting.type, node)
+            text = node.value if str in (annotation, *typing.get_args(annotation)) else None
+            if isinstance(text, str) and (character := _CONTROL.search(text)):
+                remedy = "rename the file or folder" if setting.path else "leave it out"
+                found = f"{shortened(repr(text))} has {_name(character[0])}"
+                self._break(f"{node.where}{path}: {found}, which no setting can have: {remedy}")
+                return None
             expected = setting._replace(type=annotation).expected
             advice = _advice(annotation, node) or _of_another(annotation, node, path, beside)
             self._break(f"{node.where}{path}: expected {expected}; found {node.written}{advice}")
@@ -313,6 +319,12 @@ def _advice(annotation: Any, node: Node) -> str:
     if isinstance(node.value, float) and int in kinds and not re.search("[.eE]", node.written):
         return f": a whole number has at most {located_yaml.MOST_DIGITS} digits"
     return ""
+
+
+def _name(control: str) -> str:
+    """A control character, for messages."""
+    kind = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab"}.get(control, "a control character")
+    return f"{kind} (U+{ord(control):04X})"
 
 
 def _of_another(annotation: Any, node: Node, path: str, beside: Mapping[str, Setting]) -> str:

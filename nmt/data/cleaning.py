@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from nmt.config import reader, schema
 from nmt.data.corpus import Pair
+from nmt.data.normalization import as_read
 from nmt.data.processes import mapped
 from nmt.data.rules import judge
 from nmt.data.rules.examples import DropExamples
@@ -24,6 +25,8 @@ from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
 
+# Part of the key of text of which duplicates are dropped: increase it when other pairs are duplicates.
+DUPLICATES_FORMAT = 2
 FIRST_CHUNKS = 64  # cleaned before other processes start: each of those needs seconds to load what it needs
 
 
@@ -117,9 +120,12 @@ class Cleaner:
         if self._seen is not None:
             new = self._seen[chunk.corpus].add([pairs[place] for place in left])
             duplicates = drop("drop_duplicates", new.tolist())
-        if chunk.scores is not None:
-            self._unscored[chunk.corpus] += sum(math.isnan(chunk.scores[place]) for place in left)
-        return _Candidates(chunk, left, CorpusCounts(len(pairs), empty, copies, duplicates), examples)
+        scores = [] if chunk.scores is None else [chunk.scores[place] for place in left]
+        known = [score for score in scores if not math.isnan(score)]
+        self._unscored[chunk.corpus] += len(scores) - len(known)
+        extremes = (min(known), max(known)) if known else None
+        counts = CorpusCounts(len(pairs), empty, copies, duplicates, scores=extremes)
+        return _Candidates(chunk, left, counts, examples)
 
     def _job(self, left: _Candidates, clean: schema.CleaningConfig) -> Job:
         """What the rules are to look at."""
@@ -180,10 +186,10 @@ def is_full(pair: Pair) -> bool:
 
 
 def hashes_of(pairs: list[Pair]) -> npt.NDArray[np.uint64]:
-    """A hash of each pair [pairs]."""
-    digests = [
-        hashlib.blake2b("\n".join(pair).encode("utf-8", "surrogatepass"), digest_size=8).digest() for pair in pairs
-    ]
+    """A hash of each pair [pairs], the same for pairs that a model reads as equal: in NFC, without invisible characters
+    that mean nothing, with single spaces. Case and punctuation are different, as a model can learn them."""
+    texts = ("\n".join(map(as_read, pair)).encode("utf-8", "surrogatepass") for pair in pairs)
+    digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
 

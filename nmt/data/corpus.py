@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nmt.config import schema
-from nmt.data import arrow_tables, delimited_tables, opus, sacrebleu_sets, table_layout, tables, tmx
+from nmt.data import arrow_tables, delimited_tables, invalid_lines, opus, sacrebleu_sets, table_layout, tables, tmx
 from nmt.errors import NmtError, current_folder, no_such_file
 from nmt.files import compression, utf16
-from nmt.files.notes import say_once
+from nmt.files.notes import Note, say_once
 from nmt.files.text import Digests, file_digest, line_pairs, opened
 
 Pair = tuple[str, str]  # source sentence, target sentence
@@ -32,42 +32,65 @@ def read_pairs(
     the file, such as how it is read and what is left out; this is logged too, once.
 
     Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; after the last pair if the
-    content that was read does not have the expected fingerprint.
+    content that was read does not have the expected fingerprint. With `invalid: drop` a pair that is not UTF-8 is an
+    empty one, and noted.
     """
     digests: Digests = {}
     read_as = data.with_languages_of(corpus)
-    if corpus.hub:
-        pairs = arrow_tables.hub_pairs(corpus, read_as, default_split)
-    elif corpus.opus:
-        pairs = opus.opus_pairs(corpus, read_as)
-    elif corpus.file:
-        pairs = _file_pairs(Path(corpus.file), corpus, read_as, digests, [] if notes is None else notes)
-    else:
-        pairs = line_pairs(*_text_files(corpus, read_as), digests)
-    if corpus.reversed:
-        pairs = ((target, source) for source, target in pairs)
-    first = next(pairs, None)
-    if first is None:
-        where = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
-        raise NmtError(f"{corpus.label}{where}: no sentence pairs: choose a corpus that has some")
-    yield first
-    yield from pairs
+    with invalid_lines.explained(corpus, (read_as.source_language, read_as.target_language)):
+        pairs = _pairs(corpus, read_as, default_split, digests, [] if notes is None else notes)
+        first = next(pairs, None)
+        if first is None:
+            where = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
+            raise NmtError(f"{corpus.label}{where}: no sentence pairs: choose a corpus that has some")
+        yield first
+        yield from pairs
     if expected is not None and fingerprint(corpus, data, default_split, digests) != expected:
         raise NmtError(f"{corpus.label}: has changed while it was read: run the command again")
 
 
-def _file_pairs(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, notes: list[str]
+def _pairs(
+    corpus: schema.Corpus, data: schema.DataConfig, default_split: str, digests: Digests, notes: list[str]
 ) -> Iterator[Pair]:
+    errors = _errors(corpus)
+    if corpus.hub:
+        pairs = arrow_tables.hub_pairs(corpus, data, default_split)
+    elif corpus.opus:
+        pairs = opus.opus_pairs(corpus, data, errors)
+    elif corpus.file:
+        pairs = _file_pairs(Path(corpus.file), corpus, data, digests, _noted(str(Path(corpus.file)), notes))
+    else:
+        pairs = line_pairs(*_text_files(corpus, data), digests, errors)
+    if corpus.invalid == "drop":
+        note = _noted(replace(corpus, reversed=False).label, notes)
+        pairs = invalid_lines.emptied(pairs, (data.source_language, data.target_language), note)
+    return ((target, source) for source, target in pairs) if corpus.reversed else pairs
+
+
+def _errors(corpus: schema.Corpus) -> str:
+    """What is done with bytes that are not UTF-8, as `bytes.decode` takes it."""
+    return invalid_lines.KEPT_BYTES if corpus.invalid == "drop" else "strict"
+
+
+def _noted(name: str, notes: list[str]) -> Note:
+    """A function that logs a remark, with this name, and adds it to the notes."""
+
     def note(remark: str) -> None:
-        say_once(f"{path}: {remark}")
+        say_once(f"{name}: {remark}")
         notes.append(remark)
 
+    return note
+
+
+def _file_pairs(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
+) -> Iterator[Pair]:
+    errors = _errors(corpus)
     match _kind(path):
         case ".tsv" | ".csv":
-            return delimited_tables.delimited_pairs(path, corpus, data, digests, note)
+            return delimited_tables.delimited_pairs(path, corpus, data, digests, note, errors)
         case ".jsonl":
-            return tables.jsonl_pairs(path, corpus, data, digests, note)
+            return tables.jsonl_pairs(path, corpus, data, digests, note, errors)
         case ".tmx":
             return tmx.tmx_pairs(path, corpus, data, digests, note)
         case ".parquet" if path.name.lower().endswith(".parquet"):
@@ -88,7 +111,9 @@ def _reading(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digest:
     that an earlier version read in the same way."""
     match _kind(path) if corpus.file else "":
         case ".tsv" | ".csv":
-            return [*table_layout.layout_of(path, corpus, data).key, *_utf16(path)]
+            with invalid_lines.explained(corpus, (data.source_language, data.target_language)):
+                layout = table_layout.layout_of(path, corpus, data, _errors(corpus))
+            return [*layout.key, *_utf16(path)]
         case ".tmx":
             return tmx.reading(path, digest)
         case ".parquet":
@@ -168,6 +193,8 @@ def fingerprint(
     else:
         for path in _text_files(corpus, data.with_languages_of(corpus)):
             content += [file_hash := digest(path), *_reading(path, corpus, data, file_hash)]
+    if corpus.invalid == "drop":
+        content.append("without invalid lines")
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

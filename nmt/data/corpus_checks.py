@@ -17,27 +17,45 @@ The rules, which do not warn in cases of doubt:
 7. Copies. In more than half of the pairs the target is the source, although the languages differ (`en-GB` and `en-US`
    do not).
 8. Not written. The vocabulary changes at least 1 in 1,000 target lines, so that a model cannot write them as they are.
+9. No sentences. In more than half of the pairs a side is a web or mail address, or has no letter.
+10. Another language. Most lines of a sample of a side are surely in another language than the declared one. Short
+   lines, languages that the identifier does not know, and those that it takes for each other are not judged.
+11. Repeated. One sentence is more than 5% of the sources or of the targets that are kept.
+12. Scores. Of at least 100 pairs, no score is below data.clean.score, or every one is.
+13. Tokenized, escaped or split into subwords: one side of a sample and not the other, or a side and not that of the
+   first corpus of the language.
 
-Rules 2, 3 and 7 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
+Rules 2, 3, 7 and 9 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, compress
 
 import numpy as np
 
 from nmt.config import schema
-from nmt.config.language_codes import base, same_code
+from nmt.config.language_codes import base, english_name, same_code
 from nmt.data.corpus import Pair
+from nmt.data.rules.characters import LETTER, Lines
+from nmt.data.rules.examples import shortened
+from nmt.data.rules.language_identifier import identifier
+from nmt.data.rules.scores import addresses, language_doubt
 from nmt.data.summary import CorpusCounts, SideChanges
+from nmt.data.tokenized_text import TokenizerTraces, contrast
+from nmt.errors import NmtError
 from nmt.files.notes import shown
 
-SAMPLE = 5000  # pairs of each corpus that rules 2, 3 and 7 look at
+SAMPLE = 5000  # pairs of each corpus that rules 2, 3, 7 and 9 look at
 _FEWEST = 300  # pairs that these rules need
-_FEWEST_READ = 100  # pairs that rule 1 needs
+_FEWEST_READ = 100  # pairs that rules 1 and 12 need
+_FEWEST_LINES, _LETTERS = 100, 30  # lines that rules 10 and 13 need; letters of each for rule 10
+_HELD_OUT_SAMPLE = 512  # pairs of a validation set that they look at, as many as the statistics keep of a corpus
+_OWN_WORDS = 0.1  # a text with such a share of a language's frequent words, in most lines, needs no identifier
+_NO_LANGUAGE = "zxx"
+_REPEATED = 0.05  # the share of the pairs, for rule 11
 
 
 def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
@@ -48,6 +66,26 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
         most = max(reasons, key=reasons.__getitem__)
         share = f"{dropped:,} of {counts.read:,} pairs are dropped ({100 * dropped // counts.read}%)"
         yield f"{label}: {share}, most of them: {most}"
+
+
+def scores_on_one_side(label: str, counts: CorpusCounts, limit: float | None) -> Iterator[str]:
+    """Rule 12. limit: data.clean.score."""
+    if limit is None or counts.scores is None or counts.read < _FEWEST_READ:
+        return
+    lowest, highest = counts.scores
+    if lowest < limit <= highest:
+        return
+    dropped = "every pair" if highest < limit else "no pair"
+    remedy = "choose a limit between them"
+    if lowest >= 0:  # not of nmt score
+        remedy = (
+            "log-probabilities are negative: if these are from 0 to 1, higher for better pairs, subtract 1 from each "
+            "and choose a limit between -1 and 0"
+        )
+    yield (
+        f"{label}: data.clean.score: {limit:g} drops {dropped}, as the scores are from {lowest:.4g} to {highest:.4g}: "
+        f"{remedy}"
+    )
 
 
 def of_languages(data: schema.DataConfig) -> Iterator[str]:
@@ -95,8 +133,107 @@ def text_problems(
         share = f"in {copies:,} of the first {len(pairs):,} pairs"
         yield f"{label}: source and target are the same text {share}: correct the files or columns"
         return
+    if problems := list(_no_sentences(label, pairs)):
+        yield from problems
+        return
     yield from _misalignment(label, pairs)
     yield from _swapped_sides(label, pairs, languages, validation)
+
+
+def _no_sentences(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Rule 9."""
+    for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        lines = Lines.of(texts)
+        kinds = {"web or mail addresses": addresses(lines) > 0.5, "text without letters": lines.count_kind(LETTER) == 0}
+        for kind, found in kinds.items():
+            if 2 * found.sum() > len(pairs):
+                example = shortened(texts[int(found.argmax())], 60)
+                yield (
+                    f"{label}: the {side} is {kind} in {found.sum():,} of the first {len(pairs):,} pairs, such as "
+                    f"{example!r}: correct the files or columns"
+                )
+
+
+def other_language(label: str, pairs: Sequence[Pair], languages: tuple[str, str]) -> Iterator[str]:
+    """Rule 10. pairs: a sample of the text."""
+    problems = []
+    for side, code, texts in zip(("source", "target"), languages, zip(*pairs, strict=True), strict=False):
+        lines = _clear_lines(texts)
+        if len(lines) < _FEWEST_LINES or _is_surely(lines, code):
+            continue
+        names = Counter(_other_languages(lines, code))
+        if 2 * names.total() > len(lines):
+            seen, count = names.most_common(1)[0]
+            which = f"{count:,} ({count / len(lines):.0%}) are in {seen}"
+            name = english_name(seen)
+            problems.append(
+                f"{label}: the {side} is declared as {code}, but of {len(lines):,} sampled lines {which}"
+                f"{f' ({name})' * (name != seen)}: correct the files, the columns or the languages of the corpus"
+            )
+    if problems and not _languages_are_swapped(_sides(pairs), languages):  # rule 3 says that
+        yield from problems
+
+
+def _other_languages(lines: Sequence[str], code: str) -> list[str]:
+    """The languages of the lines that are surely not in the language of the code."""
+    try:
+        if base(code) == _NO_LANGUAGE:
+            return []
+        sure = (language_doubt(Lines.of(lines), code) > 1).tolist()
+    except NmtError:  # it is no code of a language
+        return []
+    scores, _ = identifier().scores(list(compress(lines, sure)))
+    return [name for name in identifier().names(scores) if name != _NO_LANGUAGE]
+
+
+def sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """Pairs at equal distances, for rules 10 and 13."""
+    return pairs[:: max(1, len(pairs) // _HELD_OUT_SAMPLE)][:_HELD_OUT_SAMPLE]
+
+
+def _clear_lines(texts: Sequence[str]) -> list[str]:
+    """Those with enough letters to know their language. A letter from U+0800 on counts as three: most of them are a
+    syllable or a word."""
+    lines = Lines.of(texts)
+    letters = (lines.kinds & LETTER) != 0
+    counts = lines.count(letters) + 2 * lines.count(letters & (lines.codes >= 0x800))
+    return [text for text, count in zip(texts, counts.tolist(), strict=True) if count >= _LETTERS]
+
+
+def _is_surely(lines: Sequence[str], code: str) -> bool:
+    """Whether the frequent words of the language show that most lines are in it. This spares most runs the time to load
+    the identifier."""
+    share = _share_of(base(code)) if base(code) in _FREQUENT else None
+    if share is None or share(" ".join(lines).lower()) < _OWN_WORDS:
+        return False
+    return 2 * sum(share(line.lower()) > 0 for line in lines) > len(lines)
+
+
+def tokenized(
+    label: str, pairs: Sequence[Pair], languages: tuple[str, str], first: dict[str, tuple[str, TokenizerTraces]]
+) -> Iterator[str]:
+    """Rule 13. pairs: a sample of the text; first: of each language a name and the traces of its first text, to which
+    this one is added."""
+    if len(pairs) < _FEWEST_LINES:
+        return
+    source, target = (TokenizerTraces().add(texts) for texts in zip(*pairs, strict=True))
+    found = [contrast("the source", source, "the target", target)]
+    for side, code, traces in (("source", languages[0], source), ("target", languages[1], target)):
+        name, other = first.setdefault(code, (f"the {side} of {label}", traces))
+        found.append(contrast(f"the {side}", traces, name, other))
+    if different := "; ".join(filter(None, found)):
+        yield f"{label}: {different}: use text as people write it, in all corpora, data.validation and for translation"
+
+
+def repeated(label: str, commonest: Sequence[tuple[str, int] | None], kept: int) -> Iterator[str]:
+    """Rule 11. commonest: the sentence that is most often the source, and the target, and how often."""
+    for side, found in zip(("source", "target"), commonest, strict=False):
+        if kept >= _FEWEST and found is not None and found[1] > _REPEATED * kept:
+            sentence, count = shortened(found[0], 60), found[1]
+            yield (
+                f"{label}: {count:,} of {kept:,} pairs ({count / kept:.0%}) have the same {side}, {sentence!r}: "
+                "if that is no translation, remove them"
+            )
 
 
 def _misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:

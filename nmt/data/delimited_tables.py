@@ -9,33 +9,40 @@ from nmt.data import table_layout
 from nmt.data.table_layout import Layout
 from nmt.data.tables import one_line
 from nmt.errors import NmtError
-from nmt.files.notes import Note
+from nmt.files.notes import Note, counted
 from nmt.files.text import Digests, read_lines
 
 
 def delimited_pairs(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, errors: str = "strict"
 ) -> Iterator[tuple[str, str]]:
-    """The pairs of a .tsv or .csv file; how it is read is noted. A row of a spreadsheet that ends before a column has
+    """The pairs of a .tsv or .csv file; how it is read is noted, and at its end how many rows have another width than
+    the first. A row of a spreadsheet that ends before a column has
     an empty text there. Raises NmtError for a line of plain text that has too few columns, and for one of a .csv file
     that has more than the first."""
-    layout = table_layout.layout_of(path, corpus, data)
+    layout = table_layout.layout_of(path, corpus, data, errors)
     for remark in layout.remarks:
         note(remark)
-    lines = read_lines(path, digests)
-    return _quoted(path, lines, layout) if layout.quoted else _plain(path, lines, layout)
+    lines = read_lines(path, digests, errors)
+    return _quoted(path, lines, layout, note) if layout.quoted else _plain(path, lines, layout, note)
 
 
-def _plain(path: Path, lines: Iterator[str], layout: Layout) -> Iterator[tuple[str, str]]:
+def _plain(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
     source, target, needed = layout.source, layout.target, layout.needed
+    width, others = layout.columns, 0  # rows of another width
     for number, line in enumerate(islice(lines, layout.skipped, None), start=layout.skipped + 1):
         fields = line.replace("\r", " ").split("\t")  # of line breaks and tabs what a field can have
         if len(fields) < needed:
             raise NmtError(f"{path}:{number}: no column {needed}: the line has {len(fields)}; a tab separates columns")
+        if len(fields) != width:
+            width = width or len(fields)
+            others += len(fields) != width
         yield fields[source], fields[target]
+    _note_width(others, width, note)
 
 
-def _quoted(path: Path, lines: Iterator[str], layout: Layout) -> Iterator[tuple[str, str]]:
+def _quoted(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
+    others = 0  # rows of another width
     most = layout.columns if table_layout.is_csv(path) else None
     for number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):
         if most is not None and (columns := _width(fields)) > most:
@@ -43,8 +50,16 @@ def _quoted(path: Path, lines: Iterator[str], layout: Layout) -> Iterator[tuple[
                 f"{path}:{number}: {columns} columns, and the first line has {most}: put quotes around a field that "
                 f"holds {table_layout.shown(layout.delimiter)}"
             )
+        others += len(fields) < layout.columns
         fields += [""] * (layout.needed - len(fields))
         yield one_line(fields[layout.source]), one_line(fields[layout.target])
+    _note_width(others, layout.columns, note)
+
+
+def _note_width(others: int, width: int, note: Note) -> None:
+    if others:
+        columns = counted(width, "column", "columns")
+        note(f"{counted(others, 'row does', 'rows do')} not have {columns}, as the first row has")
 
 
 def _width(row: Sequence[str]) -> int:

@@ -54,15 +54,18 @@ class _Unreachable(Exception):
     """The index gives no answer. The message says why."""
 
 
-def opus_pairs(corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[tuple[str, str]]:
-    """The pairs of an OPUS corpus in its order, read from the zip file. Raises NmtError as `find` does."""
+def opus_pairs(corpus: schema.Corpus, data: schema.DataConfig, errors: str = "strict") -> Iterator[tuple[str, str]]:
+    """The pairs of an OPUS corpus in its order, read from the zip file. errors: as in `decoded_lines`. Raises NmtError
+    as `find` does."""
     release = find(corpus, data)
     with _zip_errors(release.path), ZipFile(release.path) as archive, ExitStack() as opened:
         names = _members(archive, release.languages, release.path)
         streams = (opened.enter_context(archive.open(name)) for name in names)
         lines = [
             decoded_lines(
-                blocks_of_lines(io.BufferedReader(cast(io.RawIOBase, stream), _BLOCK_BYTES)), f"{release.path}: {name}"
+                blocks_of_lines(io.BufferedReader(cast(io.RawIOBase, stream), _BLOCK_BYTES)),
+                f"{release.path}: {name}",
+                errors,
             )
             for stream, name in zip(streams, names, strict=True)
         ]

@@ -26,6 +26,7 @@ from nmt.data.source_text import SourceText
 from nmt.data.statistics import CorpusStatistics, source_text
 from nmt.data.summary import CorpusCounts, DataSummary, nothing_left
 from nmt.data.token_store import TokenStore
+from nmt.data.tokenized_text import TokenizerTraces
 from nmt.data.training_text import TrainingText
 from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -89,9 +90,13 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         data_key, tokens, counts = _find_tokens(text, subwords, config, store)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
     changes, notes = statistics.changes_and_notes(store / data_key)
-    problems = _problems(data, counts, held_out, overlaps)
     warnings = tuple(
-        chain(problems, corpus_checks.not_written(changes), stages.problems(data, config.training.max_steps))
+        chain(
+            _problems(data, counts, held_out, overlaps),
+            _problems_of_samples(data, counts, held_out, store / data_key),
+            corpus_checks.not_written(changes),
+            stages.problems(data, config.training.max_steps),
+        )
     )
     for problem in warnings:
         log.warning("%s", problem)
@@ -350,6 +355,7 @@ def _problems(
     yield from corpus_checks.of_languages(data)
     for corpus, count in zip(data.train, counts, strict=True):
         yield from corpus_checks.mostly_dropped(corpus.label, count)
+        yield from corpus_checks.scores_on_one_side(corpus.label, count, data.clean.score if data.clean else None)
     yield from validation_overlap.problems(overlaps, data)
     samples: dict[LanguagePair, Sequence[Pair]] = {}
     for corpus, pairs in zip(data.held_out, held_out, strict=True):
@@ -361,3 +367,21 @@ def _problems(
             pairs = without_empty(list(islice(read_pairs(corpus, data, "train"), corpus_checks.SAMPLE)))
             languages = data.pair_of(corpus)
             yield from corpus_checks.text_problems(corpus.label, pairs, languages, samples.get(languages, ()))
+
+
+def _problems_of_samples(
+    data: schema.DataConfig, counts: Sequence[CorpusCounts], held_out: Sequence[Sequence[Pair]], tokens: Path
+) -> Iterator[str]:
+    """What looks wrong with the text that is kept, judging by what is stored of it beside the tokens, and with that of
+    data.validation."""
+    recorded, samples = statistics.read(tokens), list[tuple[str, LanguagePair, Sequence[Pair]]]()
+    stored = () if recorded is None else recorded["corpora"]  # none of a store of an earlier version
+    for corpus, count, found in zip(data.train, counts, stored, strict=False):
+        yield from corpus_checks.repeated(corpus.label, found.get("commonest", ()), count.kept)
+        samples.append((corpus.label, data.pair_of(corpus), found["sample"]))
+    for corpus, pairs in zip(data.held_out, held_out, strict=True):
+        samples.append((f"data.validation, {corpus.label}", data.pair_of(corpus), corpus_checks.sample(pairs)))
+    first = dict[str, tuple[str, TokenizerTraces]]()
+    for label, languages, sample in samples:
+        yield from corpus_checks.other_language(label, sample, languages)
+        yield from corpus_checks.tokenized(label, sample, languages, first)

@@ -1,9 +1,11 @@
 """What the training text is like: lengths, characters and subwords, a sample of it, and pairs that are worth a look.
 
 It is counted while the text is encoded, shard by shard, and stored beside the tokens, so that `nmt prepare --report`
-needs no further pass over the text. Memory is bounded, and the result does not depend on the shards.
+needs no further pass over the text. Memory is bounded, and the result does not depend on the shards, but for the counts
+of sentences that are repeated.
 """
 
+import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +33,7 @@ Lengths = npt.NDArray[np.int64]
 FILE = "statistics.json"  # in the folder of a token store
 OCTAVE = 8  # ratios of lengths are counted in steps of 1/8 of a factor of two
 SAMPLE = 512  # pairs of a corpus that are kept as text
+COMMONEST = 100  # sentences of a side that are counted, of those that are repeated
 MOST = 30  # subwords and characters of each kind that are listed
 # Occurrences of a subword in the training text that are needed to learn it well (Gowda and May 2020, "Finding the
 # Optimal Vocabulary Size for Neural Machine Translation").
@@ -48,10 +51,14 @@ class SideStatistics:
     removed: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
     lines: Counter[bool] = field(default_factory=Counter)
+    # Sentences that are repeated. Of a part with more different ones the `COMMONEST` are kept, so that memory is
+    # bounded: a count is too low by less than 1 in `COMMONEST` pairs.
+    repeated: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: "SideStatistics") -> None:
         for counter in fields(self):
             getattr(self, counter.name).update(getattr(other, counter.name))
+        self.repeated = _commonest(self.repeated)
 
     def to_json(self) -> dict[str, list[tuple[Any, int]]]:
         return {counter.name: _items(getattr(self, counter.name)) for counter in fields(self)}
@@ -110,6 +117,12 @@ def _items(counter: Counter[Any]) -> list[tuple[Any, int]]:
     return sorted(counter.items())
 
 
+def _commonest(counter: Counter[str]) -> Counter[str]:
+    """The `COMMONEST` sentences of those that are repeated."""
+    several = ((text, number) for text, number in counter.items() if number > 1)
+    return Counter(dict(heapq.nsmallest(COMMONEST, several, key=lambda item: (-item[1], item[0]))))
+
+
 def _most(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:MOST])
 
@@ -124,6 +137,7 @@ class StatisticsCounter:
         self._subwords = [np.zeros(len(tokenizer), np.int64) for tokenizer in self._tokenizers]
         self._characters = [np.zeros(0x110000, np.int64) for _ in self._tokenizers]
         self._changes = [TextChanges(vocabulary.source, written=False), TextChanges(vocabulary.target, written=True)]
+        self._sentences = [Counter[str](), Counter[str]()]
 
     def add(self, pairs: list[Pair], tokens: TokenStore) -> None:
         """Count pairs that are kept. tokens: of the pairs, without tags and variation."""
@@ -137,6 +151,7 @@ class StatisticsCounter:
             characters = np.bincount(lines[number].codes)
             self._characters[number][: len(characters)] += characters
             self._changes[number].add(lines[number], np.flatnonzero(characters))
+            self._sentences[number].update(lines[number].texts)
             mine.sides[number].lengths.update(counts_of(lengths[number]))
         mine.ratios.update(counts_of(ratio_steps(*lengths)))
         mine.suspicious.add(pairs, suspicions(pairs, lines, lengths, odd))
@@ -163,6 +178,8 @@ class StatisticsCounter:
                 counter.update(dict(zip(present.tolist(), counts[present].tolist(), strict=True)))
             changes = self._changes[number]
             side.removed, side.lost, side.lines = changes.removed, changes.lost, changes.lines
+            commonest = _commonest(self._sentences[number])
+            side.repeated = Counter({shortened(text): count for text, count in commonest.items()})
         return self._found
 
 
@@ -201,6 +218,7 @@ def _of_corpus(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dic
         "bytes": [sum(side.subwords[i] for i in ids) for side, ids in zip(corpus.sides, of_bytes, strict=True)],
         "examples": corpus.examples.to_json(),
         "suspicious": corpus.suspicious.to_json(),
+        "commonest": [next(iter(side.repeated.most_common(1)), None) for side in corpus.sides],
         "sample": [list(map(shortened, pair)) for pair in corpus.sample],
     }
 

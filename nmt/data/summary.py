@@ -66,6 +66,7 @@ class CorpusCounts:
     source: SideCounts = SideCounts()
     target: SideCounts = SideCounts()
     rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
+    scores: tuple[float, float] | None = None  # the lowest and the highest of those that the corpus gives its pairs
 
     @property
     def kept(self) -> int:
@@ -91,18 +92,20 @@ class CorpusCounts:
     def __add__(self, other: "CorpusCounts") -> "CorpusCounts":
         rules = {name: self.rules.get(name, 0) + other.rules.get(name, 0) for name in {**self.rules, **other.rules}}
         sums: dict[str, Any] = {}
-        for name in (part.name for part in fields(self) if part.name != "rules"):
+        for name in (part.name for part in fields(self) if part.name not in ("rules", "scores")):
             mine, its = getattr(self, name), getattr(other, name)
             sums[name] = None if mine is None or its is None else mine + its
-        return CorpusCounts(**sums, rules=rules)
+        scores = [score for part in (self, other) for score in part.scores or ()]
+        return CorpusCounts(**sums, rules=rules, scores=(min(scores), max(scores)) if scores else None)
 
 
 def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
     """The counts that `dataclasses.asdict` gave, one for each corpus. Raises KeyError or TypeError for others."""
     counts = []
     for row in rows:
-        sides = {side: SideCounts(**row[side]) for side in ("source", "target")}
-        counts.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **sides}))
+        parts: dict[str, Any] = {side: SideCounts(**row[side]) for side in ("source", "target")}
+        parts["scores"] = tuple(row["scores"]) if row.get("scores") else None
+        counts.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **parts}))
     return tuple(counts)
 
 

@@ -9,7 +9,7 @@ tab either.
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ _FEWEST_ROWS = 20  # of which all fields are quoted: fewer may be a dialogue
 _FEWEST_QUOTED = 3  # rows that show that most of a .tsv file is quoted, though not all of it
 _CLOSE = 0.8  # of the rows that fit the best delimiter: as many fit another, and neither is sure
 _MOST_BREAKS = 20  # in a row: more are those of a quote that is not closed
+_MOST_NAMED, _LONGEST_CELL = 5, 30  # unused columns that a remark names, characters of each that it shows
 _QUOTED_FIELD = re.compile(r'(?:^|(?<=\t))"(?:[^"\t]|"")*+"')
 
 
@@ -60,28 +61,30 @@ def is_csv(path: Path) -> bool:
     return plain_name(path).lower().endswith(".csv")
 
 
-def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig) -> Layout:
-    """The layout of a .tsv or .csv file. A pipe, which can be read only once, is plain text. Raises NmtError if the
-    file cannot be read or has no such columns."""
+def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors: str = "strict") -> Layout:
+    """The layout of a .tsv or .csv file. A pipe, which can be read only once, is plain text. errors: as in
+    `read_lines`. Raises NmtError if the file cannot be read or has no such columns."""
     named = corpus.source_column, corpus.target_column
     languages = data.source_language, data.target_language
     if not path.is_file():
         return Layout(*headings.numbered_columns(named, path, []))
     stat = path.stat()
-    return _layout(path, named, languages, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return _layout(path, named, languages, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
 
 
 @cache  # a corpus is read several times
 def _layout(
-    path: Path, named: tuple[str | None, str | None], languages: tuple[str, str], file: tuple[int, ...]
+    path: Path, named: tuple[str | None, str | None], languages: tuple[str, str], errors: str, file: tuple[int, ...]
 ) -> Layout:
     delimiter, quoted, before, remarks = "\t", True, 0, list[str]()
-    _check_line_ends(path)
+    _check_line_ends(path, errors)
     if is_csv(path):
-        delimiter, before = _delimiter(path)
+        delimiter, before = _delimiter(path, errors)
     else:
-        quoted, remarks = _quotes(path)
-    start = list(islice(rows(read_lines(path), delimiter, quoted, before, path), 1 + headings.ROWS_COMPARED))
+        quoted, remarks = _quotes(path, errors)
+    start = list(
+        islice(rows(read_lines(path, errors=errors), delimiter, quoted, before, path), 1 + headings.ROWS_COMPARED)
+    )
     if not start:
         return Layout(*headings.numbered_columns(named, path, []))
     if is_csv(path):
@@ -97,7 +100,22 @@ def _layout(
             f"the first line is read as text: if {first[source]!r} and {first[target]!r} are headings, give them as "
             "source_column and target_column"
         )
+    remarks += _unused(first, others[0] if by_heading and others else None, (source, target))
     return Layout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
+
+
+def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int]) -> list[str]:
+    """What to tell the user of columns that are not read, if there are any. below: the row after the headings, if the
+    first one holds headings."""
+    unused = [at for at in range(len(first)) if at not in used]
+    names = []
+    for at in unused[:_MOST_NAMED]:
+        cells = [first[at]] if below is None else [first[at], *below[at : at + 1]]
+        cells = [repr(cell if len(cell) <= _LONGEST_CELL else f"{cell[:_LONGEST_CELL]}…") for cell in cells]
+        names.append(f"{at + 1} ({', such as '.join(cells)})")
+    names += ["…"] * (len(unused) > _MOST_NAMED)
+    are = "is" if len(unused) == 1 else "are"
+    return [f"{len(unused)} of {len(first)} columns {are} not used: {', '.join(names)}"] if unused else []
 
 
 def rows(
@@ -136,19 +154,19 @@ def rows(
         ) from None
 
 
-def _check_line_ends(path: Path) -> None:
+def _check_line_ends(path: Path, errors: str) -> None:
     """Raise NmtError for a file whose rows end with carriage returns alone, as those of old Macs: it has one line."""
-    lines = list(islice(read_lines(path), 2))
+    lines = list(islice(read_lines(path, errors=errors), 2))
     parts = lines[0].rstrip("\r").split("\r") if len(lines) == 1 else []
     delimiters = _DELIMITERS if is_csv(path) else "\t"
     if len(parts) > 1 and any(all(delimiter in part for part in parts) for delimiter in delimiters):
         raise NmtError(f"{path}: its lines end with carriage returns alone: save it again, with line feeds")
 
 
-def _delimiter(path: Path) -> tuple[str, int]:
+def _delimiter(path: Path, errors: str) -> tuple[str, int]:
     """What separates the columns of a .csv file, and how many lines stand before its first row: that by which most rows
     have as many columns as the first one. Raises NmtError if nothing does, or two do."""
-    lines = list(islice(read_lines(path), _LINES))
+    lines = list(islice(read_lines(path, errors=errors), _LINES))
     if lines and (given := re.fullmatch("sep=([;,\t|])", lines[0].strip('" ').lower())):
         return given[1], 1  # as Excel writes for itself
     fitting, problem = dict[str, int](), ""
@@ -177,7 +195,7 @@ def shown(delimiter: str) -> str:
     return "a tab" if delimiter == "\t" else f"'{delimiter}'"
 
 
-def _quotes(path: Path) -> tuple[bool, list[str]]:
+def _quotes(path: Path, errors: str) -> tuple[bool, list[str]]:
     """Whether a .tsv file quotes its fields, and what to tell the user."""
     with opened(path) as stream:
         if not any(b'"' in block for block in blocks_of_lines(stream)):
@@ -185,7 +203,7 @@ def _quotes(path: Path) -> tuple[bool, list[str]]:
     raw, columns, end, of_a_table, entirely, count = list[str](), 0, 0, 0, True, 0
 
     def recorded() -> Iterator[str]:
-        for line in read_lines(path):
+        for line in read_lines(path, errors=errors):
             raw.append(line)
             yield line
 

@@ -17,14 +17,14 @@ _MOST_WAITING = 1000  # rows that are read to find the columns: the first may la
 
 
 def jsonl_pairs(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, errors: str = "strict"
 ) -> Iterator[tuple[str, str]]:
     """The pairs of a file of JSON objects, one per line; blank lines are skipped, and counted in a note. Null, also in
     place of an object with the text, is an empty text. Raises NmtError for a line that is no object, or has no text."""
     columns, of_line = dict[str, tuple[str, ...]](), dict[str, int]()  # keys of each column, the first line that has it
     keys: list[tuple[str, ...]] = []
     waiting, blank = list[tuple[int, dict[str, object]]](), 0  # rows before the columns are known
-    for number, line in enumerate(read_lines(path, digests), start=1):
+    for number, line in enumerate(read_lines(path, digests, errors), start=1):
         if not line.strip():
             blank += 1
             continue
@@ -39,7 +39,11 @@ def jsonl_pairs(
                 continue
             keys = [columns[name] for name in column_names(columns, corpus, data, f"{path}:{waiting[0][0]}")]
         for place, fields in waiting:
-            source, target = (_json_field(fields, key, f"{path}:{place}", of_line[".".join(key)]) for key in keys)
+            found = [_json_field(fields, key, f"{path}:{place}", of_line[".".join(key)]) for key in keys]
+            if errors == "strict":
+                for text, key in zip(found, keys, strict=True):
+                    _check_unicode(text, key, f"{path}:{place}")
+            source, target = found
             yield source, target
         waiting = []
     if waiting:
@@ -70,10 +74,12 @@ def _json_field(row: object, keys: tuple[str, ...], place: str, known_from: int)
         row = row[key]
     if row is not None and not isinstance(row, str):
         raise NmtError(f"{place}: column {'.'.join(keys)!r} must hold text, not {json.dumps(row)[:40]}")
-    text = one_line(row)
+    return one_line(row)
+
+
+def _check_unicode(text: str, keys: tuple[str, ...], place: str) -> None:
     if not text.isascii() and re.search("[\ud800-\udfff]", text):  # JSON can escape half of a character
         raise NmtError(f"{place}: column {'.'.join(keys)!r} holds half of a surrogate pair: not Unicode text")
-    return text
 
 
 def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from nmt.config import schema, writer
 from nmt.data import cleaned_text, pair_scores
 from nmt.data.cleaned_text import CleanedText, find_kept, shard_name, shard_of, written
-from nmt.data.cleaning import CleanChunk, Cleaner, RawChunk
+from nmt.data.cleaning import DUPLICATES_FORMAT, CleanChunk, Cleaner, RawChunk
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.rules import judge
 from nmt.data.validation_overlap import Overlap, OverlapSearch, compared
@@ -45,7 +45,10 @@ class TrainingText:
     @property
     def key(self) -> list[object]:
         """What decides which pairs there are."""
-        return [self.fingerprints, writer.affecting(self.data, "text"), *([judge.FORMAT] if self.data.clean else [])]
+        rules: list[object] = [judge.FORMAT] if self.data.clean else []
+        if self.data.drop_duplicates:
+            rules.append(f"duplicates {DUPLICATES_FORMAT}")
+        return [self.fingerprints, writer.affecting(self.data, "text"), *rules]
 
     @cached_property
     def cleaned(self) -> CleanedText:

@@ -4,6 +4,7 @@ well there, and the best checkpoint is not the best one."""
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,10 +12,11 @@ from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.corpus import Pair
 from nmt.data.rules.examples import shortened
+from nmt.data.rules.near_duplicates import folded_texts
 from nmt.errors import NmtError
 from nmt.files import atomic
 
-FORMAT = 3  # part of the name of the file that stores what was found
+FORMAT = 4  # part of the name of the file that stores what was found
 MOST = 10  # examples of each kind
 # Where more is in common, it is no chance: short sentences, such as greetings, are in all text of some kinds, and in a
 # validation set of 20 pairs a single one is 5%.
@@ -29,14 +31,14 @@ class Common(NamedTuple):
 
     source: str
     target: str
-    trained: str  # the target there: the same one, or the first one
+    trained: str  # the target there, or the first one
     corpus: int  # the number of the first training corpus that has it
 
 
 @dataclass(frozen=True)
 class Overlap:
     """What one validation set has in common with the training text, after data.clean and before pairs are dropped for
-    their length. Text is compared exactly; that of the opposite direction with its sides exchanged."""
+    their length. Text is the same if `folded_texts` says so; that of the opposite direction has its sides exchanged."""
 
     total: int  # pairs of the validation set
     pairs: int  # those of them that are training pairs
@@ -44,6 +46,7 @@ class Overlap:
     by_corpus: tuple[tuple[int, int], ...]  # in each training corpus: how many of these pairs, and of their sources
     pair_examples: tuple[Common, ...]  # the first training pairs
     source_examples: tuple[Common, ...]  # the first ones that have another target in training
+    folded: int = 0  # of the pairs: those that are training pairs but for case, accents, punctuation or white space
 
     @property
     def too_many_pairs(self) -> bool:
@@ -66,48 +69,71 @@ class OverlapSearch:
         """held_out: the pairs of each validation set; compared: with which training corpora each is compared, and
         how."""
         self._held_out, self._compared = held_out, compared
-        self._sources = [{source for source, _ in pairs} for pairs in held_out]
-        self._pairs = [set(pairs) for pairs in held_out]
+        self._keys = [list(zip(*map(folded_texts, _sides(pairs)), strict=True)) for pairs in held_out]
+        self._sources = [{source for source, _ in keys} for keys in self._keys]
+        self._pairs = [set(keys) for keys in self._keys]
+        self._texts = [set(pairs) for pairs in held_out]
         # In each training corpus: the pairs and the sources that are there.
         self._in_corpora = [[(set[Pair](), set[str]()) for _ in corpora] for corpora in compared]
-        self._found: list[dict[Pair, int]] = [{} for _ in held_out]  # the first corpus that has it
-        self._found_sources: list[dict[str, tuple[str, int]]] = [{} for _ in held_out]  # its first target and corpus
+        # Of pairs and of sources: the target of the first training pair that has it, and its corpus.
+        self._found: list[dict[Pair, tuple[str, int]]] = [{} for _ in held_out]
+        self._found_sources: list[dict[str, tuple[str, int]]] = [{} for _ in held_out]
+        self._found_exactly = [set[Pair]() for _ in held_out]
 
     def add(self, corpus: int, pairs: Sequence[Pair]) -> None:
         """Compare training pairs. corpus: its number."""
+        keys_of_sources: dict[Direction, list[str]] = {}
         for number, sources in enumerate(self._sources):
             direction = self._compared[number][corpus]
             if direction is None:
                 continue
-            turned = ((target, source) for source, target in pairs) if direction == "opposite" else pairs
-            for pair in (pair for pair in turned if pair[0] in sources):
-                pairs_there, sources_there = self._in_corpora[number][corpus]
-                sources_there.add(pair[0])
-                self._found_sources[number].setdefault(pair[0], (pair[1], corpus))
-                if pair in self._pairs[number]:
-                    pairs_there.add(pair)
-                    self._found[number].setdefault(pair, corpus)
+            turned = [(target, source) for source, target in pairs] if direction == "opposite" else pairs
+            if direction not in keys_of_sources:
+                keys_of_sources[direction] = folded_texts([source for source, _ in turned])
+            known = [
+                (pair, key) for pair, key in zip(turned, keys_of_sources[direction], strict=True) if key in sources
+            ]
+            targets = folded_texts([target for (_, target), _ in known])
+            for (pair, source), target in zip(known, targets, strict=True):
+                self._add(number, corpus, pair, (source, target))
+
+    def _add(self, number: int, corpus: int, pair: Pair, key: Pair) -> None:
+        """A training pair whose source is in the validation set of this number. key: its folded texts."""
+        pairs_there, sources_there = self._in_corpora[number][corpus]
+        sources_there.add(key[0])
+        self._found_sources[number].setdefault(key[0], (pair[1], corpus))
+        if key in self._pairs[number]:
+            pairs_there.add(key)
+            self._found[number].setdefault(key, (pair[1], corpus))
+        if pair in self._texts[number]:
+            self._found_exactly[number].add(pair)
 
     def overlaps(self) -> list[Overlap]:
         """What was found, of each validation set."""
         return [self._overlap(number) for number in range(len(self._held_out))]
 
     def _overlap(self, number: int) -> Overlap:
-        held_out, found, sources = self._held_out[number], self._found[number], self._found_sources[number]
-        pairs = dict.fromkeys(pair for pair in held_out if pair in found)
+        found, sources = self._found[number], self._found_sources[number]
+        held_out = list(zip(self._held_out[number], self._keys[number], strict=True))
+        pairs = {pair: key for pair, key in held_out if key in found}
         # Whatever target training has for these, it is another one.
-        others = dict.fromkeys(pair for pair in held_out if pair not in found and pair[0] in sources)
+        others = {pair: key for pair, key in held_out if key not in found and key[0] in sources}
         return Overlap(
             total=len(held_out),
-            pairs=sum(pair in found for pair in held_out),
-            sources=sum(pair not in found and pair[0] in sources for pair in held_out),
+            pairs=sum(pair in pairs for pair, _ in held_out),
+            sources=sum(pair in others for pair, _ in held_out),
             by_corpus=tuple(
-                (sum(pair in pairs_there for pair in held_out), sum(pair[0] in sources_there for pair in held_out))
+                (sum(key in pairs_there for _, key in held_out), sum(key[0] in sources_there for _, key in held_out))
                 for pairs_there, sources_there in self._in_corpora[number]
             ),
-            pair_examples=tuple(_common(pair, pair[1], found[pair]) for pair in list(pairs)[:MOST]),
-            source_examples=tuple(_common(pair, *sources[pair[0]]) for pair in list(others)[:MOST]),
+            pair_examples=tuple(_common(pair, *found[key]) for pair, key in islice(pairs.items(), MOST)),
+            source_examples=tuple(_common(pair, *sources[key[0]]) for pair, key in islice(others.items(), MOST)),
+            folded=sum(pair in pairs and pair not in self._found_exactly[number] for pair, _ in held_out),
         )
+
+
+def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
+    return [source for source, _ in pairs], [target for _, target in pairs]
 
 
 def _common(pair: Pair, trained: str, corpus: int) -> Common:
@@ -151,9 +177,10 @@ def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[s
 def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataConfig) -> str:
     most = max(range(len(data.train)), key=lambda corpus: overlap.by_corpus[corpus][0])
     where = f", most of them in {data.train[most].label}" if len(data.train) > 1 else ""
+    folded = f", {overlap.folded:,} of them but for case, accents, punctuation or spaces" if overlap.folded else ""
     return (
         f"data.validation, {held_out.label}: {overlap.pairs:,} of {overlap.total:,} pairs "
-        f"({overlap.pairs / overlap.total:.1%}) are training pairs too{where}"
+        f"({overlap.pairs / overlap.total:.1%}) are training pairs too{folded}{where}"
     )
 
 

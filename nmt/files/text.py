@@ -32,18 +32,29 @@ _BLOCK_OF_LINES = 1 << 16  # bytes, at least
 Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
 
 
+class NotUtf8Error(NmtError):
+    """A line is not UTF-8. place: where, such as `a.en:3: byte 2`; path: of the file, if it is one."""
+
+    def __init__(self, place: str, path: Path | None = None) -> None:
+        super().__init__(f"{place} is not UTF-8: convert the file to UTF-8")
+        self.place, self.path = place, path
+
+
 class ReaderGone(Exception):
     """The program that reads standard output, such as `head`, has closed it. This is not an error; writing stops."""
 
 
-def read_lines(path: Path, digests: Digests | None = None) -> Iterator[str]:
+def read_lines(path: Path, digests: Digests | None = None, errors: str = "strict") -> Iterator[str]:
     """The lines of a file in UTF-8 or UTF-16, which may be compressed; see `decoded_lines`.
 
     After the last line, the digest of the bytes that were read is added to `digests`. Raises NmtError if the file is
     missing, damaged or in another encoding.
     """
     with opened(path, digests) as stream:
-        yield from decoded_lines(blocks_of_lines(as_utf8(stream, str(path))), str(path))
+        try:
+            yield from decoded_lines(blocks_of_lines(as_utf8(stream, str(path))), str(path), errors)
+        except NotUtf8Error as error:
+            raise NotUtf8Error(error.place, path) from None
 
 
 @contextmanager
@@ -75,9 +86,12 @@ def survey(path: Path, digests: Digests) -> int:
     return sum(1 for _ in read_lines(path, digests))
 
 
-def line_pairs(source: Path, target: Path, digests: Digests | None = None) -> Iterator[tuple[str, str]]:
+def line_pairs(
+    source: Path, target: Path, digests: Digests | None = None, errors: str = "strict"
+) -> Iterator[tuple[str, str]]:
     """Pairs of lines of two files. Raises NmtError as `read_lines` does, and if one file has more lines."""
-    return aligned(read_lines(source, digests), read_lines(target, digests), str(source), str(target))
+    sides = read_lines(source, digests, errors), read_lines(target, digests, errors)
+    return aligned(*sides, str(source), str(target))
 
 
 def aligned(
@@ -99,19 +113,19 @@ def blocks_of_lines(stream: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: b"".join(stream.readlines(_BLOCK_OF_LINES)), b"")
 
 
-def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+def decoded_lines(stream: Iterable[bytes], name: str, errors: str = "strict") -> Iterator[str]:
     """The lines of a binary stream such as `sys.stdin.buffer`, or of `blocks_of_lines`, without line ends (`\\n` or
     `\\r\\n`).
 
-    The last line needs no line end. A byte order mark at the start is removed. Raises NmtError, with `name` for the
-    stream, for bytes that are not UTF-8.
+    The last line needs no line end. A byte order mark at the start is removed. errors: what is done with bytes that are
+    not UTF-8, as `bytes.decode` takes it. Raises NotUtf8Error, with `name` for the stream, for such bytes.
     """
     number = 0
     for block in stream:
         block = block if number else block.removeprefix(codecs.BOM_UTF8)
         wrong: int | None = None
         try:
-            text = block.decode("utf-8")
+            text = block.decode("utf-8", errors)
         except UnicodeDecodeError as error:
             wrong = error.start - (block.rfind(b"\n", 0, error.start) + 1)  # its place in its line
             text = block[: error.start - wrong].decode("utf-8")
@@ -121,7 +135,7 @@ def decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         yield from lines
         number += len(lines)
         if wrong is not None:
-            raise NmtError(f"{name}:{number + 1}: byte {wrong + 1} is not UTF-8: convert the file to UTF-8")
+            raise NotUtf8Error(f"{name}:{number + 1}: byte {wrong + 1}")
 
 
 @contextmanager

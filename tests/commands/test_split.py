@@ -32,6 +32,7 @@ def test_what_shares_a_sentence_is_a_group() -> None:
     [
         ("don't go", "Dont go!", True), ("e-mail", "email", True), ("你好，世界。", "你好世界", True),
         ("café", "cafe\u0301", True), ("ＡＢＣ", "abc", True), ("की", "कि", False), ("ไม่", "ไม้", False),
+        ("Straße", "STRASSE", True), ("naïve", "Naive", True), ("한국", "\u1112\u1161\u11ab국", True),
         ("!", "?", False), ("😀", "😎", False), ("3", "5", False), ("no", "on", False),
     ],
 )  # fmt: skip

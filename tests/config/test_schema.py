@@ -81,6 +81,8 @@ IMPOSSIBLE = [  # overrides, and what the one message names
     (["data.train=[{file: a.tsv, name: a}, {file: b.tsv, name: a}]", "data.stages=[{weights: {a: 1}}]"],
      ["data.train has more than one corpus of the name a"]),
     (["data.train=[]"], ["data.train is empty"]),
+    *((["data.train=[{" + corpus + ", invalid: drop}]"], ["data.train[0].invalid is only for files of lines, .tsv"])
+      for corpus in ("hub: a/b", "file: a.tmx.gz", "file: a.parquet")),
     (["training.sharded=true", "training.optimizer=muon"],
      ["training.sharded does not go with training.optimizer=muon: remove one of them"]),
     ([f"data.train=[{A_AND}, weight: 1}}]"], ["data.train[0] has no weight, but others have: give every corpus one"]),
@@ -163,6 +165,12 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
     (problem,) = problems(*overrides)
     for part in named:
         assert part in problem
+
+
+def test_a_line_break_in_the_name_of_a_file_is_said() -> None:
+    [problem] = problems('data.train=[{source: "a\\nb.en", target: b.de}]')
+    said = r"data.train[0].source: 'a\nb.en' has a line break (U+000A), which no setting can have: rename the file"
+    assert said in problem
 
 
 def test_kinds_of_augmentation_take_a_rate_or_a_rate_and_sides() -> None:

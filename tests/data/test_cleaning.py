@@ -2,10 +2,11 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.cleaning import SeenPairs, without_empty
+from nmt.data.cleaning import SeenPairs, hashes_of, without_empty
 from nmt.data.corpus import Pair
 
 
@@ -27,3 +28,20 @@ def test_seen_before_is_a_set(chunks: list[list[Pair]]) -> None:
 def test_pairs_with_an_empty_side() -> None:
     full = [("a", "b"), (" a\t", "."), ("\u200b", "\ufeff")]
     assert without_empty([("", "b"), full[0], ("a", " \t\u3000"), *full[1:], ("\u2028", "\x85")]) == full
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("Ein  größeres Haus ", True), ("Ein\u00a0größeres Haus", True), ("Ein gro\u0308ßeres Haus", True),
+        ("Ein größe\u00adres Haus", True), ("\ufeffEin größeres\tHaus", True), ("ein größeres Haus", False),
+        ("Ein größeres Haus.", False), ("Ein grosseres Haus", False), ("Eingrößeres Haus", False),
+    ],
+)  # fmt: skip
+def test_duplicates_are_what_a_model_reads_as_equal(text: str, same: bool) -> None:
+    """Not those that differ in case or punctuation, which a model can learn."""
+    plain = "Ein größeres Haus"
+    for one, other in (((text, "a  b"), (plain, "a b")), (("a\tb", text), ("a b", plain))):
+        first, second = hashes_of([one, other])
+        assert bool(first == second) == same
+    assert len(set(hashes_of([("a b", "c"), ("a", "b c"), ("a b c", "c")]).tolist())) == 3

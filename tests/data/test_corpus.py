@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nmt.config.schema import Corpus, DataConfig
 from nmt.data import corpus as corpora
 from nmt.data.arrow_tables import BATCH_ROWS
 from nmt.data.corpus import read_pairs
+from nmt.data.invalid_lines import likely_encoding
 from nmt.errors import NmtError
 from nmt.files.text import blocks_of_lines, decoded_lines, file_digest
 
@@ -126,6 +128,79 @@ def test_hostile_text_stays_aligned(tmp_path_factory: Any, pairs: list[tuple[str
     assert read(Corpus(file=rows)) == one_line_each(pairs)
     parquet.write_table(pyarrow.Table.from_pylist(nested(pairs)), folder / "rows.parquet")
     assert read(Corpus(file=str(folder / "rows.parquet"))) == one_line_each(pairs)
+
+
+# --------------------------------------------------------------------------- lines that are not UTF-8
+
+
+def mixed(lines: Sequence[str], encoding: str, bad: range) -> bytes:
+    """Lines in UTF-8, but for some."""
+    return b"".join(f"{line}\n".encode(encoding if i in bad else "utf-8") for i, line in enumerate(lines))
+
+
+FRENCH = [f"café crème {i}" for i in range(60)]
+GERMAN = [f"größer {i}" for i in range(60)]
+CONTENT = {
+    "lines": FRENCH,
+    ".tsv": [f"{source}\t{target}" for source, target in zip(FRENCH, GERMAN, strict=True)],
+    ".csv": [f'"{source}";"{target}"' for source, target in zip(FRENCH, GERMAN, strict=True)],
+    ".jsonl": [
+        json.dumps({"source": source, "target": target}, ensure_ascii=False)
+        for source, target in zip(FRENCH, GERMAN, strict=True)
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", CONTENT)
+@pytest.mark.parametrize("bad", [range(7, 60, 20), range(60)])
+def test_lines_that_are_not_utf8(tmp_path: Path, kind: str, bad: range) -> None:
+    """An error says how many and what they are; with `invalid: drop` their pairs are empty, so that scores fit, and
+    counted."""
+    target = write(tmp_path / "a.de", "\n".join(GERMAN).encode())
+    path = write(tmp_path / f"a{kind}", mixed(CONTENT[kind], "cp1252", bad))
+    corpus = Corpus(source=path, target=target) if kind == "lines" else Corpus(file=path)
+    said = (
+        rf"^{path}:{bad[0] + 1}: byte \d+ is not UTF-8: {len(bad)} of 60 lines are not \(probably windows-1252\)"
+        + ("" if len(bad) == 60 else ", while others are")
+        + ": convert .*, or give the corpus invalid: drop in the config, to leave such lines out$"
+    )
+    for raises in (read, lambda one: fingerprint(one, "train")):
+        if raises is read or kind in (".tsv", ".csv"):  # of these the fingerprint has how they are read
+            with pytest.raises(NmtError, match=said):
+                raises(corpus)
+    dropped, notes = replace(corpus, invalid="drop", reversed=True), list[str]()
+    found = list(read_pairs(dropped, data(dropped), "train", fingerprint(dropped, "train"), notes))
+    right = list(zip(GERMAN, FRENCH, strict=True))
+    assert found == [("", "") if i in bad else pair for i, pair in enumerate(right)]
+    assert notes[-1] == f"{len(bad)} pairs are left out (as empty ones): not UTF-8, probably windows-1252"
+    path = write(tmp_path / f"a{kind}", mixed(CONTENT[kind], "utf-8", bad))
+    good, notes = replace(dropped, reversed=False), []
+    assert list(read_pairs(good, data(good), "train", notes=notes)) == list(zip(FRENCH, GERMAN, strict=True))
+    assert not any("left out (as" in note for note in notes)
+    assert fingerprint(good, "train") != fingerprint(replace(good, invalid="error"), "train")
+
+
+def test_half_of_a_surrogate_pair_is_not_utf8_either(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", json_lines([{"en": "\ud800", "de": "b"}, {"en": "c", "de": "\udc80é"}]))
+    assert read(Corpus(file=path, invalid="drop")) == [("", ""), ("", "")]
+    with pytest.raises(NmtError, match="half of a surrogate pair"):
+        read(Corpus(file=path))
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "languages", "named"),
+    [
+        ("Příliš žluťoučký kůň", "cp1250", ["cs"], "windows-1250"), ("Съешь ещё", "cp1251", ["ru"], "windows-1251"),
+        ("Ψυχή", "cp1253", ["en", "el"], "windows-1253"), ("漢字", "shift_jis", ["ja"], "shift_jis"),
+        ("汉字", "gbk", ["zh-Hans"], "gb18030"), ("été", "cp1252", ["ja", "fr"], "windows-1252"),
+        ("“don’t”", "cp1252", ["qaa"], "windows-1252"),
+    ],
+)  # fmt: skip
+def test_the_likely_encoding_is_that_of_the_language(
+    text: str, encoding: str, languages: list[str], named: str
+) -> None:
+    assert likely_encoding([text.encode(encoding)], languages) == named
+    assert likely_encoding([b"\x81\xff", b"\x8d"], ["en"]) is None
 
 
 # --------------------------------------------------------------------------- every kind of corpus

@@ -2,18 +2,22 @@
 
 import logging
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nmt.commands.prepare.page import to_data
 from nmt.config import schema
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data import corpus_checks
 from nmt.data.corpus import Pair
 from nmt.data.prepare import prepare
+from nmt.data.rules.judge import MEANINGS
 from nmt.data.summary import CorpusCounts
+from nmt.data.tokenized_text import TokenizerTraces
 from nmt.errors import NmtError
 
 TEXTS = (
@@ -122,6 +126,131 @@ def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
     assert bool(list(corpus_checks.mostly_dropped("corpus", count))) == warned
 
 
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (None, None), ((-6.0, -0.5), None), ((-5.1, -5.0), None), ((-5.0, -0.5), "no pair"),
+        ((-4.0, -0.5), "no pair, as the scores are from -4 "),
+        ((0.02, 0.98), "no pair, as the scores are from 0.02 to 0.98: .* subtract 1 from each and choose a limit"),
+        ((-9.0, -5.01), "every pair, as the scores are from -9 to -5.01: choose a limit between them"),
+    ],
+)  # fmt: skip
+def test_scores_on_one_side_of_the_limit(scores: tuple[float, float] | None, said: str | None) -> None:
+    parts = [
+        CorpusCounts(read=50, scores=scores and scores[1:] * 2),
+        CorpusCounts(read=50),
+        CorpusCounts(scores=scores and scores[:1] * 2),
+    ]
+    found = list(corpus_checks.scores_on_one_side("web", sum(parts, CorpusCounts()), -5))
+    assert len(found) == (said is not None)
+    for warning in found:
+        assert re.match(f"web: data.clean.score: -5 drops {said}", warning)
+    assert list(corpus_checks.scores_on_one_side("web", CorpusCounts(read=99, scores=scores), -5)) == []
+    assert list(corpus_checks.scores_on_one_side("web", sum(parts, CorpusCounts()), None)) == []
+
+
+URLS = [f"https://example.org/{i}?page={i}" for i in range(400)]
+
+
+def test_sides_that_are_no_sentences() -> None:
+    of = pairs(400)
+    for side, source, target, kind, example in (
+        ("source", URLS, None, "web or mail addresses", URLS[0]),
+        ("target", None, [f"0.{i}" for i in range(400)], "text without letters", "0.0"),
+    ):
+        columns = zip(source or [a for a, _ in of], target or [b for _, b in of], strict=True)
+        wrong = list(columns)
+        assert said(wrong) == [
+            f"corpus: the {side} is {kind} in 400 of the first 400 pairs, such as {example!r}: correct the files or "
+            "columns"
+        ]
+        assert len(said(wrong[:201] + of[201:])) == 1 and said(wrong[:100] + of[100:]) == []
+
+
+def language_said(of: Sequence[Pair], languages: tuple[str, str]) -> list[str]:
+    return list(corpus_checks.other_language("corpus", of, languages))
+
+
+def test_a_side_in_another_language() -> None:
+    of = pairs(400)
+    [warning] = language_said(of, ("en", "fr"))
+    assert re.match(
+        r"corpus: the target is declared as fr, but of \d+ sampled lines \d+ \(\d+%\) are in de \(", warning
+    )
+    [warning] = language_said(of, ("sw", "de"))
+    assert warning.startswith("corpus: the source is declared as sw") and "are in en (English)" in warning
+    assert len(language_said(turned(of), ("fr", "sw"))) == 2
+    assert len(language_said(of[:250] + turned(of[250:]), ("de", "qaa"))) == 1
+
+
+def test_what_no_identifier_can_be_sure_of_is_not_said_to_be_another_language() -> None:
+    of = pairs(400)
+    for right in (
+        ("en", "de"),
+        ("en-GB", "de-AT"),
+        ("qaa", "qab"),
+        ("oc", "bs"),
+        ("english", "??"),
+        ("x-klingon", "zxx"),
+    ):
+        assert language_said(of, right) == []
+    assert language_said(of[:180] + turned(of[180:300]), ("en", "de")) == []  # fewer than half
+    assert language_said(turned(of), ("en", "de")) == []  # rule 3 says it
+    short = [(source[:25], target[:25]) for source, target in of]
+    numbers = [(f"{i:,} {i * 7919} / {i / 3:.9f} {'8' * 40}", "12:30, 3.5 % — 100 €" * 3) for i in range(400)]
+    for unsure in (short, numbers, of[:90], []):
+        assert language_said(unsure, ("fr", "sw")) == []
+    norwegian = "Jeg vet ikke hvor han er, men jeg tror han kommer hjem i morgen og kjøper melk"
+    serbian = "Ne znam gde je on, ali mislim da će sutra doći kući i kupiti mleko"
+    malay = "Saya tidak tahu di mana dia berada, tetapi saya rasa dia akan pulang esok"
+    mixed = [(malay, norwegian)] * 60 + [(norwegian, malay)] * 40
+    assert language_said(mixed, ("ms", "nn")) == [] and len(language_said(mixed, ("nn", "qaa"))) == 1
+    close = [(norwegian, serbian)] * 200, [(norwegian, malay)] * 200
+    for source in ("no", "nb", "nn"):
+        for sample, targets in zip(close, (("sr", "hr", "bs", "sr-Latn"), ("ms", "id")), strict=True):
+            for target in targets:
+                assert language_said(sample, (source, target)) == []
+
+
+PLAIN = [(f"It's {i}, isn't it.", f"Es ist {i}, oder.") for i in range(200)]
+TOKENIZED = [(source, target.replace(",", " ,").replace(".", " .")) for source, target in PLAIN]
+ESCAPED = [(source.replace("'", "&apos;"), target) for source, target in PLAIN]
+SUBWORDS = [(source, target.replace("oder", "od@@ er")) for source, target in PLAIN]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([PLAIN, PLAIN], ["", ""]),
+        ([TOKENIZED], ["the target looks tokenized and the source does not"]),
+        ([PLAIN, [(target, target) for _, target in TOKENIZED]], ["", "the source looks tokenized and the source of"]),
+        ([PLAIN, ESCAPED, PLAIN], ["", "the source is escaped and the source of 0 is not", ""]),
+        ([PLAIN, SUBWORDS], ["", "the target is split into subwords and the source is not"]),
+        ([PLAIN, SUBWORDS[:99]], ["", ""]),
+    ],
+)  # fmt: skip
+def test_text_as_tokenizers_write_it_beside_other_text(texts: list[list[Pair]], expected: list[str]) -> None:
+    first: dict[str, tuple[str, TokenizerTraces]] = {}
+    for number, (text, part) in enumerate(zip(texts, expected, strict=True)):
+        found = list(corpus_checks.tokenized(str(number), text, ("en", "de"), first))
+        assert len(found) == bool(part) and all(
+            part in warning and warning.startswith(f"{number}: ") for warning in found
+        )
+
+
+def test_a_sentence_that_many_pairs_share() -> None:
+    for counts, kept, sides in (
+        ([("Yes.", 21), ("Ja.", 20)], 400, ["source"]), ([None, ("Ja.", 267)], 400, ["target"]),
+        ([None, None], 400, []), ([("Yes.", 100), None], 299, []), ([], 400, []),
+    ):  # fmt: skip
+        found = list(corpus_checks.repeated("corpus", counts, kept))
+        assert [warning.partition(" have the same ")[2].partition(",")[0] for warning in found] == sides
+    [warning] = corpus_checks.repeated("corpus", [None, ("x" * 99, 267)], 400)
+    assert warning == (
+        f"corpus: 267 of 400 pairs (67%) have the same target, '{'x' * 60}…': if that is no translation, remove them"
+    )
+
+
 # ------------------------------------------------------------------------ as `nmt prepare` says it
 
 
@@ -165,6 +294,47 @@ def warnings_of(run: Config, caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
+def test_prepare_warns_of_what_a_sample_shows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In a model of several directions too; again from what is stored; and the page has it."""
+    right, wrong = write(tmp_path, "right", pairs(400)), write(tmp_path, "wrong", pairs(400, seed=2))
+    echo = write(
+        tmp_path, "echo", [(source, "Ja." if i % 3 else target) for i, (source, target) in enumerate(pairs(600))]
+    )
+    (tmp_path / "scores").write_text("0.5\n" * 399 + "nan\n")
+    train = (
+        replace(right, scores=str(tmp_path / "scores")), replace(wrong, languages=("en", "sv")),
+        replace(echo, reversed=True)
+    )  # fmt: skip
+    rules = schema.CleaningConfig(**dict.fromkeys(MEANINGS) | {"score": -5.0, "near_duplicates": False})
+    data = DataConfig("en", "de", train, validation=replace(wrong, languages=("en", "sv")), clean=rules)
+    run = Config(run_dir=str(tmp_path / "run"), vocabulary=schema.VocabularyConfig(size=320), data=data)
+    run = replace(run, data=replace(data, validation_in_training="warn", max_length_ratio=None))
+    for _ in ("built", "found again"):
+        found = warnings_of(run, caplog)
+        for start in (
+            f"{right.label}: data.clean.score: -5 drops no pair, as the scores are from 0.5 to 0.5: ",
+            f"{wrong.label}: the target is declared as sv, but of ",
+            f"data.validation, {wrong.label}: the target is declared as sv, but of ",
+            f"{replace(echo, reversed=True).label}: 400 of 600 pairs (67%) have the same source, 'Ja.': ",
+        ):
+            assert len([warning for warning in found if warning.startswith(start)]) == 1, (start, found)
+    shown = to_data(run, prepare(run))
+    assert shown["corpora"][2]["commonest"][0] == ["Ja.", 400]
+    assert sum("declared as sv" in problem for problem in shown["problems"]) == 2
+
+
+def test_prepare_warns_of_tokenized_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each corpus, and for validation text."""
+    both = [tuple(side.replace(",", " ,").replace(".", " .") for side in pair) for pair in PLAIN]
+    plain, held_out = write(tmp_path, "plain", PLAIN), write(tmp_path, "held-out", [(a, b) for a, b in both])
+    data = DataConfig("en", "de", (plain, write(tmp_path, "escaped", ESCAPED)), validation=held_out)
+    data = replace(data, validation_in_training="warn")
+    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=300))
+    found = [warning for warning in warnings_of(run, caplog) if "use text as people write it" in warning]
+    assert [warning.split(": ")[0] for warning in found] == [data.train[1].label, f"data.validation, {held_out.label}"]
+    assert f"the source looks tokenized and the source of {plain.label} does not (100% and 0%" in found[1]
+
+
 def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     same, other = write(tmp_path, "same", pairs(200)), write(tmp_path, "other", pairs(200, seed=2))
     for languages, train, warned in (
@@ -174,7 +344,7 @@ def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, ca
     ):
         data = DataConfig(*languages.split(), train)
         run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=320))
-        found = warnings_of(run, caplog)
+        found = [warning for warning in warnings_of(run, caplog) if "sampled lines" not in warning]
         assert [warning.startswith("data.train: source and target are both de: ") for warning in found] == [
             True
         ] * warned
@@ -184,7 +354,8 @@ def test_validation_text_of_a_pair_that_is_not_trained_gives_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     train, held_out = write(tmp_path, "train", pairs(200)), write(tmp_path, "held-out", pairs(20, seed=2))
-    data = DataConfig("en", "de", (train, replace(train, languages=("de", "fr"))), validation=held_out)
+    other = replace(write(tmp_path, "other", pairs(20, seed=3)), languages=("de", "fr"))  # too few to know better
+    data = DataConfig("en", "de", (train, other), validation=held_out)
     run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=320))
     assert warnings_of(run, caplog) == []
     zero_shot = replace(held_out, languages=("en", "fr"))

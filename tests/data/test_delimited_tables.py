@@ -43,9 +43,11 @@ def key_is_of_bytes_alone(path: Path) -> bool:
          [QUOTED]),
         ('en\tde\n"a ""b"""\tc\n', [('a "b"', "c")], [QUOTED, f"{HEADINGS}'en' and 'de'"]),
         ("English\tGerman (AT)\na\tb\n", [("a", "b")], [f"{HEADINGS}'English' and 'German (AT)'"]),
-        ("id\tTarget text\tsource\n1\tb\ta\n", [("a", "b")], [f"{HEADINGS}'source' and 'Target text'"]),
+        ("id\tTarget text\tsource\n1\tb\ta\n", [("a", "b")],
+         [f"{HEADINGS}'source' and 'Target text'", "1 of 3 columns is not used: 1 ('id', such as '1')"]),
         ("Source language\tSource\tTarget language\tTarget\nen\ta\tde\tb\n", [("a", "b")],
-         [f"{HEADINGS}'Source' and 'Target'"]),
+         [f"{HEADINGS}'Source' and 'Target'",
+          "2 of 4 columns are not used: 1 ('Source language', such as 'en'), 3 ('Target language', such as 'de')"]),
         ('"a"\t"b"\n' * 20, [("a", "b")] * 20, [QUOTED]),
         # Plain text with quotes.
         ('"a"\t"b"\n' * 20 + "c\td\n", [('"a"', '"b"')] * 20 + [("c", "d")], []),
@@ -77,6 +79,29 @@ def test_quotes_that_are_of_a_table_up_to_one_line(tmp_path: Path) -> None:
 
 
 TEXT = st.text(st.sampled_from('",;\n aä\u2028'), max_size=6)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("http://x\thttp://y\tone\teins\t0.9\n", "3 of 5 columns are not used: 3 ('one'), 4 ('eins'), 5 ('0.9')"),
+        (f"a\tb\t{'c' * 40}" + "\td" * 6 + "\n",
+         f"7 of 9 columns are not used: 3 ('{'c' * 30}…'), 4 ('d'), 5 ('d'), 6 ('d'), 7 ('d'), …"),
+        ("a\tb\n" * 3 + "c\td\te\nf\tg\t\n", "2 rows do not have 2 columns, as the first row has"),
+        ("a\tb\tc\nd\te\n", "1 row does not have 3 columns, as the first row has"),
+    ],
+)  # fmt: skip
+def test_columns_and_widths_that_are_not_expected_are_said_once(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "a.tsv"
+    pairs, remarks = read(path, content)
+    assert len(pairs) == content.count("\n") and remarks[-1] == said
+    assert sum("not used" in remark for remark in remarks) == (not content.startswith("a\tb\n"))
+    assert key_is_of_bytes_alone(path)
+    csv_said = read(tmp_path / "a.csv", "a,b,c\nd,e\nf,g,h\n")[1]
+    assert csv_said[1:] == [
+        "1 of 3 columns is not used: 3 ('c')",
+        "1 row does not have 3 columns, as the first row has",
+    ]
 
 
 @settings(deadline=None, max_examples=50)

@@ -1,6 +1,7 @@
 """Statistics of text, against numbers counted by hand; the same however the text came in chunks."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,22 @@ def test_the_same_in_chunks_and_shards_of_any_size(
 ) -> None:
     pairs = [pair for pair in pairs if pair[0].strip()]
     chunk, shard = data.draw(st.integers(1, 50)), data.draw(st.integers(1, 5))
-    assert count(pairs, chunk=chunk, shard=shard) == count(pairs)
+    whole, in_parts = count(pairs), count(pairs, chunk=chunk, shard=shard)
+    whole["corpora"][0].pop("commonest")  # what is not repeated within a part is not counted
+    in_parts["corpora"][0].pop("commonest")
+    assert in_parts == whole
+
+
+def test_the_commonest_sentence_of_each_side(count: Callable[..., dict[str, Any]], monkeypatch: Any) -> None:
+    monkeypatch.setattr(statistics, "COMMONEST", 3)
+    pairs = [("abc"[i % 3] + "abcdefghij"[i % 10] * (i % 3), "j" if i % 4 else str(i)) for i in range(400)]
+    pairs += [("ab", "b" * 600)] * 60
+    sources = Counter(source for source, _ in pairs)
+    for chunk, shard in ((1000, 2), (50, 2)):
+        [source, target] = count(pairs, chunk=chunk, shard=shard)["corpora"][0]["commonest"]
+        assert target == ["j", 300]
+        assert sources[source[0]] == max(sources.values()) and 0 <= sources[source[0]] - source[1] <= len(pairs) // 3
+    assert count([("a", "b" * 600), ("b", "b" * 600)])["corpora"][0]["commonest"] == [None, ["b" * 500 + "…", 2]]
 
 
 def test_what_is_stored_is_read(count: Callable[..., dict[str, Any]], tmp_path: Path) -> None:

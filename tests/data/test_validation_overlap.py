@@ -1,6 +1,7 @@
 """Validation text in training text: counted exactly, stored, and an error where it is no chance."""
 
 import dataclasses
+import unicodedata
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -50,6 +51,28 @@ def test_examples_are_the_first_ones_with_what_was_trained_on() -> None:
     found = find(held_out, [("d", "4")], [("b", "other"), ("b", "third"), ("long", "x" * 600), ("a", "1")])
     assert found.pair_examples == (Common("a", "1", "1", 1), Common("long", "x" * 500 + "…", "x" * 500 + "…", 1))
     assert found.source_examples == (Common("b", "2", "other", 1),)
+
+
+def test_case_accents_spaces_and_punctuation_do_not_count_and_numbers_do() -> None:
+    held_out = [(f"The café has {i} chairs.", f"Das Café hat {i} Stühle.") for i in range(100)]
+    spaced = [(f" {source.replace(' ', '  ')}", target) for source, target in held_out]
+    twins = [
+        *held_out[:5],
+        *((source.upper(), target.lower()) for source, target in held_out[3:10]),
+        *((unicodedata.normalize("NFD", source), target) for source, target in held_out[10:20]),
+        *((source, target) for source, target in spaced[20:30]),
+        (held_out[30][0], "Etwas anderes."), ("the cafe has 31 chairs", "Auch."), *held_out[100:],
+    ]  # fmt: skip
+    found = find(held_out, [("x", "y")], twins, chunk=7)
+    assert (found.pairs, found.folded, found.sources, found.by_corpus) == (30, 25, 2, ((0, 0), (30, 32)))
+    assert found.pair_examples[5] == Common(*held_out[5], held_out[5][1].lower(), 1)
+    assert found.source_examples[1] == Common(*held_out[31], "Auch.", 1)
+    data = DataConfig("en", "de", (Corpus(file="a.tsv"), Corpus(file="b.tsv")), validation=Corpus(file="held-out.tsv"))
+    said = (
+        "are training pairs too, 25 of them but for case, accents, punctuation or spaces, most of them in b.tsv: scores"
+    )
+    assert said in next(validation_overlap.problems([found], data))
+    assert find(held_out, [(f"The café has {i} chairs.", "x") for i in range(100, 200)]).sources == 0
 
 
 @pytest.mark.parametrize(("pairs", "total", "many"), [(10, 10, False), (11, 1100, False), (11, 1099, True)])

@@ -116,12 +116,18 @@ function languagesOf({guesses, languages}) {
     note("Guessed from a sample, lines of 30 characters or more. A few wrong guesses are normal.")];
 }
 
+function commonestOf({commonest, languages, kept}) {
+  const side = (found, i) => [make("dt", {textContent: `${["source", "target"][i]} (${languages[i]})`}),
+    make("dd", {}, ...found ? [`${percent(found[1], kept, 2)} (${count(found[1])} pairs): `, sentence(found[0], languages[i])] : ["no sentence is repeated"])];
+  return commonest.length ? [make("h3", {textContent: "Most frequent sentences"}), make("dl", {}, ...commonest.flatMap(side))] : [];
+}
+
 function corpusOf(corpus, number) {
   const parts = [make("h3", {textContent: "Dropped"}),
     make("div", {className: "drops"}, ...corpus.drops.map(drop => dropOf(drop, corpus)))];
   if (data.recorded && corpus.kept) {
     parts.push(make("h3", {textContent: "Lengths of what is kept"}), make("div", {className: "charts"}, lengthsOf(corpus), ratiosOf(corpus)));
-    parts.push(...languagesOf(corpus));
+    parts.push(...languagesOf(corpus), ...commonestOf(corpus));
     parts.push(make("h3", {textContent: "Pairs that are kept and look suspicious"}), note("The most extreme ones of each kind. They may well be right."),
       ...corpus.suspicious.map(({title, score, examples}) => make("details", {}, make("summary", {textContent: title}), note(`Score: ${score}.`), pairsOf(examples, corpus.languages))));
     parts.push(make("h3", {textContent: "A sample"}), make("details", {}, make("summary", {textContent: `${corpus.sample.length} pairs at equal distances`}),
@@ -131,9 +137,9 @@ function corpusOf(corpus, number) {
   return make("details", {className: "sheet corpus", open: data.corpora.length <= OPEN || !number}, make("summary", {}, ...title), ...parts);
 }
 
-function overlapOf({label, languages, total, pairs, sources, table, pair_examples, source_examples}) {
+function overlapOf({label, languages, total, pairs, folded, sources, table, pair_examples, source_examples}) {
   const parts = [make("h3", {}, make("bdi", {}, ...pathed(label))),
-    make("p", {textContent: `Of ${count(total)} validation pairs, ${count(pairs)} (${percent(pairs, total)}) are training pairs too. Of ${count(sources)} more (${percent(sources, total)}), the source alone is in the training text, with another target.`}),
+    make("p", {textContent: `Of ${count(total)} validation pairs, ${count(pairs)} (${percent(pairs, total)}) are training pairs too${folded ? `, ${count(folded)} of them but for case, accents, punctuation or spaces` : ""}. Of ${count(sources)} more (${percent(sources, total)}), the source alone is in the training text, with another target.`}),
     tableOf("Validation text by corpus", table)];
   if (pair_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Pairs that are in both"}), pairsOf(pair_examples, languages)));
   if (source_examples.length) parts.push(make("details", {}, make("summary", {textContent: "Sources with another target in the training text"}),

@@ -75,6 +75,7 @@ def _corpus(
             ],
             "sample": mine["sample"][:: max(1, len(mine["sample"]) // SHOWN)][:SHOWN],
             "guesses": _guess_languages(mine["sample"]),
+            "commonest": mine.get("commonest", []),
         }
     return corpus
 
@@ -163,7 +164,7 @@ def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str,
             {
                 "label": held_out.label,
                 "languages": data.pair_of(held_out),
-                **{name: getattr(overlap, name) for name in ("total", "pairs", "sources")},
+                **{name: getattr(overlap, name) for name in ("total", "pairs", "sources", "folded")},
                 "table": table,
                 "pair_examples": [each._asdict() | {"corpus": labels[each.corpus]} for each in overlap.pair_examples],
                 "source_examples": [

@@ -111,9 +111,9 @@ def _example(pair: Pair, score: float | None, rank: float = 0.0) -> Example:
     return Example((rank, int.from_bytes(digest, "big")), source, target, score)
 
 
-def shortened(side: str) -> str:
-    """A side of a pair as examples show it."""
-    return side if len(side) <= LONGEST else side[:LONGEST] + "…"
+def shortened(side: str, longest: int = LONGEST) -> str:
+    """A side of a pair as examples show it: at most so many characters, and `…` for the others."""
+    return side if len(side) <= longest else side[:longest] + "…"
 
 
 def _from_json(row: Mapping[str, Any]) -> Example:

@@ -17,7 +17,7 @@ from nmt.errors import NmtError
 
 # Part of the key by which prepared data is found: increase it when the same settings drop other pairs, as after a
 # change to a rule or to the model of languages. Stored text is then prepared anew.
-FORMAT = 2
+FORMAT = 3
 
 MEANINGS = {  # of the rules, in the order in which they are asked
     **{name: meaning for name, (meaning, _) in RULES.items()},

@@ -7,6 +7,7 @@ of lines side by side, which is twenty times as fast.
 
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -164,7 +165,9 @@ def _alike(code: str) -> set[str]:
     import langcodes
 
     language = known_language(code)
-    names = {language, macrolanguage(language), langcodes.Language.get(language).to_alpha3()}
+    names = {language, macrolanguage(language)}
+    with suppress(LookupError):  # a code for private use, such as x-klingon, has none
+        names.add(langcodes.Language.get(language).to_alpha3())
     return names.union(*(group for group in _ALIKE if names & group))
 
 

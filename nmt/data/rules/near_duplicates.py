@@ -1,6 +1,9 @@
-"""Pairs that differ from an earlier one only in case, accents, digits, punctuation or white space."""
+"""Text without what near-duplicates differ in: case, accents, punctuation and white space. In training text, pairs that
+differ in digits are near-duplicates too; validation and test text is compared with its digits."""
 
 import hashlib
+import string
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +13,8 @@ from nmt.data.corpus import Pair
 from nmt.data.rules import characters
 from nmt.data.rules.characters import Lines
 
+_LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
+_NEITHER = bytes(set(range(128)) - set((string.ascii_letters + string.digits).encode()))  # letters nor digits
 _FEWEST_LETTERS = 4  # a pair with fewer on a side is compared as it is: `12.` is not the same as `13.`
 
 
@@ -29,10 +34,20 @@ def folded_hashes(pairs: Sequence[Pair]) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def _folded(texts: Sequence[str]) -> list[bytes]:
-    """The letters of each text as UTF-32."""
-    lines = Lines.of(texts)
-    letters = characters.folded()[lines.codes]
+def folded_texts(texts: Sequence[str]) -> list[str]:
+    """The letters and digits of each text without case and accents; of one that has none its characters, without white
+    space. By these it is found whether validation or test text is in the training text."""
+    keys = [text.encode().translate(_LOWER, _NEITHER).decode() if text.isascii() else "" for text in texts]  # fast
+    others = [i for i, text in enumerate(texts) if not text.isascii()]
+    for i, key in zip(others, _folded([texts[i] for i in others], digits=True), strict=True):
+        keys[i] = key.decode("utf-32-le", "surrogatepass")
+    return [key or "".join(text.split()) for key, text in zip(keys, texts, strict=True)]
+
+
+def _folded(texts: Sequence[str], digits: bool = False) -> list[bytes]:
+    """The letters of each text as UTF-32, and its digits."""
+    lines = Lines.of([text if text.isascii() else unicodedata.normalize("NFKC", text).casefold() for text in texts])
+    letters = characters.folded(digits)[lines.codes]
     sizes = lines.count(letters != 0) * letters.itemsize
     ends = np.cumsum(sizes)
     folded = letters[letters != 0].tobytes()

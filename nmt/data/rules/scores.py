@@ -27,10 +27,11 @@ _SHORTEST_STRETCH = 16  # characters
 def language(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
     """How much more likely a side is in another language: see `LanguageIdentifier.doubt`. A language that the
     identifier does not know has the score 0, and so has a line in a script that it does not know the language in."""
-    return np.maximum(*(_doubt(side, code) for side, code in zip((sources, targets), codes, strict=True)))
+    return np.maximum(*(language_doubt(side, code) for side, code in zip((sources, targets), codes, strict=True)))
 
 
-def _doubt(side: Lines, code: str) -> Scores:
+def language_doubt(side: Lines, code: str) -> Scores:
+    """The same of one side. Raises NmtError for a code of no language."""
     model = language_identifier.identifier()
     if not model.knows(code):
         return np.zeros(len(side.texts), np.float32)
