@@ -22,7 +22,7 @@ log = logging.getLogger("nmt")
 
 # For `SharedCores`: seconds between two looks; the part of a core that others may take before a thread is given up; and
 # seconds for which cores must be free before they are used again.
-_WATCHED, _TAKEN_LITTLE, _FREE_FOR = 1.0, 0.3, 10.0
+_WATCHED, _TAKEN_LITTLE, _FREE_FOR = 3.0, 0.3, 10.0
 # In the errors of PyTorch on CPUs and GPUs, of CTranslate2 and of C++.
 _OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|bad_alloc", re.IGNORECASE)
 # In those of CUDA, whether PyTorch or Triton reports them.
@@ -156,6 +156,15 @@ def prepare_memory() -> None:
             ctypes.CDLL(None).mallopt(m_trim_threshold, (1 << 31) - 1)
 
 
+def make_products_repeatable() -> None:
+    """Have MKL give the same product of two matrices with any number of threads. To be called before PyTorch computes.
+
+    By default MKL divides long sums among its threads where that is faster. AUTO is the code that it takes anyway. A
+    user's own mode stays.
+    """
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
+
 def processor_maker() -> str:
     """`GenuineIntel`, `AuthenticAMD` or another name that x86 processors give; empty if unknown."""
     with contextlib.suppress(OSError):
@@ -183,11 +192,14 @@ class SharedCores:
     their cores, and the others are used. Only on Linux, which says how long each core was busy.
     """
 
-    def __init__(self, device: "torch.device", processes: int) -> None:
-        """processes: that compute together. For several, and where OMP_NUM_THREADS is set, nothing is changed."""
+    def __init__(self, device: "torch.device", processes: int, *, adapts: bool) -> None:
+        """processes: that compute together. For several, and where OMP_NUM_THREADS is set, nothing is changed. adapts:
+        whether the number of threads may change; if not, a warning says once that other programs slow this one down.
+        """
         import torch
 
-        self._most, self._more_since = torch.get_num_threads(), 0.0
+        self.threads, self._adapts, self._warned = torch.get_num_threads(), adapts, False  # threads: the most
+        self._free_since = 0.0
         alone = device.type == "cpu" and processes == 1 and "OMP_NUM_THREADS" not in os.environ
         self._last = _core_times() if alone else None
 
@@ -202,15 +214,41 @@ class SharedCores:
             return
         old, self._last = self._last, new
         seconds = new.now - old.now
-        by_others = (new.busy - old.busy - new.own + old.own) / seconds
+        by_others = max(0.0, (new.busy - old.busy - new.own + old.own) / seconds)
         free = usable_cores() - by_others
-        threads, before = max(1, min(self._most, int(free + _TAKEN_LITTLE))), torch.get_num_threads()
+        threads, before = max(1, min(self.threads, int(free + _TAKEN_LITTLE))), torch.get_num_threads()
+        if not self._adapts:
+            self._warn(by_others, slower=threads < before)
+            return
         if threads <= before:
-            self._more_since = new.now
-        if threads < before or new.now - self._more_since > _FREE_FOR:
+            self._free_since = new.now
+        if threads < before or new.now - self._free_since > _FREE_FOR:
             torch.set_num_threads(threads)
-            of = f"{threads} of {self._most} thread{'s' * (self._most > 1)}"
-            log.info("other programs use %.1f cores: computing with %s", max(0.0, by_others), of)
+            of = f"{threads} of {self.threads} thread{'s' * (self.threads > 1)}"
+            log.info("other programs use %.1f cores: computing with %s", by_others, of)
+
+    def _warn(self, by_others: float, *, slower: bool) -> None:
+        if slower and not self._warned:
+            self._warned = True
+            log.warning(
+                "other programs use %.1f of %d cores, and training waits for them at each operation: it can be many "
+                "times slower. With training.threads=shared it computes with fewer threads while they work (stop, and "
+                "run again with it; the last digits of the weights then depend on the number of threads)",
+                *(by_others, usable_cores()),
+            )
+
+    @contextlib.contextmanager
+    def all_threads(self) -> Iterator[None]:
+        """Compute with all threads inside: for a search, whose threads do not wait for one another, and whose batches
+        depend on their number."""
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 class _CoreTimes(NamedTuple):

@@ -13,7 +13,7 @@ from helpers.runs import config_text, write_corpus
 
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.device import usable_cores
+from nmt.device import make_products_repeatable, usable_cores
 from nmt.distributed.stopping import SIGNALS
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")
+
+make_products_repeatable()  # before anything is computed, as `nmt train` does, and for all that tests start
 
 
 @pytest.hookimpl(optionalhook=True)

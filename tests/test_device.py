@@ -124,7 +124,7 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
     monkeypatch.setattr(torch, "get_num_threads", lambda: current[-1])
     monkeypatch.setattr(torch, "set_num_threads", current.append)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    cores, found = device.SharedCores(torch.device("cpu"), 1), []
+    cores, found = device.SharedCores(torch.device("cpu"), 1, adapts=True), []
     for _ in looks:
         cores.adapt()
         found.append(current[-1])
@@ -145,7 +145,7 @@ def test_threads_stay_that_were_set_or_are_shared_among_processes(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    device.SharedCores(torch.device(name), processes).adapt()
+    device.SharedCores(torch.device(name), processes, adapts=True).adapt()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say how long cores were busy")

@@ -47,6 +47,7 @@ def train(
     deadline = time.monotonic() - seconds_since_launch() + (float("inf") if seconds is None else seconds)
     with distributed.process_group(device_name) as (ranks, where):
         device.prepare_memory()
+        device.make_products_repeatable()
         # Set explicitly: decoding sets it at every validation, and results must not depend on whether there was one.
         torch.set_num_threads(_threads(ranks))
         # Before anything else that all ranks do together, as the settings decide what that is.

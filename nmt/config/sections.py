@@ -140,6 +140,10 @@ class TrainingConfig:
         None,
         "compile the layers with torch.compile, if there is a compiler; null: on CUDA GPUs, if batches are packed",
     )
+    threads: Literal["shared"] | None = free_setting(
+        None,
+        "on a CPU: fewer threads while other programs work. null: only where that changes no weight; shared: always",
+    )
     validate_every: int = free_setting(1000, "steps between validations", at_least=1)
     validation_bleu: bool = free_setting(
         True,

@@ -74,7 +74,8 @@ class _SmoothedCrossEntropy(LossWithGradients):
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
             nlls, of_target, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
-            mean_logit = hidden[start : start + rows].to(wide) @ (row_sum / vocabulary)
+            # Not a product with a vector, whose sums depend on the number of threads.
+            mean_logit = (hidden[start : start + rows].to(wide) * (row_sum / vocabulary)).sum(dim=1)
             nll[start : start + rows] = nlls
             loss += (nlls + smoothing * (of_target - mean_logit)).sum(dtype=loss.dtype)
             unit = None

@@ -30,6 +30,7 @@ from nmt.training.profiling import Profile
 from nmt.training.progress import Progress
 from nmt.training.run_log import OnMetrics, ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
+from nmt.training.threads import same_with_any_threads
 from nmt.training.train_step import TrainStep
 from nmt.training.validation import validate
 
@@ -56,7 +57,9 @@ class Trainer:
         Raises NmtError if ranks have different data, and if memory or positions do not suffice for it.
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
-        self.run_dir, self.deadline, self.cores = Path(config.run_dir), deadline, SharedCores(device, ranks.size)
+        self.run_dir, self.deadline = Path(config.run_dir), deadline
+        adapts = config.training.threads == "shared" or same_with_any_threads(config)
+        self.cores = SharedCores(device, ranks.size, adapts=adapts)
         prepared = data.prepared
         ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": prepared.data_key})
         torch.manual_seed(config.seed)
@@ -322,7 +325,7 @@ class Trainer:
         progress, training, translate = self.progress, self.config.training, self.data.translate_validation
         # Uncompiled: padded batches have many shapes, each of which would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
-        with eager:
+        with eager, self.cores.all_threads():
             result = validate(self.train_step, self.validation, translate).since(progress.at_start.values())
         self._check_finite(*(scores["validation_loss"] for scores in result.of_sets))
         if progress.step == 0:

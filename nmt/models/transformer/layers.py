@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nmt.config.schema import TransformerConfig
 from nmt.models.dropout import dropout, residual_sum
 from nmt.models.linear import Linear
+from nmt.models.norm import LayerNorm
 from nmt.models.transformer.attention import MultiHeadAttention, Rotation
 from nmt.models.transformer.cache import KeysValues
 from nmt.models.transformer.packed_attention import Ranges
@@ -55,7 +56,7 @@ class ResidualNorm(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+        self.norm = LayerNorm(config.d_model, eps=config.norm_epsilon)
         self.dropout, self.norm_first = config.dropout, config.norm == "pre"
 
     def pre(self, x: Tensor) -> Tensor:

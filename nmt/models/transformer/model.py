@@ -17,6 +17,7 @@ from nmt.config.special_subwords import BOS, EOS
 from nmt.models.dropout import dropout
 from nmt.models.embedding import embedded
 from nmt.models.linear import Linear, prefers_onednn
+from nmt.models.norm import LayerNorm
 from nmt.models.transformer.attention import MultiHeadAttention, Rotation
 from nmt.models.transformer.cache import SourceCache, TargetCache
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
@@ -72,8 +73,8 @@ class Transformer(TranslationModel):
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         # With pre-norm the last residual sum has no norm of its own.
         epsilon = config.norm_epsilon
-        self.encoder_norm = nn.LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
+        self.encoder_norm = LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
+        self.decoder_norm = LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
         self.reset_parameters()
 
     @staticmethod

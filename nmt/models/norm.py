@@ -1,0 +1,52 @@
+"""Layer normalization (Ba et al. 2016) whose gradients do not depend on the number of threads.
+
+On a CPU, PyTorch sums the gradients of the gain and the bias in one part for each thread. So a run that computes with
+fewer threads for a while, because another program needs the cores, would end with other weights. Here each column is
+summed by one thread.
+
+Shapes: N rows, D d_model.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class LayerNorm(nn.LayerNorm):
+    """torch.nn.LayerNorm over the last dimension."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] → [..., D]."""
+        needs_gradient = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad)
+        if not needs_gradient or x.device.type != "cpu":
+            return super().forward(x)
+        if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+            return super().forward(x)
+        return _LayerNorm.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+
+
+class _LayerNorm(torch.autograd.Function):
+    """PyTorch's own forward pass and gradient of x; of the weights, sums over rows."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+        y, mean, deviation = torch.native_layer_norm(x, weight.shape, weight, bias, epsilon)
+        ctx.save_for_backward(x, weight, bias, mean, deviation)  # `deviation` is 1 / sqrt(variance + ε)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, mean, deviation = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
+        wide = torch.promote_types(x.dtype, torch.float32)
+        of_x = of_weight = of_bias = None
+        if needs_x:
+            backward, wanted = torch.ops.aten.native_layer_norm_backward, [True, False, False]
+            of_x = backward(gradient, x, weight.shape, mean, deviation, weight, bias, wanted)[0]
+        if needs_weight:
+            normalized = (x.to(wide) - mean).mul_(deviation)
+            of_weight = normalized.mul_(gradient).flatten(0, -2).sum(dim=0).to(weight.dtype)
+        if needs_bias:
+            of_bias = gradient.flatten(0, -2).sum(dim=0, dtype=wide).to(bias.dtype)
+        return of_x, of_weight, of_bias, None
