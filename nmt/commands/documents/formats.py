@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.errors import NmtError
 from nmt.files.compression import plain_name
+from nmt.files.text import opened
 
 if TYPE_CHECKING:
     from nmt.commands.documents.document import Document
@@ -73,11 +74,23 @@ FORMATS = {
 
 # Documents of other formats, of which no line is a sentence.
 _OTHERS = (
-    *(".ass", ".ssa", ".sbv", ".sub", ".ttml", ".dfxp", ".smi", ".lrc"),
-    *(".xml", ".xhtml", ".xht", ".svg", ".resx", ".strings", ".stringsdict", ".properties", ".yaml", ".yml"),
-    *(".sdlxliff", ".mqxliff", ".tmx", ".tbx", ".mo", ".md", ".rst", ".tex"),
-    *(".odt", ".ods", ".odp", ".docm", ".pptx", ".xlsx", ".doc", ".ppt", ".xls", ".rtf", ".pdf", ".epub"),
+    *(".ass", ".ssa", ".sbv", ".sub", ".ttml", ".dfxp", ".itt", ".smi", ".lrc", ".scc", ".stl"),
+    *(".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow", ".xlsx", ".xlsm", ".xls", ".ods", ".fods"),
+    *(".xml", ".xhtml", ".xht", ".mhtml", ".mht", ".svg", ".plist"),
+    *(".yaml", ".yml", ".toml", ".ini", ".json5", ".jsonc"),
+    *(".resx", ".resw", ".strings", ".stringsdict", ".xcstrings", ".properties", ".ftl", ".php", ".js", ".qm", ".gmo"),
+    *(".sdlxliff", ".mqxliff", ".mxliff", ".txlf", ".tmx", ".tbx", ".ttx"),
+    *(".md", ".markdown", ".mdx", ".rst", ".adoc", ".asciidoc", ".tex", ".typ", ".ipynb", ".dita", ".dbk", ".idml"),
+    *(".odt", ".fodt", ".ott", ".odp", ".docm", ".dotx", ".doc", ".pptx", ".pptm", ".ppt", ".rtf", ".pdf", ".pages"),
+    *(".epub", ".fb2", ".mobi", ".azw3"),
 )
+# Endings that are codes of languages too, Tsonga and Moldavian: what a document of the format begins with.
+_BY_CONTENT = {
+    ".ts": re.compile(
+        rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(?:<[?!]|<TS\b|//|/\*|(?:import|export|const)\b)"
+    ),  # or code
+    ".mo": re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"),
+}
 
 
 def format_of(path: Path | None) -> Format | None:
@@ -86,11 +99,21 @@ def format_of(path: Path | None) -> Format | None:
 
 
 def check_lines(path: Path) -> None:
-    """Raises NmtError for a file that is a document of a format that is not read, by its ending."""
-    if format := format_of(Path(plain_name(path))):
+    """Raises NmtError for a file that is a document of a format that is not read, by its ending; where that can be the
+    code of a language, by its content."""
+    plain = Path(plain_name(path))
+    if format := format_of(plain):
         raise NmtError(f"{path}: {format.name}, compressed: decompress it first")
-    if path.suffix.lower() in _OTHERS:
+    suffix = plain.suffix.lower()
+    if suffix in _OTHERS or (suffix in _BY_CONTENT and _begins_with(path, _BY_CONTENT[suffix])):
         raise NmtError(
-            f"{path}: documents in {path.suffix} are not read: convert it to a format of nmt translate --help, or "
+            f"{path}: documents in {plain.suffix} are not read: convert it to a format of nmt translate --help, or "
             f"translate its lines: nmt translate MODEL < {path}"
         )
+
+
+def _begins_with(path: Path, start: re.Pattern[bytes]) -> bool:
+    if not path.is_file():  # a pipe can be read only once
+        return False
+    with opened(path) as stream:
+        return start.match(stream.read(1024).replace(b"\0", b"")) is not None  # of UTF-16
