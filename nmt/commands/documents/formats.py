@@ -84,11 +84,10 @@ _OTHERS = (
     *(".odt", ".fodt", ".ott", ".odp", ".docm", ".dotx", ".doc", ".pptx", ".pptm", ".ppt", ".rtf", ".pdf", ".pages"),
     *(".epub", ".fb2", ".mobi", ".azw3"),
 )
-# Endings that are codes of languages too, Tsonga and Moldavian: what a document of the format begins with.
+# Endings that are codes of languages too, Tsonga and Moldavian: what documents begin with, of Qt or in TypeScript and of
+# gettext.
 _BY_CONTENT = {
-    ".ts": re.compile(
-        rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(?:<[?!]|<TS\b|//|/\*|(?:import|export|const)\b)"
-    ),  # or code
+    ".ts": re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(?:<[?!]|<TS\b|//|/\*|(?:import|export|const)\b)"),
     ".mo": re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"),
 }
 
