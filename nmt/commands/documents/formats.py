@@ -20,7 +20,7 @@ class Format:
     exist are, so that only what has none is translated: in a file itself, which holds both languages, or in the file
     of the other language, which the output replaces. is_archive: whether they hold several documents.
     declaration: finds the name of a file's encoding in it, as group 1. has_marked_lines: whether a file can be read as
-    lines with tags instead.
+    lines with tags instead. names_target: whether a file must name the language of its translations.
     """
 
     name: str
@@ -29,17 +29,26 @@ class Format:
     is_archive: bool = False
     declaration: re.Pattern[str] | None = None
     has_marked_lines: bool = False
+    names_target: bool = False
 
     def read(
-        self, content: str, path: Path, *, only_missing: bool = True, translated: tuple[str, Path] | None = None
+        self,
+        content: str,
+        path: Path,
+        *,
+        only_missing: bool = True,
+        translated: tuple[str, Path] | None = None,
+        target_language: str = "",
     ) -> "Document":
-        """The texts of a document. translated: content and path of the file of the other language. Raises NmtError for
-        what is not of this format."""
+        """The texts of a document. translated: content and path of the file of the other language. target_language: its
+        code. Raises NmtError for what is not of this format."""
         options: dict[str, dict[str, Any]] = {
             "": {},
             "file": {"only_missing": only_missing},
             "output": {"translated": translated},
         }
+        if self.names_target:
+            options["file"]["target_language"] = target_language
         return import_module(f"nmt.commands.documents.{self.reader}").read(content, path, **options[self.translations])
 
 
@@ -54,7 +63,7 @@ _IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]*?charset= *{_NAME}", re.IGNOREC
 
 _SUBTITLES = Format("subtitles", "subtitles")
 _PO = Format("a PO file", "gettext", translations="file", declaration=_IN_PO)
-_XLIFF = Format("XLIFF", "xliff", translations="file", declaration=_IN_XML)
+_XLIFF = Format("XLIFF", "xliff", translations="file", declaration=_IN_XML, names_target=True)
 _JSON = Format("a string table", "json_strings", translations="output")
 _HTML = Format("an HTML page", "html_page", declaration=_IN_HTML, has_marked_lines=True)
 _WORD = Format("a document of Word", "word", is_archive=True)
@@ -84,10 +93,10 @@ _OTHERS = (
     *(".odt", ".fodt", ".ott", ".odp", ".docm", ".dotx", ".doc", ".pptx", ".pptm", ".ppt", ".rtf", ".pdf", ".pages"),
     *(".epub", ".fb2", ".mobi", ".azw3"),
 )
-# Endings that are codes of languages too, Tsonga and Moldavian: what documents begin with, of Qt or in TypeScript and of
+# Endings that are codes of languages too, Tsonga and Moldavian: what documents begin with, of Qt and TypeScript, and of
 # gettext.
 _BY_CONTENT = {
-    ".ts": re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(?:<[?!]|<TS\b|//|/\*|(?:import|export|const)\b)"),
+    ".ts": re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(?:<[?!]|<TS\b|/[/*]|(?:import|export)\b)"),
     ".mo": re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"),
 }
 

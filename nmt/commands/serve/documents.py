@@ -76,7 +76,9 @@ def parse(received: Received, languages: LanguagePairs, limits: Limits) -> Docum
     target = language_of(fields, "target", languages.targets)
     source = "" if fields["source"] == "auto" else language_of(fields, "source", languages.sources)
     most = _MOST_UNPACKED * limits.file
-    document = OpenedDocument.of(upload.content, path, format, language=source, most_unpacked=most)
+    document = OpenedDocument.of(
+        upload.content, path, format, language=source, target_language=target, most_unpacked=most
+    )
     lines = [line.text for line in document.marked_lines]
     check_count(max(map(len, lines), default=0), f"characters in one text of {path}", limits.characters)
     detected = None if source else likeliest_source(lines[: limits.lines], languages, target)
