@@ -31,13 +31,13 @@ _PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.*?nplurals\s*=\s*(\d+).*?plural
 @dataclass
 class _Entry:
     """start: of its flags, of its previous msgid (`#|`), or else of its first keyword; fuzzy: where that flag is
-    written, which must be before a previous msgid. flags: all of them. domain: in which it is. strings and places: of
-    each keyword, from its first quote to its last one."""
+    written, which must be before a previous msgid. flags: all lines of them; gettext reads the last one alone. domain:
+    in which it is. strings and places: of each keyword, from its first quote to its last one."""
 
     domain: str = ""
     start: int = -1
     fuzzy: int = -1
-    flags: str = ""
+    flags: list[str] = field(default_factory=list)
     strings: dict[str, str] = field(default_factory=dict)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -120,13 +120,13 @@ def _comments_and_keywords(content: str, path: Path) -> Iterator[re.Match[str]]:
 def _add_comment(entry: _Entry, found: re.Match[str]) -> None:
     kind = found["comment"][:2]
     if kind == "#~":  # of an entry that is obsolete
-        entry.start, entry.flags = -1, ""
+        entry.start, entry.flags = -1, []
     elif kind in ("#,", "#=", "#|"):
         entry.begin(found.start())
-    if kind == "#," and "#," not in entry.flags:
+    if kind in ("#,", "#="):  # of gettext 0.26, whose `#=` never has `fuzzy`
+        entry.flags.append(found["comment"])
+    if kind == "#,":
         entry.fuzzy = found.start() + len(kind)
-    if kind in ("#,", "#="):
-        entry.flags += f"{found['comment']}\n"
 
 
 def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, break_: str) -> Segment:
@@ -138,7 +138,8 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, b
         else entry.strings["msgid"]
         for form in forms
     }
-    can_number = not _FIXED_ORDER.search(entry.flags)
+    can_number = not any(map(_FIXED_ORDER.search, entry.flags))
+    lines = [line for line in entry.flags if line.startswith("#,")]
     templates = {form: message_template(source, can_number=can_number) for form, source in sources.items()}
     stop = max(stop for _, stop in entry.places.values())
 
@@ -148,9 +149,9 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, b
         new = {form: string for form, string in found.items() if string is not None}
         if len(new) < len(found) or all(new[form] == entry.strings[form] for form in new):
             return content[entry.start : stop]
-        if not re.search(r"\bfuzzy\b", entry.flags):
+        if not lines or not re.search(r"\bfuzzy\b", lines[-1]):
             written, end = content[entry.start : entry.fuzzy], entry.fuzzy
-            written += " fuzzy," if "#," in entry.flags else f"#, fuzzy{break_}"
+            written += " fuzzy," if lines else f"#, fuzzy{break_}"
         for form in forms:
             start, last = entry.places[form]
             written += content[end:start] + _quoted(new[form], break_)

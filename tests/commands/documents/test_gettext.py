@@ -25,7 +25,15 @@ def test_forms_that_are_missing() -> None:
 ENTRIES = {
     "two lines of flags": (
         '#, python-format¶#, c-format¶msgid "a %d"¶msgstr ""¶',
-        '#, fuzzy, python-format¶#, c-format¶msgid "a %d"¶msgstr "A %d"¶',
+        '#, python-format¶#, fuzzy, c-format¶msgid "a %d"¶msgstr "A %d"¶',
+    ),
+    "the last of which counts": (
+        '#, fuzzy¶#, c-format¶#| msgid "b"¶msgid "a"¶msgstr ""¶',
+        '#, fuzzy¶#, fuzzy, c-format¶#| msgid "b"¶msgid "a"¶msgstr "A"¶',
+    ),
+    "other flags": (
+        '#= c-format¶msgid "a"¶msgstr ""¶',
+        '#, fuzzy¶#= c-format¶msgid "a"¶msgstr "A"¶',
     ),
     "flags, a comment, an empty line": (
         '#, c-format¶#. note¶¶msgid "a"¶msgstr ""',
