@@ -9,6 +9,7 @@ https://docs.oasis-open.org/xliff/xliff-core/v2.1/xliff-core-v2.1.html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape, unescape
 from pathlib import Path
 from xml.parsers import expat
@@ -60,7 +61,7 @@ class _Unit:
     target_is_copy: bool = False
     target_marks: list[_Mark] = field(default_factory=list)
 
-    @property
+    @cached_property
     def translations(self) -> dict[str, _Mark]:
         """The segments of its target that are translated."""
         return {} if self.target_is_copy else {mark.mid: mark for mark in self.target_marks if mark.has_text}
@@ -95,9 +96,10 @@ def read(content: str, path: Path, *, only_missing: bool = True, target_language
         if pieces is None:
             left.append(f"left as it is, since an element in it is only partly translate=no: {source!r:.80}")
             continue
-        begin, end = to_characters(unit.source_begin), to_characters(unit.source_end)
+        start, stop = unit.target or (unit.source_end, unit.source_end)
+        places = {place: to_characters(place) for place in sorted({unit.source_begin, start, stop})}
+        begin, target = places[unit.source_begin], (places[start], places[stop])
         indentation = _INDENTATION.search(content, max(0, begin - 200), begin)
-        target = (end, end) if unit.target is None else (to_characters(unit.target[0]), to_characters(unit.target[1]))
         segments.append(
             _segment(content, target, pieces, unit.prefix, indentation[0] if indentation else "", found.version)
         )

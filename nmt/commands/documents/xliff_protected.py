@@ -10,7 +10,7 @@ _TAG = re.compile(
     r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?P<closes>/?)(?:[\w.-]+:)?(?P<name>[\w.-]+)(?P<rest>(?:[^<>"']|"[^"]*"|'[^']*')*+)>""",
     re.DOTALL,
 )
-_ATTRIBUTE = re.compile(r"""([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ATTRIBUTE = re.compile(r"""(?<![\w.:-])(?:[\w.-]+:)?+([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CODE = re.compile(r"<((?:[\w.-]+:)?(?:ph|bpt|ept|it|ut))\b[^<>]*(?<!/)>[^<]*</\1\s*>")  # of the document's format
 _STAND_IN = re.compile(r'<nmt protected="(\d+)" translate="no">[^<]*</nmt>')
 

@@ -12,6 +12,8 @@ from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.translation import Translation
 from nmt.errors import NmtError
 
+SECONDS = 20  # that a test may take
+
 
 def test_xliff_targets() -> None:
     new = read("a.xliff", XLIFF).translated(upper)
@@ -153,3 +155,11 @@ def test_the_language_of_targets() -> None:
         FORMATS[".xlf"].read(content, path)
     empty = content.replace("one", "")
     assert FORMATS[".xlf"].read(empty, path).translated(upper) == empty
+
+
+@pytest.mark.usefixtures("time_limit")
+@pytest.mark.parametrize("marker", ["<sm id='1' translate='no'/>x", "<mrk mtype='seg' mid='1'>a</mrk>"])
+def test_many_markers_take_linear_time(marker: str) -> None:
+    many = marker * 20_000
+    content = unit(f"<source>{many}</source><seg-source>{many}</seg-source><target>{many}<mrk mtype='seg'/></target>")
+    assert read("a.xlf", content).existing == 1
