@@ -126,7 +126,9 @@ def _parsed(content: str, path: Path) -> _Table:
     except RecursionError:
         raise NmtError(f"{path}: objects nested too deeply to be read") from None
     except ValueError as error:
-        raise NmtError(f"{path}: not JSON: {error}") from None
+        # `arb` is also the code of Arabic.
+        lines = f"; if it has lines of text: nmt translate MODEL < {path}" if path.suffix.lower() == ".arb" else ""
+        raise NmtError(f"{path}: not JSON: {error}{lines}") from None
     tables, before = [_Table(content, is_object=False, start=0)], ""
     for token in _TOKEN.finditer(content):
         kind, table = token[0][0], tables[-1]

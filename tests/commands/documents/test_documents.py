@@ -53,6 +53,7 @@ HOSTILE = {
     "cut.xliff": ("<xliff><trans-unit>", "not XML"),
     "deep.json": ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
     "cut.json": ('{"a": ', "not JSON"),
+    "lines.arb": ("one\ntwo", "not JSON.*; if it has lines of text: nmt translate MODEL < lines.arb"),
     "no.po": ('msgid "a"\nmsgtsr ""\n', "line 2"),
 }
 

@@ -49,11 +49,10 @@ ENTRIES = {
     ),
     "a domain": ('domain "x"¶¶msgid "a"¶msgstr ""¶', 'domain "x"¶¶#, fuzzy¶msgid "a"¶msgstr "A"¶'),
     "forms of a domain": (
-        'domain "x"¶msgid ""¶msgstr "Plural-Forms: nplurals=2; plural=n!=1;\\n"¶domain "y"¶msgid ""¶'
-        'msgstr "Plural-Forms: nplurals=2; plural=n==1;\\n"¶¶msgid "a"¶msgid_plural "b"¶msgstr[0] ""¶msgstr[1] ""¶',
-        'domain "x"¶msgid ""¶msgstr "Plural-Forms: nplurals=2; plural=n!=1;\\n"¶domain "y"¶msgid ""¶'
-        'msgstr "Plural-Forms: nplurals=2; plural=n==1;\\n"¶¶#, fuzzy¶'
-        'msgid "a"¶msgid_plural "b"¶msgstr[0] "B"¶msgstr[1] "A"¶',
+        'domain "x"¶msgid ""¶msgstr "Plural-Forms: nplurals=2; plural=n==1;\\n"¶¶'
+        'msgid "a"¶msgid_plural "b"¶msgstr[0] ""¶msgstr[1] ""¶domain "y"¶msgid ""¶msgstr ""¶',
+        'domain "x"¶msgid ""¶msgstr "Plural-Forms: nplurals=2; plural=n==1;\\n"¶¶#, fuzzy¶'
+        'msgid "a"¶msgid_plural "b"¶msgstr[0] "B"¶msgstr[1] "A"¶domain "y"¶msgid ""¶msgstr ""¶',
     ),
     "escapes of bytes": (
         r'msgid "caf\303" "\251 \xe2\x82\xAC \41é\a\b\f\v\33"¶msgstr ""¶',

@@ -76,7 +76,7 @@ UNITS = {
     ),
     "segments": unit(
         f"<source>One. Two.</source>{MARKS}{{<target STATE>"
-        f"{MARK.format(0, 'ONE.')} <g id='1'>{MARK.format(1, 'TWO.')}</g></target>}}<alt-trans/>"
+        f"{MARK.format(0, 'ONE.')} <g id='1'>{MARK.format(1, 'TWO.')}</g></target>}}<alt-trans>{MARKS}</alt-trans>"
     ),
     "segments of which one is there": unit(
         f"<source>One. Two.</source>{MARKS}<target{{ STATE}}>{MARK.format(0, 'MINE.')} <g id='1'>"
