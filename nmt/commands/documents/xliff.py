@@ -281,9 +281,11 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     else:
         template = message_template(unescape(text))
 
+    can_number = not any("%" in each for each in protection.texts)  # there, arguments have no numbers
+
     def write(texts: Sequence[str]) -> str | None:
         new = template.with_texts(texts)
-        new = in_order(new, text) if is_marked and new is not None else new
+        new = in_order(new, text, can_number=can_number) if is_marked and new is not None else new
         if new is None or not is_marked:
             return None if new is None else escape(new, quote=False)
         return protection.restored(_STAND_IN.sub(lambda found: codes[int(found[1])], new))

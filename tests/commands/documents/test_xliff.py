@@ -143,6 +143,13 @@ def test_what_is_partly_protected_is_said() -> None:
     assert note.startswith("left as it is, since an element in it is only partly translate=no: \"a <pc id='2'>")
 
 
+def test_protected_arguments_keep_their_order() -> None:
+    content = unit("<source>%s of <mrk mtype='protected'>%s</mrk></source>")
+    document = read("a.xlf", content)
+    assert "<target " in document.translated(lambda text: text.text)
+    assert document.translated(lambda text: " ".join(reversed(text.text.partition(" of ")))) == content
+
+
 def test_the_language_of_targets() -> None:
     """In version 2, a file with a target must name it."""
     segment, path = "<segment><source>one</source></segment>", Path("a.xlf")
