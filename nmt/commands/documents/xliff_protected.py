@@ -12,13 +12,14 @@ _TAG = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""(?<![\w.:-])(?:[\w.-]+:)?+([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CODE = re.compile(r"<((?:[\w.-]+:)?(?:ph|bpt|ept|it|ut))\b[^<>]*(?<!/)>[^<]*</\1\s*>")  # of the document's format
-_STAND_IN = re.compile(r'<nmt protected="(\d+)" translate="no">[^<]*</nmt>')
+_BRACKETS = re.compile(r"[{}\[\]]")
+_STAND_IN = re.compile(r'<protected nmt="(\d+)" translate="no">[^<]*</protected>')
 
 
 @dataclass(frozen=True)
 class Protected:
     """A text as it is translated. text: with elements that are not translated in place of what is protected; these have
-    no tags inside. texts: what is protected."""
+    no tags inside, nor brackets, which could belong to one outside. texts: what is protected."""
 
     text: str
     texts: Sequence[str]
@@ -41,8 +42,8 @@ def protected(content: str, marker: str = "") -> Protected | None:
         return None
     text, texts, end = "", list[str](), 0
     for start, stop in spans:
-        inside = _TAG.sub("", _CODE.sub("", content[start:stop]))
-        text += f'{content[end:start]}<nmt protected="{len(texts)}" translate="no">{inside}</nmt>'
+        inside = _BRACKETS.sub("", _TAG.sub("", _CODE.sub("", content[start:stop])))
+        text += f'{content[end:start]}<protected nmt="{len(texts)}" translate="no">{inside}</protected>'
         texts.append(content[start:stop])
         end = stop
     return Protected(text + content[end:], texts)

@@ -89,6 +89,10 @@ UNITS = {
         "<source>a <mrk mtype='protected'>b <mrk>c</mrk><ph id='1'>d</ph></mrk> e</source>"
         "{<target STATE>A <mrk mtype='protected'>b <mrk>c</mrk><ph id='1'>d</ph></mrk> E</target>}"
     ),
+    "a bracket that is protected": unit(
+        "<source>¤n, plural, other ¤a <mrk mtype='protected'>¤</mrk> b¦¦</source>"
+        "{<target STATE>¤n, plural, other ¤A <mrk mtype='protected'>¤</mrk> B¦¦</target>}"
+    ),
     "translate": unit_2(
         "<segment><source>a <mrk id='1' translate='no'>b</mrk> c</source>"
         "{<target>A <mrk id='1' translate='no'>b</mrk> C</target>}</segment>"
@@ -110,10 +114,11 @@ UNITS = {
 
 @pytest.mark.parametrize("name", UNITS)
 def test_units(name: str) -> None:
-    """What stands in braces is written."""
+    """What stands in braces is written; `¤` and `¦` are braces."""
     template = UNITS[name].replace("¶", "\n")
     content = re.sub(r"\{.*?\}", "", template)
     expected = re.sub("[{}]", "", template).replace("STATE", 'state="needs-review-translation"')
+    content, expected = (text.replace("¤", "{").replace("¦", "}") for text in (content, expected))
     assert in_capitals(content) == expected and in_capitals(expected) == expected
 
 
