@@ -12,6 +12,7 @@ from nmt.commands.file_job import FileJob
 from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
+from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.translator import Translator
 from nmt.distributed.environment import FILE_JOB, is_launched
@@ -84,13 +85,16 @@ class Request:
             raise NmtError(f"{self.source}: {found.name}: it and --output must be files, no pipes and no devices")
         return found
 
-    def open_document(self, format: Format, language: str) -> "OpenedDocument":
-        """The source. language: of its text. Raises NmtError as OpenedDocument.read does."""
+    def open_document(self, format: Format, languages: LanguagePair) -> "OpenedDocument":
+        """The source. Raises NmtError as OpenedDocument.read does."""
         from nmt.commands.documents.opened import OpenedDocument  # here: most texts are lines
 
         assert self.source is not None
         only, output = self.only_missing, self.output
-        return OpenedDocument.read(self.source, format, language=language, only_missing=only, output=output)
+        source, target = languages
+        return OpenedDocument.read(
+            self.source, format, language=source, target_language=target, only_missing=only, output=output
+        )
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
@@ -100,7 +104,7 @@ class Request:
 def translate(request: Request) -> int:
     """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
     format, opened = request.document_format, request.open_models()
-    document = None if format is None else request.open_document(format, opened.pair.source)
+    document = None if format is None else request.open_document(format, opened.pair)
     if document is None and not request.from_file_to_file:
         _stream(request, opened)
         return 0

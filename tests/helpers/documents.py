@@ -80,7 +80,7 @@ def read(name: str, content: str, **options: bool) -> Document:
     path = Path(name)
     format = format_of(path)
     assert format is not None
-    return format.read(content, path, **options)
+    return format.read(content, path, target_language="lv", **options)
 
 
 def upper(text: Text) -> str:

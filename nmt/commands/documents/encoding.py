@@ -100,6 +100,12 @@ def _codec(name: str) -> str | None:
         return None
 
 
+def declared_codec(text: str, declaration: re.Pattern[str] | None) -> str | None:
+    """Python's name of the encoding that a document declares, if it does and that is known."""
+    name = _declared(text, declaration) if declaration else ""
+    return _codec(name) if name else None
+
+
 def _with_utf_8(found: re.Match[str]) -> str:
     if not found[1]:
         return found[0]

@@ -4,30 +4,40 @@ it. Format: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 
 import gettext
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nmt.commands.documents.document import Document, Segment
+from nmt.commands.documents.encoding import declared_codec
+from nmt.commands.documents.formats import FORMATS
 from nmt.commands.documents.messages import KEPT, message_template
 from nmt.errors import NmtError
 
-_LINE = re.compile(r"[^\n]*(?:\n|\Z)")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*$')
-_KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=\")")
-_ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
+_WHITE = r"[ \t\r\n\f\v]*+"
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"')
+_KEYWORD = rf"domain|msgctxt|msgid_plural|msgid|msgstr(?:{_WHITE}\[{_WHITE}\d+{_WHITE}\])?"
+_COMMENT_OR_KEYWORD = re.compile(
+    rf"(?P<comment>#[^\n]*)|(?P<keyword>{_KEYWORD}){_WHITE}(?P<strings>(?:{_STRING.pattern}{_WHITE})++)"
+)
+_BLANK = re.compile(_WHITE)
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
 _FIXED_ORDER = re.compile(r"\b(?:python|lua|go|object-pascal)-format")  # in which there is no `%1$s`
 _PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.*?nplurals\s*=\s*(\d+).*?plural\s*=\s*([^;\n]+)")
 
 
 @dataclass
 class _Entry:
-    """start: of its flags or else of its first keyword. strings and places: of each keyword, without its name's line
-    end."""
+    """start: of its flags, of its previous msgid (`#|`), or else of its first keyword; fuzzy: where that flag is
+    written, which must be before a previous msgid. flags: all lines of them; gettext reads the last one alone. domain:
+    in which it is. strings and places: of each keyword, from its first quote to its last one."""
 
-    start: int
-    flags: str = ""  # the line of flags, if it has one
+    domain: str = ""
+    start: int = -1
+    fuzzy: int = -1
+    flags: list[str] = field(default_factory=list)
     strings: dict[str, str] = field(default_factory=dict)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -36,54 +46,52 @@ class _Entry:
         """The keywords of its translations."""
         return [keyword for keyword in self.strings if keyword.startswith("msgstr")]
 
+    @property
+    def is_header(self) -> bool:
+        return not self.strings["msgid"] and "msgctxt" not in self.strings
+
+    def begin(self, place: int) -> None:
+        """What can be written begins at this place, unless it began before it."""
+        if self.start < 0:
+            self.start = self.fuzzy = place
+
 
 def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
     """only_missing: translations stay, also those that are fuzzy. Obsolete entries always stay. Raises NmtError for
-    a line that is none of a PO file."""
+    what is not a PO file."""
     entries = _entries(content, path)
-    header = next((entry.strings.get("msgstr", "") for entry in entries if not entry.strings["msgid"]), "")
-    singular = _singular_form(header)
+    headers = {entry.domain: entry.strings.get("msgstr", "") for entry in entries if entry.is_header}
+    singular = {domain: _singular_form(header) for domain, header in headers.items()}
+    break_ = "\r\n" if content[: content.find("\n")].endswith("\r") else "\n"
     segments, existing = list[Segment](), 0
     for entry in entries:
         if not entry.strings["msgid"] or not entry.forms:
             continue
         if forms := [form for form in entry.forms if not (only_missing and entry.strings[form])]:
-            segments.append(_segment(content, entry, forms, singular))
+            segments.append(_segment(content, entry, forms, singular.get(entry.domain, 0), break_))
         else:
             existing += 1
     return Document(content, segments, KEPT, existing)
 
 
 def _entries(content: str, path: Path) -> list[_Entry]:
-    entries, entry = list[_Entry](), _Entry(-1)
-    keyword = ""
-    for number, found in enumerate(_LINE.finditer(content), start=1):
-        line, start = found[0].strip(), found.start()
-        if line.startswith("#") or not line:
-            if entry.strings:
-                entries.append(entry)
-                entry, keyword = _Entry(-1), ""
-            if line.startswith("#,"):
-                entry.start, entry.flags = start, found[0]
-            elif line.startswith("#~") or not line:
-                entry = _Entry(-1)
+    codec = declared_codec(content, FORMATS[".po"].declaration)
+    entries, entry = list[_Entry](), _Entry()
+    for found in _comments_and_keywords(content, path):
+        keyword = _BLANK.sub("", found["keyword"] or "")
+        if entry.strings and (keyword in ("", "domain", "msgctxt") or keyword in entry.strings):
+            entries.append(entry)
+            entry = _Entry(entry.domain)
+        if not keyword:
+            _add_comment(entry, found)
             continue
-        begun = found[0].find(line)
-        name = _KEYWORD.match(line)
-        string = _STRING.match(line, name.end() if name else 0)
-        if string is None or not (name or keyword):
-            raise NmtError(f"{path}: line {number:,}: not a line of a PO file: {line[:60]!r}")
-        if name:
-            keyword = name[0].strip()
-            if keyword in entry.strings or (keyword == "msgctxt" and entry.strings):
-                entries.append(entry)
-                entry = _Entry(-1)
-            if entry.start < 0:
-                entry.start = start
-            entry.strings[keyword] = ""
-            entry.places[keyword] = start + begun + name.end(), 0
-        entry.strings[keyword] += _unescaped(string[1])
-        entry.places[keyword] = entry.places[keyword][0], start + begun + len(line)
+        string = _unescaped(_STRING.findall(found["strings"]), codec)
+        if keyword == "domain":
+            entry.domain = string
+            continue
+        entry.begin(found.start())
+        entry.strings[keyword] = string
+        entry.places[keyword] = found.start("strings"), content.rindex('"', 0, found.end()) + 1
     if entry.strings:
         entries.append(entry)
     for each in entries:
@@ -92,15 +100,46 @@ def _entries(content: str, path: Path) -> list[_Entry]:
     return entries
 
 
-def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int) -> Segment:
-    """forms: the keywords of the translations that are made; singular: the number of the form for one thing."""
+def _comments_and_keywords(content: str, path: Path) -> Iterator[re.Match[str]]:
+    """Each comment, and each keyword with its strings. Raises NmtError for anything else."""
+    place = 0
+    while True:
+        blank = _BLANK.match(content, place)
+        assert blank is not None
+        place = blank.end()
+        if place == len(content):
+            return
+        found = _COMMENT_OR_KEYWORD.match(content, place)
+        if found is None:
+            number, line = content.count("\n", 0, place) + 1, content[place : place + 60].partition("\n")[0].strip()
+            raise NmtError(f"{path}: line {number:,}: not a line of a PO file: {line!r}")
+        yield found
+        place = found.end()
+
+
+def _add_comment(entry: _Entry, found: re.Match[str]) -> None:
+    kind = found["comment"][:2]
+    if kind == "#~":  # of an entry that is obsolete
+        entry.start, entry.flags = -1, []
+    elif kind in ("#,", "#=", "#|"):
+        entry.begin(found.start())
+    if kind in ("#,", "#="):  # of gettext 0.26, whose `#=` never has `fuzzy`
+        entry.flags.append(found["comment"])
+    if kind == "#,":
+        entry.fuzzy = found.start() + len(kind)
+
+
+def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, break_: str) -> Segment:
+    """forms: the keywords of the translations that are made; singular: the number of the form for one thing; break_:
+    how lines end."""
     sources = {
         form: entry.strings["msgid" if form in ("msgstr", f"msgstr[{singular}]") else "msgid_plural"]
         if "msgid_plural" in entry.strings
         else entry.strings["msgid"]
         for form in forms
     }
-    can_number = not _FIXED_ORDER.search(entry.flags)
+    can_number = not any(map(_FIXED_ORDER.search, entry.flags))
+    lines = [line for line in entry.flags if line.startswith("#,")]
     templates = {form: message_template(source, can_number=can_number) for form, source in sources.items()}
     stop = max(stop for _, stop in entry.places.values())
 
@@ -110,13 +149,12 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int) -
         new = {form: string for form, string in found.items() if string is not None}
         if len(new) < len(found) or all(new[form] == entry.strings[form] for form in new):
             return content[entry.start : stop]
-        if not re.search(r"\bfuzzy\b", entry.flags):
-            break_ = "\r\n" if "\r\n" in content[entry.start : stop] else "\n"
-            end += len("#,") * bool(entry.flags)
-            written = "#, fuzzy," if entry.flags else f"#, fuzzy{break_}"
+        if not lines or not re.search(r"\bfuzzy\b", lines[-1]):
+            written, end = content[entry.start : entry.fuzzy], entry.fuzzy
+            written += " fuzzy," if lines else f"#, fuzzy{break_}"
         for form in forms:
             start, last = entry.places[form]
-            written += content[end:start] + _quoted(new[form], content[start:last])
+            written += content[end:start] + _quoted(new[form], break_)
             end = last
         return written + content[end:stop]
 
@@ -135,24 +173,37 @@ def _singular_form(header: str) -> int:
     return 0
 
 
-def _unescaped(string: str) -> str:
-    def character(found: re.Match[str]) -> str:
-        code = found[1]
-        if code[0] in "01234567":
-            return chr(int(code, 8))
-        if code[0] == "x" and len(code) > 1:
-            return chr(int(code[1:], 16))
-        return _ESCAPES.get(code, code)
+def _unescaped(strings: Sequence[str], codec: str | None) -> str:
+    """The text of adjacent strings. `\303` is a byte, in UTF-8 or else in the codec that the file declares."""
+    parts = list[str | bytes]()
+    for string in strings:
+        end = 0
+        for found in _ESCAPE.finditer(string):
+            octal, hexadecimal, character = found.groups()
+            parts.append(string[end : found.start()])
+            if character:
+                parts.append(_ESCAPES.get(character, character))
+            else:
+                code = int(octal, 8) if octal else int(hexadecimal[-2:], 16)  # as gettext: the last byte counts
+                parts.append(bytes([code & 0xFF]))
+            end = found.end()
+        parts.append(string[end:])
+    for each in ("utf-8", codec):
+        if each is None:
+            continue
+        try:
+            return b"".join(part if isinstance(part, bytes) else part.encode(each) for part in parts).decode(each)
+        except ValueError:
+            continue
+    return "".join(part.decode("latin-1") if isinstance(part, bytes) else part for part in parts)
 
-    return _ESCAPE.sub(character, string)
 
-
-def _quoted(string: str, before: str) -> str:
-    """As the strings of a PO file: one of several lines begins with an empty one. before: what stood there."""
+def _quoted(string: str, break_: str) -> str:
+    """As the strings of a PO file: one of several lines begins with an empty one. break_: between them."""
     names = {character: name for name, character in _ESCAPES.items()} | {'"': '"', "\\": "\\"}
-    lines = [
-        '"' + "".join(f"\\{names[each]}" if each in names else each for each in line) + '"'
-        for line in re.findall(r"[^\n]*\n|[^\n]+", string)
-    ]
-    break_ = "\r\n" if "\r\n" in before else "\n"
+
+    def escaped(found: re.Match[str]) -> str:
+        return f"\\{names[found[0]]}" if found[0] in names else f"\\{ord(found[0]):03o}"
+
+    lines = [f'"{_ESCAPED.sub(escaped, line)}"' for line in re.findall(r"[^\n]*\n|[^\n]+", string)]
     return break_.join(['""', *lines] if len(lines) != 1 else lines)

@@ -39,15 +39,30 @@ class OpenedDocument:
 
     @classmethod
     def read(
-        cls, path: Path, format: Format, *, language: str = "", only_missing: bool = True, output: Path | None = None
+        cls,
+        path: Path,
+        format: Format,
+        *,
+        language: str = "",
+        target_language: str = "",
+        only_missing: bool = True,
+        output: Path | None = None,
     ) -> "OpenedDocument":
-        """output: what the translated file replaces. Raises NmtError where a file cannot be read, or is not of this
-        format."""
+        """target_language: as for Format.read. output: what the translated file replaces. Raises NmtError where a file
+        cannot be read, or is not of this format."""
         translated = None
         if only_missing and format.translations == "output" and output is not None and output.is_file():
             translated = _read_bytes(output), output
         data = _read_bytes(path)
-        return cls.of(data, path, format, language=language, only_missing=only_missing, translated=translated)
+        return cls.of(
+            data,
+            path,
+            format,
+            language=language,
+            target_language=target_language,
+            only_missing=only_missing,
+            translated=translated,
+        )
 
     @classmethod
     def of(
@@ -57,6 +72,7 @@ class OpenedDocument:
         format: Format,
         *,
         language: str = "",
+        target_language: str = "",
         only_missing: bool = True,
         translated: tuple[bytes, Path] | None = None,
         most_unpacked: int = word.MOST_BYTES,
@@ -74,7 +90,9 @@ class OpenedDocument:
         else:
             content, encoding = decoded(data, path, format.declaration)
             other = translated and (decoded(*translated, format.declaration)[0], translated[1])
-            parts = [format.read(content, path, only_missing=only_missing, translated=other)]
+            parts = [
+                format.read(content, path, only_missing=only_missing, translated=other, target_language=target_language)
+            ]
 
             def write(contents: Sequence[str]) -> bytes:
                 return data if contents[0] == content else encoding.encoded(contents[0], path)

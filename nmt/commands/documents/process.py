@@ -6,7 +6,7 @@ while a regular expression is matched, all other threads of its process wait.
 It takes messages from standard input and answers each on standard output, until standard input ends. A message is one
 JSON value a line, and then an empty line. The first value says what is wanted, the others are lines of the document:
 
-    {"read": name, "content": Base64, "language", "most_unpacked"}   →  {"keep"}, [text, whether it has elements], …
+    {"read": name, "content": Base64, "languages", "most_unpacked"}   →  {"keep"}, [text, whether it has elements], …
     {"keep"}, [number of a line, fields of its Translation], …       →  {}
     {"write": name}                                                  →  {"content", "notes"}
 
@@ -60,12 +60,14 @@ class _Worker:
         return [{}]
 
     def _read(self, path: Path, wanted: dict[str, Any]) -> list[Any]:
+        source, target = wanted["languages"]
         self.document, self.written = (
             OpenedDocument.of(
                 base64.b64decode(wanted["content"]),
                 path,
                 FILE_FORMATS[path.suffix.lower()],
-                language=wanted["language"],
+                language=source,
+                target_language=target,
                 most_unpacked=wanted["most_unpacked"],
             ),
             {},

@@ -107,11 +107,12 @@ class ServedDocument:
         self._place = place
 
     async def read(
-        self, content: bytes, name: str, language: str, most_unpacked: int
+        self, content: bytes, name: str, languages: tuple[str, str], most_unpacked: int
     ) -> tuple[tuple[str, ...], list[tuple[str, bool]]]:
-        """Its `keep`, and its lines: the text, and whether there are elements in it. As OpenedDocument.of."""
+        """Its `keep`, and its lines: the text, and whether there are elements in it. As OpenedDocument.of; languages:
+        the codes of the source, empty if unknown, and of the target."""
         text = base64.b64encode(content).decode()
-        wanted = {"read": name, "content": text, "language": language, "most_unpacked": most_unpacked}
+        wanted = {"read": name, "content": text, "languages": languages, "most_unpacked": most_unpacked}
         found, *lines = await self._asked([wanted])
         return tuple(found["keep"]), [(text, has_elements) for text, has_elements in lines]
 

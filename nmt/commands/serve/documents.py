@@ -111,7 +111,7 @@ async def translate(
     """The translated file. Other requests get their turn between the parts of a document. Cancel it to stop. Raises
     RequestError if it is too large or takes too long to read, and NmtError for a file that is not of its format."""
     path, most = request.path, _MOST_UNPACKED * limits.file
-    keep, lines = await document.read(request.content, str(path), request.source, most)
+    keep, lines = await document.read(request.content, str(path), (request.source, request.target), most)
     texts = [text for text, _ in lines]
     check_count(max(map(len, texts), default=0), f"characters in one text of {path}", limits.characters)
     detected = None

@@ -76,6 +76,35 @@ def test_tables_are_merged_as_their_values_are(source: object, other: object, in
     assert json.loads(found) == merged(source, other)
 
 
+# A table, the one of the other language or None, and the result.
+TABLES = {
+    "a key twice": (
+        '{"a":"one","b":{"c":1,"c":["x"]},"a":"three"}',
+        None,
+        '{"a":"ONE","b":{"c":1,"c":["X"]},"a":"THREE"}',
+    ),
+    "a key twice in both": ('{"a":"one", "a":"two"}', '{"a":"EINS","a":"ZWEI"}', '{"a":"EINS", "a":"ZWEI"}'),
+    "programs read the last one": ('{"a":"one", "a":"two"}', '{"a":"ZWEI"}', '{"a":"ONE", "a":"ZWEI"}'),
+    "no other one behind it": ('{"a":"one"}', '{"a":"old","a":"EINS"}', '{"a":"EINS"}'),
+    "another way to write a key": (r'{"caf\u00e9":"one"}', '{"café":"EINS"}', r'{"caf\u00e9":"EINS"}'),
+    "ARB by its content": (
+        '{"@@locale":"en","a":"b","@a":{"c":"d"}}',
+        None,
+        '{"@@locale":"en","a":"B","@a":{"c":"d"}}',
+    ),
+    "its language": ('{"@@locale":"en","a":"b"}', '{"@@locale":"lv"}', '{"@@locale":"lv","a":"B"}'),
+    "a key that is text": ('{"@a":"b"}', None, '{"@a":"B"}'),
+    "long numbers": (f'{{"n":{"9" * 5000},"a":"b"}}', None, f'{{"n":{"9" * 5000},"a":"B"}}'),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name: str) -> None:
+    source, other, expected = TABLES[name]
+    found = read(source, Path("a.json"), translated=None if other is None else (other, Path("b.json")))
+    assert found.translated(lambda text: text.text.upper()) == expected
+
+
 def test_the_command_keeps_or_replaces_them(
     make_config: Callable[..., Config], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,7 +1,9 @@
 """Files of documents: their encodings, and what is said of them."""
 
+import gzip
 import json
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -92,14 +94,39 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     assert f"{path}: no text to translate was found" in caplog.text
 
 
-def test_documents_that_are_not_read() -> None:
+def test_documents_that_are_not_read(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match=r"\.ASS are not read.*nmt translate MODEL < film\.ASS"):
         check_lines(Path("film.ASS"))
     with pytest.raises(NmtError, match="subtitles, compressed: decompress it first"):
         check_lines(Path("film.srt.gz"))
-    for name in ("corpus.en", "corpus.en.gz", "corpus.txt", "corpus"):
+    for ending in ("csv", "tsv.gz", "xlsx", "odt", "pptx", "properties", "strings", "resx", "yml", "jsonl", "md.xz"):
+        with pytest.raises(NmtError, match="are not read: convert it"):
+            check_lines(tmp_path / f"a.{ending}")
+    for name in ("corpus.en", "corpus.en.gz", "corpus.txt", "corpus.mt", "corpus.ts", "corpus.arb_Arab", "corpus"):
         check_lines(Path(name))
     request = Request(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
     with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
         assert request.document_format
     assert Request(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format is None
+
+
+def test_endings_that_are_languages(tmp_path: Path) -> None:
+    """Tsonga and Moldavian, or documents of Qt, code and compiled catalogues of gettext."""
+    qt = "<!DOCTYPE TS>\n<TS version='2.1'></TS>"
+    for name, data, refused in (
+        ("a.ts", qt.encode(), True),
+        ("a.ts", f"\n<?xml version='1.0'?>{qt}".encode("utf-8-sig"), True),
+        ("a.ts", f"<?xml version='1.0' encoding='utf-16'?>{qt}".encode("utf-16"), True),
+        ("a.ts", qt[14:].encode(), True),
+        ("a.ts.gz", gzip.compress(qt.encode()), True),
+        ("a.ts", b"export default {}", True),
+        ("a.ts", b"Hi ku tsakela ku mi vona. <3", False),
+        ("a.ts.gz", gzip.compress(b"Exporta <TS>."), False),
+        ("a.ts", b"", False),
+        ("a.mo", b"\xde\x12\x04\x95\0\0\0\0", True),
+        ("a.mo", "Bună ziua.".encode(), False),
+    ):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(NmtError, match="are not read: convert it") if refused else nullcontext():
+            check_lines(path)

@@ -77,13 +77,15 @@ DOCUMENTS = {
     "a.json": json.dumps({line: f"{line} {{name}} {line}" for line in LINES[:7]}).encode(),
     "Seite.HTML": b"<p>one <b>two</b> three.</p><p>four</p><p><i>five</i> six</p>",
     "Überblick.docx": docx(word(RUNS + LOOKS)),
+    "a.xlf": b"<xliff version='2.0'><unit>%b</unit></xliff>"
+    % b"".join(b"<segment><source>%d x</source></segment>" % i for i in range(3)),
     "notes.txt": "one two\r\n\r\n  three\r\n12\r\nüber".encode(),
 }  # fmt: skip
 
 
 def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
     path = Path(name)
-    document = OpenedDocument.of(content, path, FILE_FORMATS[path.suffix.lower()], language="en")
+    document = OpenedDocument.of(content, path, FILE_FORMATS[path.suffix.lower()], language="en", target_language="de")
     translator.decoding = replace(translator.decoding, keep=document.keep)
     return document.with_lines([json.dumps(line) for line in translator.with_tags(document.marked_lines)], path)
 
