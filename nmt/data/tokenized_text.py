@@ -1,0 +1,92 @@
+"""Whether text looks as tokenizers write it: with spaces before punctuation, with escaped signs, or in subwords.
+
+Such text beside text that is not like it gives a low score, or a model that writes what nobody wants. A share counts
+only lines that could show the trace. Punctuation that some languages write after a space is not looked at: the French
+` ?`, ` !`, ` :` and ` »`, the danda of Hindi, the comma of Arabic, the full stop of Khmer.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, eq=False)
+class _Trace:
+    """possible: finds lines that could show it; found: finds it; least: the smallest difference of two shares that
+    means something. The other texts describe a text with it and one without."""
+
+    possible: re.Pattern[str]
+    found: re.Pattern[str]
+    least: float
+    is_so: str
+    is_not: str
+    of_lines: str
+
+
+_TRACES = (
+    _Trace(
+        re.compile(r"[.,።፣](?= |$)|[。，、]"),
+        re.compile(r"(?<= )(?:[.,።፣](?= |$)|[。，、])"),
+        0.2,
+        "looks tokenized",
+        "does not",
+        "of its lines with a full stop or comma have a space before one",
+    ),
+    _Trace(
+        re.compile(r"['\"&<>\[\]|]"),
+        re.compile(r"&(?:[a-z]{2,6}|#\d{1,5}|#x[\da-fA-F]{1,5});"),  # &apos; &#39; &#x27;
+        0.2,
+        "is escaped",
+        "is not",
+        "of its lines with a quotation mark, & or bracket have it as &apos; or the like",
+    ),
+    _Trace(
+        re.compile(""),
+        re.compile(r"\S(?:@@|￭)(?= |$)|(?:^| )[▁￭]"),  # subword-nmt's, OpenNMT's and SentencePiece's marks
+        0.05,
+        "is split into subwords",
+        "is not",
+        "of its lines have @@ or ▁",
+    ),
+)
+_RARE = 0.01  # of the lines: fewer that could show a trace say nothing
+
+
+@dataclass
+class TokenizerTraces:
+    """Counts lines of a text by the traces that tokenizers leave."""
+
+    lines: int = 0
+    possible: Counter[_Trace] = field(default_factory=Counter)
+    found: Counter[_Trace] = field(default_factory=Counter)
+
+    def add(self, lines: Iterable[str]) -> "TokenizerTraces":
+        """Count more lines, and return self. Empty lines do not count."""
+        for line in lines:
+            self.lines += bool(line.strip())
+            for trace in _TRACES:
+                if line.strip() and trace.possible.search(line):
+                    self.possible[trace] += 1
+                    self.found[trace] += trace.found.search(line) is not None
+        return self
+
+    def share(self, trace: _Trace) -> float | None:
+        """Of the lines that could show a trace, the share of those that do; None where too few could."""
+        possible = self.possible[trace]
+        return self.found[trace] / possible if possible > _RARE * self.lines else None
+
+
+def contrast(name: str, text: TokenizerTraces, other_name: str, other: TokenizerTraces) -> str | None:
+    """In which way one of two texts looks as tokenizers write and the other does not, with shares, for a message; None
+    where they are alike."""
+    parts = []
+    for trace in _TRACES:
+        shares = [(text.share(trace), name), (other.share(trace), other_name)]
+        known = sorted((share, which) for share, which in shares if share is not None)
+        if len(known) == 2 and known[1][0] - known[0][0] >= trace.least:
+            (low, without), (high, having) = known
+            parts.append(
+                f"{having} {trace.is_so} and {without} {trace.is_not} ({high:.0%} and {low:.0%} {trace.of_lines})"
+            )
+    return "; ".join(parts) or None

@@ -1,0 +1,56 @@
+"""Text as tokenizers write it, beside text that is not."""
+
+import pytest
+
+from nmt.data.tokenized_text import TokenizerTraces, contrast
+
+RAW = ["He's here, isn't he.", "It cost $3,000.50 ...", 'He said "yes".', "Well .. no, .5 of it.", ""] * 25
+
+
+def compared(one: list[str], other: list[str]) -> str:
+    return contrast("a.en", TokenizerTraces().add(one), "b.en", TokenizerTraces().add(other)) or ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["He is here , is he ?", "It costs $ 3,000 ."], "looks tokenized and b.en does not (100% and 0% of its lines"),
+        (["他 在 这里 。"], "looks tokenized"),
+        (["He&apos;s here.", "He said &quot;yes&quot;."], "is escaped and b.en is not (100% and 0% of its lines"),
+        (["&#39;Yes&#39; &#x26; no"], "is escaped"),
+        (["He is he@@ re."], "is split into subwords and b.en is not (100% and 0% of its lines have"),
+        (["▁He ▁is ▁he re."], "is split into subwords"),
+        (["He is he ￭re."], "is split into subwords"),
+    ],
+)
+def test_each_trace_is_found_beside_plain_text(lines: list[str], expected: str) -> None:
+    found = compared(lines * 25, RAW)
+    assert found.startswith(f"a.en {expected}")
+    assert found == compared(RAW, lines * 25).replace("a.en", "A").replace("b.en", "a.en").replace("A", "b.en")
+    assert ";" not in found.replace("&apos;", "")  # nothing else is
+    assert compared(lines * 25, lines * 25) == compared(RAW, RAW) == ""
+    assert compared(lines * 2 + RAW, RAW) == "" or "subwords" in expected  # some lines in web text are like that
+
+
+def test_several_traces_are_in_one_message() -> None:
+    found = compared(["He &apos;s he@@ re ."], RAW)
+    assert all(f"a.en {trace}" in found for trace in ("looks tokenized", "is escaped", "is split into subwords"))
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    [
+        ["Qui est là ? Moi ! Voici : « oui »."],
+        ["यह एक पुस्तक है ।", "हाँ, यह है ।"],
+        ["هذا كتاب ، وهذا قلم."],
+        ["នេះជាសៀវភៅ ។"],
+        ["นี่คือหนังสือ และนั่นคือปากกา"],  # without full stops and commas nothing is known
+        ["AT&T; R&D, <b>.", "@@ -1,2 +1 @@"],
+    ],
+)
+def test_what_languages_write_themselves_is_no_trace(ordinary: list[str]) -> None:
+    assert compared(ordinary * 25, RAW) == ""
+
+
+def test_a_few_lines_that_could_show_a_trace_say_nothing() -> None:
+    assert compared(["ไม่มี"] * 200 + ["ok ."], RAW) == ""
