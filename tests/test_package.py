@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CODE = sorted((ROOT / "nmt").rglob("*.py"))
 # Modules that are not called like the distribution that brings them.
-MODULES = {"pyyaml": "yaml", "unbabel-comet": "comet", "backports.zstd": "backports"}
+MODULES = {"pyyaml": "yaml", "backports.zstd": "backports"}
 
 
 def modules(requirements: list[str]) -> set[str]:

@@ -21,6 +21,7 @@ from nmt.config.schema import Config, Corpus
 from nmt.data.prepare import ValidationSet
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
+from nmt.training.validation import Validation
 from nmt.training.validation_key import recorded_text_key, text_key, validation_key
 
 MakeConfig = Callable[..., Config]
@@ -97,7 +98,9 @@ def test_of_equal_ones_the_fewest_files_win(
 ) -> None:
     bleu = {"last 1": 1.0, "last 3": 7.0, "last 5": 7.0, "best 1": 2.0, "best 3": 7.0, "best 5": 6.0}
     scores = {name: {"validation_loss": 1.0, "bleu": value, "chrf": 0.0} for name, value in bleu.items()}
-    monkeypatch.setattr(average, "_score", lambda name, paths, *_: average.Candidate(name, paths, scores[name]))
+    monkeypatch.setattr(
+        average, "_score", lambda name, paths, *_: average.Candidate(name, paths, Validation(["v"], [scores[name]], []))
+    )
     winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
     assert winner.provenance["selected"] == "last 3"
     assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3           1.0000  7.00  0.00"
