@@ -76,7 +76,8 @@ def requirements(extra: str) -> list[str]:
 def test_the_constraints_are_versions_with_which_every_extra_can_be_installed() -> None:
     """All together, so that no extra contradicts the core. What a package that is installed here asks for counts too."""
     text = (ROOT / "scripts" / "constraints.txt").read_text(encoding="utf-8")
-    versions = {canonicalize_name(name): version for name, version in re.findall(r"(?m)^([\w.-]+)==(\S+)$", text)}
+    pinned = re.findall(r"(?m)^([\w.-]+)==(\S+)$", text)
+    versions = {canonicalize_name(name): version for name, version in pinned}
     direct = {one for extra in PROJECT["optional-dependencies"] for one in requirements(extra)}
     left, checked = [(Requirement(one), frozenset({""})) for one in direct], set[str]()
     while left:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
+
 from nmt import device as devices
 from nmt.errors import NmtError
 from nmt.evaluation.aligned_texts import AlignedText
@@ -57,11 +59,7 @@ def score(
         words = [*command, *(str(word) for option in options.items() for word in option)]
         words += ["--quiet", "--only_system", "--translations", *map(str, paths[2:])]
         log.info("COMET: %s", shlex.join(words))
-        environment = dict(os.environ)
-        if where.type == "cuda":
-            visible = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
-            environment["CUDA_VISIBLE_DEVICES"] = visible[where.index] if visible[0] else str(where.index)
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", env=environment)
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", env=_environment(where))
         if done.returncode:
             said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".split("\n") if line.strip()]
             status = f"{shlex.join(command)} ended with status {done.returncode}"
@@ -71,6 +69,16 @@ def score(
         Score(system.name, "COMET", value, None, None, f"model:{model}", compared=system.form.compared)
         for system, value in zip(systems, values, strict=True)
     ]
+
+
+def _environment(device: torch.device) -> dict[str, str]:
+    """That of the program, which takes the first GPU that it sees. The memory that nmt no longer uses is given back."""
+    environment = dict(os.environ)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        visible = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        environment["CUDA_VISIBLE_DEVICES"] = visible[device.index] if visible[0] else str(device.index)
+    return environment
 
 
 def _write(path: Path, text: AlignedText) -> Path:

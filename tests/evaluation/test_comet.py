@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from nmt.errors import NmtError
 from nmt.evaluation import comet
@@ -79,6 +80,13 @@ def test_a_command_that_fails_is_reported_in_one_line(command: list[str], model:
     with pytest.raises(NmtError, match=message) as error:
         comet.score(model, command, SOURCE, SYSTEMS, REFERENCE, "cpu")
     assert "\n" not in str(error.value)
+
+
+def test_the_program_sees_the_chosen_gpu_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert comet._environment(torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "1"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    assert comet._environment(torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "5"
 
 
 @pytest.mark.parametrize("given", ["no-such-program -x", "", "'open"])

@@ -27,6 +27,18 @@ def test_each_score_of_a_validation_has_its_metric() -> None:
     assert "tok:zh" in metrics.signatures()["bleu"] and "nc:6" in metrics.signatures()["chrf"]
 
 
+def test_texts_are_scored_in_one_place() -> None:
+    """Which brings them into one form. Of the others, one needs a type, and one compares translations of one model."""
+    root = Path(__file__).parents[2]
+    files = [*(root / "nmt").rglob("*.py"), *(root / "scripts").glob("*.py")]
+    scoring = [
+        path for path in files if re.search(r"sacrebleu\.metrics|corpus_(bleu|chrf|ter)", path.read_text("utf-8"))
+    ]
+    assert {path.relative_to(root).as_posix() for path in scoring} == {
+        "nmt/evaluation/metrics.py", "nmt/evaluation/scores.py", "nmt/decoding/mbr.py",
+    }  # fmt: skip
+
+
 def test_single_sentences_are_scored_by_the_orders_that_fit() -> None:
     short = bleu_metric("de", sentences=True).sentence_score("Nichts da", ["Nichts da"])
     assert short.score == pytest.approx(BLEU(effective_order=True).sentence_score("Nichts da", ["Nichts da"]).score)
