@@ -74,7 +74,7 @@ def requirements(extra: str) -> list[str]:
 
 
 def test_the_constraints_are_versions_with_which_every_extra_can_be_installed() -> None:
-    """All together, so that no extra contradicts the core. What a package that is installed here asks for counts too."""
+    """All together, so no extra contradicts the core. What a package that is installed here asks for counts too."""
     text = (ROOT / "scripts" / "constraints.txt").read_text(encoding="utf-8")
     pinned = re.findall(r"(?m)^([\w.-]+)==(\S+)$", text)
     versions = {canonicalize_name(name): version for name, version in pinned}
