@@ -12,8 +12,8 @@ from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.text_form import NORMALIZED
 
 SOURCE = AlignedText("in", ["one\rtwo", "three", ""])
-REFERENCE = AlignedText("ref", ["eins zwei", "drei", ""])
-SYSTEMS = [AlignedText("good", ["eins zwei", "drei", ""], NORMALIZED), AlignedText("bad", ["eins", "vier", ""])]
+REFERENCE = AlignedText("ref", ["eins\rzwei", "drei", ""])
+SYSTEMS = [AlignedText("good", ["eins\rzwei", "drei", ""], NORMALIZED), AlignedText("bad", ["eins\r", "vier", ""])]
 
 # A line's score: 1 if it is the reference. The options, the reading of lines and the JSON are as in comet/cli/score.py.
 COMET_SCORE = """
