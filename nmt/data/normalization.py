@@ -50,9 +50,9 @@ _MEANT = {
     for characters, letters in ((_JOINERS, _SHAPED), (_ZERO_WIDTH_SPACE, _UNSPACED))
     for character in characters
 }
-_UNSEEN = re.compile(  # by readers: a joiner is seen where it changes the form of a letter beside it
-    f"[{re.escape(''.join(INVISIBLE - frozenset(_JOINERS)))}]|(?<!{_SHAPED})[{_JOINERS}](?!{_SHAPED})"
-)
+# What readers do not see. A joiner is seen where it changes the form of a letter beside it.
+_UNSEEN = re.compile(f"[{re.escape(''.join(INVISIBLE - frozenset(_JOINERS)))}]")
+_UNSEEN_JOINERS = re.compile(f"(?<!{_SHAPED})[{_JOINERS}](?!{_SHAPED})")
 _BLANK = str.maketrans(dict.fromkeys(_SPACES + "\u2581", " "))  # U+2581 is SentencePiece's space
 
 # Behind these a selector chooses between the emoji and the sign, and, but for keys of a telephone, a joiner makes one
@@ -86,7 +86,7 @@ def plain(text: str) -> str:
 def comparable(text: str) -> str:
     """A text in the form in which texts are compared: NFC with single spaces, without invisible characters but for
     joiners beside letters whose form they change. What a vocabulary writes of a text has the same form as the text."""
-    return plain(_UNSEEN.sub("", text).translate(_BLANK))
+    return plain(_UNSEEN_JOINERS.sub("", _UNSEEN.sub("", text)).translate(_BLANK))
 
 
 @dataclass

@@ -156,6 +156,7 @@ def test_what_a_vocabulary_changes_does_not_count_when_texts_are_compared(text: 
         ("pe\u00ad\u0301re\u00a0 \t \u2060et\ufeff", "pére et"),
         ("Auf\u200clage Schiff\u200dfahrt \u200fein\u200e", "Auflage Schifffahrt ein"),
         (PERSIAN, PERSIAN),
+        ("می\u00ad\u200c ب", "می\u200c ب"),  # beside the letter once the soft hyphen is gone
         (TELUGU, TELUGU),
         ("ක්\u200dරම", "ක්\u200dරම"),  # Sinhala: a joined form
         (LAO, LAO.replace("\u200b", "")),  # where a line may end
