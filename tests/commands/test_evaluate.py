@@ -20,6 +20,7 @@ from nmt.decoding.opened_model import OpenedModel, open_model
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import comet
+from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.output import to_json, to_text
 from nmt.evaluation.scores import Score
@@ -246,7 +247,7 @@ def odd(line: str) -> str:
     )
 
 
-def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path) -> None:
+def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In scores, p-values, breakdowns and examples; with --raw as they are."""
     lines, other = list(map(odd, REFERENCES)), [*REFERENCES[:2], "Rárá."]
     files = [written(tmp_path, *one) for one in (("a", lines), ("b", REFERENCES), ("c", other))]
@@ -266,6 +267,7 @@ def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path) -> None:
     assert all(one.bleu[0] == pytest.approx(100) for breakdown in details.lengths for one in breakdown.buckets)
     text = to_text(scores)
     assert text.endswith("\ntexts  compared in NFC with single spaces, without invisible characters")
+    monkeypatch.setattr(scoring, "MOST_LINES_RESAMPLED", 0)  # as intervals and p-values take long
     raw, *_ = evaluate(Request(**given, raw=True))
     assert raw[0].value < 50 and raw[3].value < 50 and "as they are" in to_text(raw)
     assert [one.value for one in raw] == [
@@ -308,11 +310,13 @@ def test_robustness_compares_in_that_form_too(
 def test_tokenized_text_beside_text_that_is_not_is_said_once(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
     translation: str,
     reference: str,
     tokenizer: str | None,
     expected: str,
 ) -> None:
+    monkeypatch.setattr(scoring, "_resampled", lambda metric, *texts: scoring._plain(metric, *texts))
     files = [written(tmp_path, name, [line] * 120) for name, line in (("h", translation), ("r", reference))]
     evaluate(Request(hypotheses=files[:1], references=files[1:], language="de", tokenizer=tokenizer))
     assert len(caplog.messages) == bool(expected)
