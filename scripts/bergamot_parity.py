@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-import sacrebleu
 import torch
 
 from nmt.checkpoints import model_file
@@ -25,6 +24,7 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.options import Options
 from nmt.errors import NmtError
+from nmt.evaluation.metrics import ValidationMetrics
 from nmt.files.text import read_lines
 
 _MOST_SUBWORDS = 126  # the engine cuts longer lines
@@ -66,7 +66,7 @@ def main() -> None:
     model = here(PyTorchEngine([loaded.build()], torch.device("cpu")), loaded, sources)
     for name, found in (("the engine", engine), ("the folder, computed by nmt", folder), ("the model, float32", model)):
         same = sum(one == other for one, other in zip(found, engine, strict=True))
-        bleu = sacrebleu.corpus_bleu(found, [references]).score
+        bleu = ValidationMetrics("").scores(found, references)["bleu"]
         print(f"{name:30} BLEU {bleu:6.2f}   lines as the engine: {same:,} of {len(sources):,}")
 
 

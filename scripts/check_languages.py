@@ -39,8 +39,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from sacrebleu.metrics.bleu import BLEU
-
 import nmt
 from nmt.config import schema
 from nmt.config.language_codes import two_letters
@@ -50,6 +48,7 @@ from nmt.data.normalization import INVISIBLE, SETTINGS, UsedCharacters, plain
 from nmt.data.rules.judge import judge, not_checked, rules_of
 from nmt.data.sentences import join_sentences, sentences
 from nmt.data.vocabulary import Tokenizer
+from nmt.evaluation.metrics import ValidationMetrics
 from nmt.files.table import table
 from nmt.files.text import read_lines
 
@@ -162,9 +161,9 @@ def joined(model: Path, source: Path, reference: Path, overrides: list[str]) -> 
         before = translator.counts.split
         translations = translator.translate(lines)
         segments = _joined(translations, max(_TOGETHER) // together)
-        score = BLEU(force=True).corpus_score(segments, [_joined(references, max(_TOGETHER))])
+        score = ValidationMetrics("").scores(segments, _joined(references, max(_TOGETHER)))["bleu"]
         words, split = sum(len(translation.split()) for translation in translations), translator.counts.split - before
-        rows.append([str(together), f"{len(lines):,}", f"{split:,}", f"{words:,}", f"{score.score:.2f}"])
+        rows.append([str(together), f"{len(lines):,}", f"{split:,}", f"{words:,}", f"{score:.2f}"])
     return rows
 
 

@@ -178,11 +178,12 @@ def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path
     for name, pair in texts.items():
         path, paths = run.folder / f"averaged-{average}-{name}.json", list(map(str, pair))
         done = {} if older(path, model, *pair) else json.loads(path.read_text(encoding="utf-8"))
-        if done.get("texts") != paths:
+        if done.get("texts") != paths or "compared" not in done["scores"][0]:  # scored by an older version
             files = ("--source", paths[0], "--reference", paths[1], "--device", device)
             done = {"texts": paths, "scores": json.loads(nmt("evaluate", model, *files, "--format", "json"))}
             atomic.write_text(path, json.dumps(done))
-        result[name] = {score["name"]: {key: score[key] for key in ("value", "signature")} for score in done["scores"]}
+        keys = ("value", "signature", "compared")
+        result[name] = {score["name"]: {key: score[key] for key in keys} for score in done["scores"]}
     return result
 
 
@@ -230,7 +231,7 @@ def compare(runs: Sequence[Run], results: Sequence[Result]) -> str:
     notes = [
         "tokens/s: target tokens per second of training. PPL: per subword, of the last validation: do not compare it",
         "between rows with different vocabularies. Differences are to the first row.",
-        f"BLEU: {results[0][tests[0]]['BLEU']['signature']}",
+        "BLEU: {signature}; texts compared {compared}".format_map(results[0][tests[0]]["BLEU"]),
     ]
     return "\n".join([table(lines, rule=True), "", *notes])
 

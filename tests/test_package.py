@@ -5,10 +5,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
+from importlib import metadata
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from nmt.files.packages import install_command
 
@@ -16,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CODE = sorted((ROOT / "nmt").rglob("*.py"))
 # Modules that are not called like the distribution that brings them.
-MODULES = {"pyyaml": "yaml", "unbabel-comet": "comet", "backports.zstd": "backports"}
+MODULES = {"pyyaml": "yaml", "backports.zstd": "backports"}
 
 
 def modules(requirements: list[str]) -> set[str]:
@@ -59,6 +63,55 @@ def test_every_extra_that_is_named_exists() -> None:
     for page in pages:
         for given in re.findall(rf"{PROJECT['name']}\[([\w,]+)\]", page.read_text(encoding="utf-8")):
             assert set(given.split(",")) <= extras, page
+
+
+def requirements(extra: str) -> list[str]:
+    """Those of the core and of an extra, with those of the extras that it names."""
+    own = PROJECT["optional-dependencies"].get(extra, [])
+    inner = [name for one in own if one.startswith(PROJECT["name"]) for name in one.partition("[")[2][:-1].split(",")]
+    of_inner = chain.from_iterable(map(requirements, inner))
+    return [*PROJECT["dependencies"], *(one for one in own if not one.startswith(PROJECT["name"])), *of_inner]
+
+
+def test_the_constraints_are_versions_with_which_every_extra_can_be_installed() -> None:
+    """All together, so no extra contradicts the core. What a package that is installed here asks for counts too."""
+    text = (ROOT / "scripts" / "constraints.txt").read_text(encoding="utf-8")
+    pinned = re.findall(r"(?m)^([\w.-]+)==(\S+)$", text)
+    versions = {canonicalize_name(name): version for name, version in pinned}
+    direct = {one for extra in PROJECT["optional-dependencies"] for one in requirements(extra)}
+    left, checked = [(Requirement(one), frozenset({""})) for one in direct], set[str]()
+    while left:
+        one, extras = left.pop()
+        name = canonicalize_name(one.name)
+        if str(one) in checked or (one.marker and not any(one.marker.evaluate({"extra": extra}) for extra in extras)):
+            continue
+        checked.add(str(one))
+        assert name in versions or str(one) not in direct, f"{one}: scripts/constraints.txt has no version of it"
+        assert name not in versions or one.specifier.contains(versions[name], prereleases=True), (
+            f"{one}: {versions[name]}"
+        )
+        with suppress(metadata.PackageNotFoundError):
+            left += [(Requirement(inner), frozenset({"", *one.extras})) for inner in metadata.requires(name) or ()]
+    assert len(checked) > len(direct)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("extra", PROJECT["optional-dependencies"])
+def test_each_extra_can_be_resolved(extra: str, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--quiet",
+        "--report",
+        str(tmp_path / "report.json"),
+    ]
+    done = subprocess.run([*command, *requirements(extra)], capture_output=True, text=True)
+    assert "ResolutionImpossible" not in done.stderr, done.stderr
+    if done.returncode:
+        pytest.skip(f"the package index cannot be reached: {done.stderr[-200:]}")
 
 
 def test_the_page_of_the_package_index_needs_no_other_file() -> None:

@@ -78,7 +78,14 @@ def evaluate(
         bool,
         typer.Option("--robustness", help="Models on varied text: capitals, typos, emoji, URLs, and so on."),
     ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Compare texts as they are, not in NFC without invisible characters.")
+    ] = False,
     comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Also score with this COMET model.")] = None,
+    comet_command: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="The program comet-score, if it is not in PATH: its file, or a command."),
+    ] = None,
     format: Annotated[Literal["text", "json"], typer.Option(help="text: tables; json: all numbers.")] = "text",
     json: Annotated[bool, typer.Option("--json", hidden=True, callback=_renamed, help="Renamed.")] = False,
     beam_size: options.BeamSize = None,
@@ -114,10 +121,14 @@ def evaluate(
         training_texts=training_texts or (),
         sentences=sentences,
         robustness=robustness,
+        raw=raw,
         comet=comet,
+        comet_command=comet_command or evaluation.Request.comet_command,
         device=device,
     )
     _check_usage(request)
+    if comet_command and comet is None:
+        raise typer.BadParameter("--comet-command computes COMET: give --comet MODEL too")
     with lines_out(None) as write:
         scored = evaluation.evaluate(request)
         write(to_json(*scored) if format == "json" else to_text(*scored))

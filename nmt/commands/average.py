@@ -27,6 +27,7 @@ from nmt.decoding.engine_protocol import Searcher, batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
 from nmt.files.table import table
+from nmt.training.validation import Validation
 from nmt.training.validation_key import recorded_text_key, text_key
 
 log = logging.getLogger("nmt")
@@ -37,11 +38,15 @@ _COUNTS = (1, 3, 5, 10, 20)
 @dataclass(frozen=True)
 class Candidate:
     """Files whose mean was tried, by name (`last 5`, or `last 5, best 5` where both are the same files), and its scores
-    on the validation set by their names in METRICS: the loss is in nats per target subword."""
+    on the validation sets, by their names in METRICS: the loss is in nats per target subword."""
 
     name: str
     paths: Sequence[Path]
-    scores: dict[str, float]
+    validation: Validation
+
+    @property
+    def scores(self) -> dict[str, float]:
+        return self.validation.scores
 
 
 def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> dict[str, list[Path]]:
@@ -91,7 +96,7 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
         log.info("%s: BLEU %.2f", name, tried[-1].scores["bleu"])
     best = min(tried, key=lambda candidate: (-candidate.scores["bleu"], len(candidate.paths)))
     mean = averaging.average(best.paths)
-    provenance = {**mean.provenance, **best.scores, "selected": best.name}
+    provenance = {**mean.provenance, **best.validation.provenance, "selected": best.name}
     return dataclasses.replace(mean, provenance=provenance), tried
 
 
@@ -184,7 +189,7 @@ def _score(
         {"validation_loss": _loss(engine, held_out.ids, validators[0].search)} | of.scores
         for held_out, of in zip(sets, scores, strict=True)
     ]
-    return Candidate(name, paths, {key: math.fsum(of[key] for of in of_sets) / len(of_sets) for key in METRICS})
+    return Candidate(name, paths, Validation([held_out.name for held_out in sets], of_sets, scores))
 
 
 def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> float:

@@ -12,6 +12,8 @@ from tqdm import tqdm
 from nmt.commands.models import ModelsOfCommand
 from nmt.commands.progress import line_bar
 from nmt.config.language_pairs import LanguagePair
+from nmt.data.tokenized_text import TokenizerTraces
+from nmt.data.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
 from nmt.decoding.opened_model import open_model
 from nmt.decoding.search.scripts import is_unspaced
@@ -24,6 +26,7 @@ from nmt.evaluation.output import Details
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.scores import Score
 from nmt.evaluation.sentences import example_sentences
+from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
 
@@ -53,6 +56,8 @@ class Request:
     sentences: int = 5  # to show of each kind
     robustness: bool = False  # of the models
     comet: str | None = None
+    comet_command: str = "comet-score"
+    raw: bool = False  # compare texts as they are
     device: str = "auto"
 
 
@@ -60,7 +65,7 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
     """The scores of all systems; if requested, their details and the robustness of the models. Raises NmtError for what
     the user can fix."""
     if request.comet is not None:  # before any work
-        comet.check_installed()
+        comet.split_command(request.comet_command)
         if request.source is None and request.test_set is None:
             raise NmtError(f"--comet {request.comet}: needs the source too: give --source FILE")
     if request.tokenizer is not None:
@@ -85,12 +90,17 @@ def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robust
             "other languages --tokenize char",
             references[0].name,
         )
-    translations, robust = _translations(request, opened, source, references, languages)
+    form = RAW if request.raw else NORMALIZED
+    translations, robust = _translations(request, opened, source, references, languages, form)
     systems = [*translations, *hypotheses]
+    _warn_of_tokenized(systems, references[0], request.tokenizer)
+    source = source and source.in_form(form)
+    systems, references = ([text.in_form(form) for text in texts] for texts in (systems, references))
     scored = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
         assert source is not None
-        scored += comet.score(request.comet, source, systems, references[0], request.device)
+        command = comet.split_command(request.comet_command)
+        scored += comet.score(request.comet, command, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
         return scored, None, robust
     return scored, _details(request, source, systems, references, languages), robust
@@ -102,6 +112,24 @@ def _has_no_spaces(text: AlignedText) -> bool:
     beginning = "".join(text.lines[:_LINES_LOOKED_AT])
     letters = list(filter(str.isalpha, beginning))
     return len(letters) > 8 * beginning.count(" ") and 2 * sum(map(is_unspaced, letters)) > len(letters)
+
+
+def _warn_of_tokenized(systems: Sequence[AlignedText], reference: AlignedText, tokenizer: str | None) -> None:
+    """Warn where translations look as tokenizers write text and the reference does not, or the other way round."""
+    expected, contrasts = TokenizerTraces().add(reference.lines), list[str]()
+    for system in systems:
+        found = TokenizerTraces().add(system.lines)
+        if contrast := contrasted(system.name, found, reference.name, expected):
+            contrasts.append(contrast)
+        elif found.look_tokenized and expected.look_tokenized and tokenizer is None:
+            log.warning(
+                "%s and %s look tokenized: BLEU tokenizes them again, so it cannot be compared with that of other "
+                "text: detokenize both, or give --tokenize none",
+                system.name,
+                reference.name,
+            )
+    if contrasts:
+        log.warning("%s: the scores say little: bring both into the same form first", "; ".join(contrasts))
 
 
 def _open(request: Request, model: Path) -> ModelsOfCommand:
@@ -155,6 +183,7 @@ def _translations(
     source: AlignedText | None,
     references: Sequence[AlignedText],
     languages: LanguagePair,
+    form: TextForm,
 ) -> tuple[list[AlignedText], list[Robustness]]:
     """Each model's translation of the source, also written to its output file where there is one; and its robustness,
     if requested."""
@@ -176,7 +205,7 @@ def _translations(
         if request.robustness:
             translator.counts = LineCounts()  # those of the variations apart
             varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
-            robust.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer))
+            robust.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer, form))
             log_counts(translator.counts, translator.longest_part)
     return translations, robust
 

@@ -31,7 +31,7 @@ def check_data(config: Config) -> None:
 def check_training(config: Config, device: "torch.device") -> None:
     """What training needs, its data included. Raises NmtError for what it cannot do without. Warns of what it replaces:
     BLEU of words by BLEU of characters, and compiled layers by layers that are not."""
-    from nmt.evaluation.metrics import validation_metrics
+    from nmt.evaluation.metrics import bleu_metric
     from nmt.training import compilation, run_log
 
     check_data(config)
@@ -44,4 +44,4 @@ def check_training(config: Config, device: "torch.device") -> None:
         log.warning("training.compile: torch.compile does not work here, training will go on without it (%s)", reason)
     if training.validation_bleu:
         for corpus in config.data.held_out:
-            validation_metrics(config.data.pair_of(corpus).target, quiet=False)
+            bleu_metric(config.data.pair_of(corpus).target)

@@ -18,9 +18,10 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import validation_metrics
+from nmt.evaluation.metrics import ValidationMetrics
+from nmt.evaluation.text_form import NORMALIZED
 from nmt.models.translation_model import TranslationModel
-from nmt.training.data import TranslationScores
+from nmt.training.data import TranslatedText, TranslationScores
 
 
 class Validator:
@@ -42,8 +43,7 @@ class Validator:
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         if self.search.long_input == "error":
             _check_lengths(self.sources, vocabulary, self.search)
-        # quiet: a warning about tokenized text at every validation would tell nothing new.
-        self.metrics = validation_metrics(self.languages.target, quiet=True)
+        self.metrics = ValidationMetrics(self.languages.target)
 
     def __call__(self, model: TranslationModel) -> TranslationScores:
         """Search on the model's device; the model stays as it is, and in its train or eval mode.
@@ -68,14 +68,12 @@ class Validator:
         # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
-        scores = {
-            name: metric.corpus_score(translations, [self.references]).score for name, metric in self.metrics.items()
-        }
+        scores = self.metrics.scores(translations, self.references)
         samples = list(zip(self.sources, self.references, translations, strict=True))[
             : self.config.training.validation_samples
         ]
-        signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
-        return TranslationScores(scores, samples, signatures)
+        texts = TranslatedText(*self.languages, len(translations), NORMALIZED.compared)
+        return TranslationScores(scores, samples, self.metrics.signatures(), texts)
 
 
 def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: DecodingConfig) -> None:

@@ -1,6 +1,6 @@
 """The scores that a validation measures: how each is written, and which of two values is the better one.
 
-Those of translations are computed by the metric of the same name in `nmt.evaluation.metrics.validation_metrics`.
+Those of translations are computed by the metric of the same name in `nmt.evaluation.metrics.ValidationMetrics`.
 """
 
 from collections.abc import Mapping

@@ -51,6 +51,10 @@ _MEANT = {
     for characters, letters in ((_JOINERS, _SHAPED), (_ZERO_WIDTH_SPACE, _UNSPACED))
     for character in characters
 }
+# What readers do not see. A joiner is seen where it changes the form of a letter beside it.
+_UNSEEN = re.compile(f"[{re.escape(''.join(INVISIBLE - frozenset(_JOINERS)))}]")
+_UNSEEN_JOINERS = re.compile(f"(?<!{_SHAPED})[{_JOINERS}](?!{_SHAPED})")
+_BLANK = str.maketrans(dict.fromkeys(_SPACES + "\u2581", " "))  # U+2581 is SentencePiece's space
 
 # Behind these a selector chooses between the emoji and the sign, and, but for keys of a telephone, a joiner makes one
 # emoji of several.
@@ -87,6 +91,12 @@ def as_read(text: str) -> str:
 def plain(text: str) -> str:
     """A text in NFC with single spaces, none at its ends."""
     return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def comparable(text: str) -> str:
+    """A text in the form in which texts are compared: NFC with single spaces, without invisible characters but for
+    joiners beside letters whose form they change. What a vocabulary writes of a text has the same form as the text."""
+    return plain(_UNSEEN_JOINERS.sub("", _UNSEEN.sub("", text)).translate(_BLANK))
 
 
 @dataclass

@@ -31,7 +31,7 @@ _TRACES = (
         0.2,
         "looks tokenized",
         "does not",
-        "of its lines with a full stop or comma have a space before one",
+        "of their lines with a full stop or comma have a space before one",
     ),
     _Trace(
         re.compile(r"['\"&<>\[\]|]"),
@@ -39,7 +39,7 @@ _TRACES = (
         0.2,
         "is escaped",
         "is not",
-        "of its lines with a quotation mark, & or bracket have it as &apos; or the like",
+        "of their lines with a quotation mark, & or bracket have it as &apos; or the like",
     ),
     _Trace(
         re.compile(""),
@@ -47,7 +47,7 @@ _TRACES = (
         0.05,
         "is split into subwords",
         "is not",
-        "of its lines have @@ or ▁",
+        "of their lines have @@ or ▁",
     ),
 )
 _RARE = 0.01  # of the lines: fewer that could show a trace say nothing
@@ -75,6 +75,11 @@ class TokenizerTraces:
         """Of the lines that could show a trace, the share of those that do; None where too few could."""
         possible = self.possible[trace]
         return self.found[trace] / possible if possible > _RARE * self.lines else None
+
+    @property
+    def look_tokenized(self) -> bool:
+        """Whether most lines have spaces before full stops or commas."""
+        return (self.share(_TRACES[0]) or 0) > 0.5
 
 
 def contrast(name: str, text: TokenizerTraces, other_name: str, other: TokenizerTraces) -> str | None:

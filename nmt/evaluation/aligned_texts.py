@@ -5,15 +5,22 @@ from dataclasses import dataclass
 
 from nmt.data.sacrebleu_sets import find_files
 from nmt.errors import NmtError
+from nmt.evaluation.text_form import RAW, TextForm
 from nmt.files.text import read_lines
 
 
 @dataclass(frozen=True)
 class AlignedText:
-    """A text, one sentence a line. name: its file, or the model that wrote it; for messages and tables."""
+    """A text, one sentence a line. name: its file, or the model that wrote it; for messages and tables. form: that of
+    its lines."""
 
     name: str
     lines: Sequence[str]
+    form: TextForm = RAW
+
+    def in_form(self, form: TextForm) -> "AlignedText":
+        """The same text in a form."""
+        return AlignedText(self.name, list(map(form.apply, self.lines)), form)
 
 
 def check_aligned(text: AlignedText, others: Sequence[AlignedText]) -> None:

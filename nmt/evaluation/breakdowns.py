@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeVar
 
-from sacrebleu.metrics.chrf import CHRF
-
 from nmt.evaluation.aligned_texts import AlignedText
-from nmt.evaluation.metrics import bleu_metric
+from nmt.evaluation.metrics import bleu_metric, chrf_metric
 
 # Where compare-mt starts a new bucket.
 _LENGTHS = (0, 10, 20, 30, 40, 50, 60)
@@ -86,7 +84,7 @@ def by_length(
 ) -> Breakdown[LengthBucket]:
     """Scores of each system by the length of the lines in `text`, the source or a reference, which is in `language`."""
     cut = bleu_metric(language, tokenizer=tokenizer).tokenizer
-    bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), CHRF()
+    bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), chrf_metric()
     groups: dict[Range, list[int]] = {}
     for place, line in enumerate(text.lines):
         groups.setdefault(_range(_LENGTHS, len(cut(line).split())), []).append(place)
@@ -108,11 +106,12 @@ def by_frequency(
     target_language: str,
     tokenizer: str | None = None,
 ) -> Breakdown[FrequencyBucket]:
-    """How well each system translates words, by how often they occur in `lines`, the text named `counted`."""
+    """How well each system translates words, by how often they occur in `lines`, the text named `counted`, which is in
+    the form of the reference, or brought into it."""
     cut = bleu_metric(target_language, tokenizer=tokenizer).tokenizer
     expected, outputs = _words(reference, cut), [_words(system, cut) for system in systems]
     known = set[str]().union(*chain(expected, *outputs))  # others are not counted, because the text may be large
-    frequency = Counter(word for line in lines for word in cut(line).split() if word in known)
+    frequency = Counter(word for line in lines for word in cut(reference.form.apply(line)).split() if word in known)
     in_reference = _by_range(expected, frequency)
     counts = []
     for system, output in zip(systems, outputs, strict=True):

@@ -1,66 +1,108 @@
-"""COMET (Rei et al., 2020): scores by a neural model trained on human judgements; needs the package unbabel-comet."""
+"""COMET (Rei et al., 2020): scores by a neural model trained on human judgements, from the command `comet-score`.
 
+Its package, unbabel-comet, needs older versions of NumPy and transformers than nmt, so it is in an environment of its
+own.
+"""
+
+import json
+import logging
 import math
+import os
+import shlex
+import shutil
+import subprocess
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
 
 from nmt import device as devices
 from nmt.errors import NmtError
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.scores import Score
-from nmt.files.packages import install_command
+
+log = logging.getLogger("nmt")
 
 
-def check_installed() -> None:
-    """Raises NmtError if unbabel-comet is not installed (the package named comet on PyPI is another one)."""
+def split_command(command: str) -> list[str]:
+    """The words of a command. Raises NmtError if its program does not exist."""
     try:
-        from comet import download_model, load_from_checkpoint  # noqa: F401
-    except ImportError as error:
+        program, *arguments = shlex.split(command)
+    except ValueError:  # no word, or a quotation mark that is not closed
+        program, arguments = "", []
+    found = shutil.which(str(Path(program).expanduser())) if program else None
+    if found is None:
         raise NmtError(
-            f"--comet needs the package unbabel-comet ({error}): in an environment of its own, because it needs older "
-            f"packages than the other extras: {install_command('comet')}"
-        ) from None
+            f"--comet: there is no program {program or command}: install COMET in an environment of its own (python3 "
+            "-m venv comet && comet/bin/pip install unbabel-comet) and give --comet-command comet/bin/comet-score"
+        )
+    return [found, *arguments]
 
 
 def score(
-    name: str, source: AlignedText, systems: Sequence[AlignedText], reference: AlignedText, device: str
+    model: str,
+    command: Sequence[str],
+    source: AlignedText,
+    systems: Sequence[AlignedText],
+    reference: AlignedText,
+    device: str,
 ) -> list[Score]:
     """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file. Most models
-    give about 0 to 1; higher is better. A model that needs no reference does not get one.
-
-    Call `check_installed` before. Raises NmtError if the model cannot be downloaded.
-    """
-    import comet
-
-    path = name
-    if not Path(name).is_file():
-        try:
-            path = comet.download_model(name)
-        except (KeyError, OSError) as error:
-            raise NmtError(
-                f"--comet {name}: cannot be downloaded ({error}): check the name, or give a .ckpt file that is here"
-            ) from None
-    model = comet.load_from_checkpoint(path)
-    texts = {"src": source} | ({"ref": reference} if model.requires_references() else {})
-    signature = f"model:{name}|refs:{'yes' if 'ref' in texts else 'no'}|unbabel-comet:{_version()}"
-    where = devices.choose(device)
-    gpus = [where.index or 0] if where.type == "cuda" else []  # numbers of GPUs; COMET uses the CPU if there are none
-    scores = []
-    for system in systems:
-        sides = {**texts, "mt": system}
-        rows = zip(*(text.lines for text in sides.values()), strict=True)
-        samples = [dict(zip(sides, row, strict=True)) for row in rows]
-        predicted = model.predict(samples, batch_size=16, gpus=len(gpus), devices=gpus or None)
-        value = float(predicted.system_score)
-        if not math.isfinite(value):
-            raise NmtError(f"--comet {name}: scores {system.name} {value}: try --device cpu, or another model")
-        scores.append(Score(system.name, "COMET", value, None, None, signature))
-    return scores
+    give about 0 to 1; higher is better. command: from `split_command`. Raises NmtError if it fails."""
+    with TemporaryDirectory(prefix="nmt-") as name:
+        folder = Path(name)
+        paths = [_write(folder / f"{i}.txt", text) for i, text in enumerate((source, reference, *systems))]
+        results, where = folder / "scores.json", devices.choose(device)
+        options = {"--sources": paths[0], "--references": paths[1], "--model": model, "--to_json": results}
+        options["--gpus"] = "0" if where.type == "cpu" else "1"
+        words = [*command, *(str(word) for option in options.items() for word in option)]
+        words += ["--quiet", "--only_system", "--translations", *map(str, paths[2:])]
+        log.info("COMET: %s", shlex.join(words))
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", env=_environment(where))
+        if done.returncode:
+            said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".split("\n") if line.strip()]
+            status = f"{shlex.join(command)} ended with status {done.returncode}"
+            raise NmtError(f"--comet {model}: {status}: {said[-1] if said else 'it printed nothing'}")
+        values = _read(results, model, command, [len(system.lines) for system in systems])
+    return [
+        Score(system.name, "COMET", value, None, None, f"model:{model}", compared=system.form.compared)
+        for system, value in zip(systems, values, strict=True)
+    ]
 
 
-def _version() -> str:
+def _environment(device: torch.device) -> dict[str, str]:
+    """That of the program, which takes the first GPU that it sees. The memory that nmt no longer uses is given back."""
+    environment = dict(os.environ)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        visible = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        environment["CUDA_VISIBLE_DEVICES"] = visible[device.index] if visible[0] else str(device.index)
+    return environment
+
+
+def _write(path: Path, text: AlignedText) -> Path:
+    """COMET ends a line at a carriage return too."""
+    path.write_text("".join(line.replace("\r", " ") + "\n" for line in text.lines), encoding="utf-8")
+    return path
+
+
+def _read(path: Path, model: str, command: Sequence[str], counts: Sequence[int]) -> list[float]:
+    """The mean score of each system; counts: of its lines. comet-score writes an object with a list of lines for each
+    translation, in their order; the score of a line is its `COMET`."""
     try:
-        return metadata.version("unbabel-comet")
-    except metadata.PackageNotFoundError:  # for example when it runs from its source
-        return "unknown"
+        systems = list(json.loads(path.read_text(encoding="utf-8")).values())
+        scores = [[float(line["COMET"]) for line in lines] for lines in systems]
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise NmtError(
+            f"--comet-command {shlex.join(command)}: its JSON cannot be read ({error!r}): give comet-score of "
+            "unbabel-comet 2.2 or later"
+        ) from None
+    if list(map(len, scores)) != list(counts):
+        raise NmtError(
+            f"--comet-command {shlex.join(command)}: it scored {sum(map(len, scores)):,} lines of {sum(counts):,}"
+        )
+    values = [math.fsum(lines) / len(lines) for lines in scores]
+    if not all(map(math.isfinite, values)):
+        raise NmtError(f"--comet {model}: some scores are not numbers: try --device cpu, or another model")
+    return values

@@ -2,6 +2,7 @@
 
 import difflib
 import logging
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sacrebleu.metrics.ter import TER
 
 from nmt.config.language_codes import two_letters
 from nmt.errors import NmtError, in_one_line
+from nmt.evaluation.text_form import NORMALIZED
 
 log = logging.getLogger("nmt")
 
@@ -20,18 +22,23 @@ log = logging.getLogger("nmt")
 def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = False, sentences: bool = False) -> BLEU:
     """Case-sensitive BLEU, with the named tokenizer of sacreBLEU or else its own for the target language (mostly 13a).
 
-    If MeCab is not installed, Japanese and Korean are scored by characters, with a warning; `tok:` in the signature
-    says which tokenizer it was. quiet: no warnings, also not about text that looks tokenized. sentences: for scores of
-    single sentences, which may be too short for n-grams of every order.
+    If MeCab is not installed, Japanese and Korean are scored by characters, with a warning unless quiet; `tok:` in the
+    signature says which tokenizer it was. sentences: for scores of single sentences, which may be too short for n-grams
+    of every order. sacreBLEU's own warning about tokenized text is off: see `nmt.data.tokenized_text`.
     """
     if tokenizer is not None:
-        return BLEU(tokenize=tokenizer, force=quiet or tokenizer == "none", effective_order=sentences)
+        return BLEU(tokenize=tokenizer, force=True, effective_order=sentences)
     try:
-        return BLEU(trg_lang=two_letters(language), force=quiet, effective_order=sentences)
+        return BLEU(trg_lang=two_letters(language), force=True, effective_order=sentences)
     except RuntimeError:  # the package of the language's tokenizer is not installed
         if not quiet:
             _warn_of_characters(two_letters(language))
-        return BLEU(tokenize="char", force=quiet, effective_order=sentences)
+        return BLEU(tokenize="char", force=True, effective_order=sentences)
+
+
+def chrf_metric() -> CHRF:
+    """chrF2, of characters alone."""
+    return CHRF()
 
 
 @cache
@@ -44,9 +51,21 @@ def _warn_of_characters(language: str) -> None:
     )
 
 
-def validation_metrics(language: str, *, quiet: bool = True) -> dict[str, SacreMetric]:
-    """The metrics of OF_TRANSLATIONS for a target language, by name. quiet: as in `bleu_metric`."""
-    return {"bleu": bleu_metric(language, quiet=quiet), "chrf": CHRF()}
+class ValidationMetrics:
+    """The metrics of OF_TRANSLATIONS for a target language. Texts are compared as vocabularies write them."""
+
+    def __init__(self, language: str, *, quiet: bool = True):
+        """quiet: as in `bleu_metric`."""
+        self._metrics: dict[str, SacreMetric] = {"bleu": bleu_metric(language, quiet=quiet), "chrf": chrf_metric()}
+
+    def scores(self, translations: Iterable[str], references: Iterable[str]) -> dict[str, float]:
+        """The score of each metric, by name."""
+        compared, expected = (list(map(NORMALIZED.apply, text)) for text in (translations, references))
+        return {name: metric.corpus_score(compared, [expected]).score for name, metric in self._metrics.items()}
+
+    def signatures(self) -> dict[str, str]:
+        """sacreBLEU's, by name, of the texts that were scored."""
+        return {name: str(metric.get_signature()) for name, metric in self._metrics.items()}
 
 
 def has_words_by_spaces(language: str) -> bool:

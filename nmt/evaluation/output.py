@@ -133,7 +133,9 @@ def _explanation(scores: Sequence[Score]) -> str:
 
 
 def _signatures(scores: Sequence[Score]) -> str:
-    return "\n".join(f"{name:<5}  {text}" for name, text in {score.name: score.signature for score in scores}.items())
+    """sacreBLEU's, and what they do not tell."""
+    rows = {score.name: score.signature for score in scores} | {"texts": f"compared {scores[0].compared}"}
+    return "\n".join(f"{name:<5}  {text}" for name, text in rows.items())
 
 
 def _lengths(result: Breakdown[LengthBucket]) -> str:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from sacrebleu.metrics.chrf import CHRF
-
 from nmt.data.copied_items import Kind, find_items, random_item
 from nmt.data.draws import Draws, hashes
 from nmt.data.letter_case import Case, change_case
 from nmt.data.typos import add_typos
 from nmt.data.variation import in_tags, remove_end_punctuation
-from nmt.evaluation.metrics import bleu_metric
+from nmt.evaluation.metrics import bleu_metric, chrf_metric
+from nmt.evaluation.text_form import RAW, TextForm
 
 CLEAN = "clean"
 # The variations that add an item to each line, and its kind; also the columns of the table of what is kept.
@@ -79,10 +78,12 @@ def measure(
     translate: Translate,
     target_language: str,
     tokenizer: str | None = None,
+    form: TextForm = RAW,
 ) -> Robustness:
     """Translate and score every variation. clean: the translations of the clean text, which are also those of the lines
-    that a variation does not change. texts: from `varied_texts`. tokenizer: as in `bleu_metric`."""
-    bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), CHRF()
+    that a variation does not change. texts: from `varied_texts`. tokenizer: as in `bleu_metric`. form: in which
+    translations and references are compared; a variation can change that of the references."""
+    bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), chrf_metric()
     scored = list[VariationScore]()
     for text in texts:
         outputs = list(clean)
@@ -90,7 +91,8 @@ def measure(
             translations = translate([text.source[place] for place in text.changed], text.variation)
             for place, translation in zip(text.changed, translations, strict=True):
                 outputs[place] = translation
-        scores = tuple(metric.corpus_score(outputs, text.references).score for metric in (bleu, chrf))
+        hypotheses, *expected = (list(map(form.apply, lines)) for lines in (outputs, *text.references))
+        scores = tuple(metric.corpus_score(hypotheses, expected).score for metric in (bleu, chrf))
         first = (scored[0].bleu, scored[0].chrf) if scored else scores
         losses = [before - now for before, now in zip(first, scores, strict=True)]
         scored.append(

@@ -14,13 +14,13 @@ from operator import ne
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 from tqdm import tqdm
 
 from nmt.errors import NmtError
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned
-from nmt.evaluation.metrics import bleu_metric, ter_metric
+from nmt.evaluation.metrics import bleu_metric, chrf_metric, ter_metric
+from nmt.evaluation.text_form import RAW
 
 log = logging.getLogger("nmt")
 
@@ -70,7 +70,8 @@ class BleuParts:
 @dataclass(frozen=True)
 class Score:
     """One metric of one system: BLEU and chrF are from 0 to 100, TER is an error rate. interval and difference are
-    None for more than MOST_LINES_RESAMPLED lines, and difference for the baseline. parts: of BLEU."""
+    None for more than MOST_LINES_RESAMPLED lines, and difference for the baseline. parts: of BLEU. compared: the form
+    of the texts, which sacreBLEU's signature does not tell."""
 
     system: str
     name: str
@@ -79,6 +80,7 @@ class Score:
     difference: Difference | None
     signature: str
     parts: BleuParts | None = None
+    compared: str = RAW.compared
 
 
 def score(
@@ -89,7 +91,8 @@ def score(
     language_pair: str | None = None,
     tokenizer: str | None = None,
 ) -> list[Score]:
-    """BLEU, chrF and TER of one or more translations of the same lines; the first system is the baseline.
+    """BLEU, chrF and TER of one or more translations of the same lines, all in one form; the first system is the
+    baseline.
 
     Sorted by system, then metric. Each line has one or more reference translations. test_set and language_pair are
     written into the signatures. tokenizer: sacreBLEU's name of one for BLEU, to use instead of the language's own.
@@ -105,18 +108,15 @@ def score(
         log.info("no intervals and p-values: the text has %s lines, more than %s", *numbers)
     texts = [list(reference.lines) for reference in references]
     rows: list[list[Score]] = []
-    # BLEU warns about text that looks tokenized each time it reads it: once is enough.
-    bleu, quiet_bleu = (bleu_metric(target_language, tokenizer=tokenizer, quiet=quiet) for quiet in (False, True))
-    chrf, ter = CHRF(), ter_metric(target_language)
-    metrics = [(bleu, quiet_bleu), (chrf, chrf), (ter, ter)]
-    for metric, quiet in tqdm(metrics, "scoring", disable=None, leave=False, delay=2):
-        name, measured = _resampled(metric, quiet, systems, texts) if resampled else _plain(metric, systems, texts)
+    metrics = [bleu_metric(target_language, tokenizer=tokenizer), chrf_metric(), ter_metric(target_language)]
+    for metric in tqdm(metrics, "scoring", disable=None, leave=False, delay=2):
+        name, measured = _resampled(metric, systems, texts) if resampled else _plain(metric, systems, texts)
         signature = metric.get_signature()
         signature.update("test", test_set)
         signature.update("lang", language_pair)
         rows.append(
             [
-                Score(system.name, name, *values, str(signature), _parts(quiet, system, texts))
+                Score(system.name, name, *values, str(signature), _parts(metric, system, texts), system.form.compared)
                 for system, values in zip(systems, measured, strict=True)
             ]
         )
@@ -153,13 +153,13 @@ def _plain(metric: Metric, systems: Sequence[AlignedText], references: list[list
 
 
 def _resampled(
-    metric: Metric, quiet: Metric, systems: Sequence[AlignedText], references: list[list[str]]
+    metric: Metric, systems: Sequence[AlignedText], references: list[list[str]]
 ) -> tuple[str, list[_Measured]]:
     """The metric's name and, for each system, its score, interval and difference from the first system."""
     name, samples, seed, by_bootstrap = _tested(metric, systems, references, "bs")
     trials, by_randomisation = 0, by_bootstrap
     if len(systems) > 1:
-        _, trials, _, by_randomisation = _tested(quiet, systems, references, "ar")
+        _, trials, _, by_randomisation = _tested(metric, systems, references, "ar")
     differing = [sum(map(ne, systems[0].lines, system.lines)) for system in systems]
     baseline, measured = by_bootstrap[0].score, list[_Measured]()
     for place, (result, randomised) in enumerate(zip(by_bootstrap, by_randomisation, strict=True)):

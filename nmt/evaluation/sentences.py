@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sacrebleu.metrics.chrf import CHRF
-
 from nmt.evaluation.aligned_texts import AlignedText
-from nmt.evaluation.metrics import bleu_metric
+from nmt.evaluation.metrics import bleu_metric, chrf_metric
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def example_sentences(
 ) -> tuple[list[WorstSentences], list[ChangedSentences]]:
     """The worst lines of each system, and the most changed lines of each but the first, which is the baseline.
     count: how many of each kind. All texts must have the same number of lines. tokenizer: as in `bleu_metric`."""
-    metrics = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True), CHRF()
+    metrics = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True), chrf_metric()
     expected = list(map(list, zip(*(reference.lines for reference in references), strict=True)))
 
     def scored(system: AlignedText) -> list[ScoredTranslation]:

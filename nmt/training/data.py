@@ -9,15 +9,28 @@ from nmt.training.start_from import Start
 
 
 @dataclass(frozen=True)
+class TranslatedText:
+    """What the scores of a validation set are of: languages, number of sentences, and the form in which translations
+    and references are compared."""
+
+    source_language: str
+    target_language: str
+    sentences: int
+    compared: str
+
+
+@dataclass(frozen=True)
 class TranslationScores:
     """Scores of a translated validation set, by their names in METRICS.
 
-    samples: (source, reference, translation) of some sentences; signatures: sacreBLEU's, by the score's name.
+    samples: (source, reference, translation) of some sentences; signatures: sacreBLEU's, by the score's name; text:
+    what was translated.
     """
 
     scores: dict[str, float]
     samples: list[tuple[str, str, str]]
     signatures: dict[str, str]
+    text: TranslatedText
 
 
 @dataclass(frozen=True)

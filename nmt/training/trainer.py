@@ -318,7 +318,7 @@ class Trainer:
     def _validate(self, run_log: RunLog) -> dict[str, Any]:
         """Score the model on the validation sets, log the scores and compare their means with the best so far.
 
-        Returns the scores by name and their `signatures`; nothing without a validation set.
+        Returns what a provenance tells of them (see `Validation.provenance`); nothing without a validation set.
         """
         if not self.validation:
             return {}
@@ -348,7 +348,7 @@ class Trainer:
             log.info("  %s", line)
         if len(self.sizes) > 1:
             log.info("  training so far: %s", self._corpora_so_far())
-        return {**result.row, "signatures": result.signatures}
+        return result.provenance
 
     def _corpora_so_far(self) -> str:
         """What each corpus has given since the start, and its -log p in the newest row of metrics that has it."""

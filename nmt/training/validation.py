@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -39,6 +39,12 @@ class Validation:
             return self.scores
         sets = [{"name": name, **scores} for name, scores in zip(self.names, self.of_sets, strict=True)]
         return {**self.scores, "validation": sets}
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The row, and what its scores are of: the `translated` text of each set, and the `signatures`."""
+        texts = [{**asdict(of.text), "signatures": of.signatures} for of in self.translated]
+        return {**self.row, "signatures": self.signatures, **({"translated": texts} if texts else {})}
 
     @property
     def signatures(self) -> dict[str, str]:

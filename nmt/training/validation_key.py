@@ -6,6 +6,7 @@ from nmt.config import writer
 from nmt.config.declaration import settings
 from nmt.config.metrics import METRICS, OF_TRANSLATIONS
 from nmt.config.schema import DecodingConfig, TrainingConfig
+from nmt.data.normalization import comparable
 from nmt.data.prepare import ValidationSet
 from nmt.files.text import content_key
 
@@ -13,11 +14,15 @@ from nmt.files.text import content_key
 def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, decoding: DecodingConfig) -> str:
     """A hash of everything that training.best_metric depends on.
 
-    It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow.
+    It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow. Older versions
+    compared references as they are: scores with references that this changes cannot be compared with theirs.
     """
     if not METRICS[training.best_metric].of_translations:
         return text_key(sets)
-    return f"{text_key(sets)}-{content_key(search_settings(training, decoding))}"
+    compared = search_settings(training, decoding)
+    if any(comparable(reference) != reference for validated in sets for _, reference in validated.pairs):
+        compared.append("references in comparable form")
+    return f"{text_key(sets)}-{content_key(compared)}"
 
 
 def text_key(sets: Sequence[ValidationSet]) -> str:

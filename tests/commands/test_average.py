@@ -20,8 +20,9 @@ from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, Corpus
 from nmt.data.prepare import ValidationSet
 from nmt.errors import NmtError
-from nmt.files.text import read_lines
-from nmt.training.validation_key import recorded_text_key, text_key, validation_key
+from nmt.files.text import content_key, read_lines
+from nmt.training.validation import Validation
+from nmt.training.validation_key import recorded_text_key, search_settings, text_key, validation_key
 
 MakeConfig = Callable[..., Config]
 
@@ -80,6 +81,8 @@ def test_the_winner_is_the_mean_of_its_files_and_what_is_tried_is_what_validatio
     [held_out] = average._validation(trained, schema.load(trained / "config.yaml").data, winner)
     validator = Validator(held_out, winner.vocabulary, winner.config)
     assert validator(winner.build()).scores["bleu"] == best.scores["bleu"]
+    [text] = winner.provenance["translated"]
+    assert (text["source_language"], text["target_language"], text["sentences"]) == ("en", "de", len(validator.sources))
     assert {"last 1", "moving average"} <= {name for one in tried for name in one.name.split(", ")}
     output = tmp_path / "one.safetensors"
     done = CliRunner().invoke(app.app, ["average-checkpoints", str(trained), "--select", "--output", str(output)])
@@ -97,7 +100,9 @@ def test_of_equal_ones_the_fewest_files_win(
 ) -> None:
     bleu = {"last 1": 1.0, "last 3": 7.0, "last 5": 7.0, "best 1": 2.0, "best 3": 7.0, "best 5": 6.0}
     scores = {name: {"validation_loss": 1.0, "bleu": value, "chrf": 0.0} for name, value in bleu.items()}
-    monkeypatch.setattr(average, "_score", lambda name, paths, *_: average.Candidate(name, paths, scores[name]))
+    monkeypatch.setattr(
+        average, "_score", lambda name, paths, *_: average.Candidate(name, paths, Validation(["v"], [scores[name]], []))
+    )
     winner, tried = average.select(run_of(tmp_path / "run", make_config(), 6), "cpu")
     assert winner.provenance["selected"] == "last 3"
     assert average.to_text(tried, "last 3").split("\n")[2] == "* last 3         3           1.0000  7.00  0.00"
@@ -184,6 +189,17 @@ def test_other_settings_of_the_search_are_no_other_text(make_config: MakeConfig)
     assert len(keys) == 3
     assert {recorded_text_key(key, metric) for key, metric in keys.items()} == {text_key([held_out(pairs)])}
     assert text_key([held_out(pairs)]) != text_key([held_out([("one", "zwei")])])
+
+
+def test_references_that_older_versions_compared_otherwise_have_another_key(make_config: MakeConfig) -> None:
+    """Others have the one that they had, so that a run keeps its best checkpoint."""
+    for name, changes in (("chrf", True), ("validation_loss", False)):
+        of = make_config(f"training.best_metric={name}")
+        for reference, differs in (("café", False), ("cafe\u0301", changes)):
+            key, search = validation_key([held_out([("one", reference)])], of.training, of.decoding), ""
+            if name == "chrf":
+                search = f"-{content_key(search_settings(of.training, of.decoding))}"
+            assert (key != text_key([held_out([("one", reference)])]) + search) is differs
 
 
 def test_sets_and_languages_belong_to_the_text() -> None:

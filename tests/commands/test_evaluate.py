@@ -2,8 +2,9 @@
 
 import json
 import re
-import sys
+import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from nmt.decoding.opened_model import OpenedModel, open_model
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import comet
+from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.output import to_json, to_text
 from nmt.evaluation.scores import Score
@@ -180,29 +182,27 @@ def test_a_system_given_twice_is_refused_before_anything_is_translated(
         evaluate(twice)
 
 
-def test_comet_is_asked_for_before_any_work(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comet_is_asked_for_before_any_work(texts: dict[str, Path]) -> None:
     request = Request(hypotheses=[texts["first"]], references=[texts["reference"].parent / "gone"], comet="x")
-    monkeypatch.setitem(sys.modules, "comet", None)
-    with pytest.raises(NmtError, match=r"pip install 'nmt-toolkit\[comet\]'$"):
-        evaluate(request)
-    monkeypatch.setattr(comet, "check_installed", lambda: None)
+    with pytest.raises(NmtError, match=r"^--comet: there is no program comet-score: install .* --comet-command"):
+        evaluate(replace(request, comet_command="comet-score"))
     with pytest.raises(NmtError, match=r"--comet x: needs the source too: give --source"):
-        evaluate(request)
+        evaluate(replace(request, comet_command="cat"))
 
 
 def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    def score(
-        name: str, source: AlignedText, systems: list[AlignedText], reference: AlignedText, device: str
-    ) -> list[Score]:
-        assert (name, source.name, reference.name) == ("x", str(texts["source"]), str(texts["reference"]))
+    def score(name: str, command: list[str], *given: AlignedText | list[AlignedText] | str) -> list[Score]:
+        source, systems, reference, device = given
+        assert (name, command[1:], device) == ("x", ["-n"], "auto")
+        assert (source.name, reference.name) == (str(texts["source"]), str(texts["reference"]))
         return [Score(system.name, "COMET", 0.8123, None, None, "model:x") for system in systems]
 
-    monkeypatch.setattr(comet, "check_installed", lambda: None)
     monkeypatch.setattr(comet, "score", score)
     files = [texts["first"], texts["second"]]
-    found, *_ = evaluate(Request(hypotheses=files, source=texts["source"], references=[texts["reference"]], comet="x"))
+    given = {"hypotheses": files, "source": texts["source"], "references": [texts["reference"]]}
+    found, *_ = evaluate(Request(**given, comet="x", comet_command="cat -n"))
     text = to_text(found)
-    assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and text.endswith("\nCOMET  model:x")
+    assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and "\nCOMET  model:x\n" in text
 
 
 def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, Path], tmp_path: Path) -> None:
@@ -229,6 +229,102 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
     assert data["robustness"][0]["variations"][6]["kept"][0] == {"kind": "number", "in_source": 3, "kept": 0}
 
 
+# ------------------------------------------------------------------------ the form in which texts are compared
+
+REFERENCES = ["Ọ̀rẹ́ mi ń lọ sí ọjà ní òwúrọ̀.", "Ẹ káàárọ̀ o, ẹ ṣé gan.", "Àwọn ọmọ náà ń sùn."]
+
+
+def written(folder: Path, name: str, lines: list[str]) -> Path:
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def odd(line: str) -> str:
+    """The same for readers: in NFD, with two spaces, and invisible characters between its letters."""
+    return (
+        unicodedata.normalize("NFD", line).replace(" ", " \u00a0").replace("n", "n\u00ad\u200b").replace("m", "\ufeffm")
+    )
+
+
+def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In scores, p-values, breakdowns and examples; with --raw as they are."""
+    lines, other = list(map(odd, REFERENCES)), [*REFERENCES[:2], "Rárá."]
+    files = [written(tmp_path, *one) for one in (("a", lines), ("b", REFERENCES), ("c", other))]
+    reference = written(tmp_path, "r", [unicodedata.normalize("NFD", line) for line in REFERENCES])
+    training = written(tmp_path, "t", [unicodedata.normalize("NFD", "mi mi ń")])
+    given = {"hypotheses": files, "references": [reference], "language": "yo", "training_texts": [training]}
+    scores, details, _ = evaluate(Request(**given))
+    assert [round(one.value, 6) for one in scores[:6]] == [100, 100, 0] * 2
+    assert {one.compared for one in scores} == {"in NFC with single spaces, without invisible characters"}
+    assert not {"NFC", "norm:NFC"} & set(scores[0].signature.split("|"))  # it stays sacreBLEU's
+    assert scores[3].difference is not None and scores[3].difference.value == 0
+    assert scores[6].difference is not None and scores[6].difference.p_randomisation == 1  # one line differs
+    assert details is not None and details.worst[0].sentences[0].references[0] in REFERENCES
+    assert [one.different for one in details.changed] == [0, 1]
+    assert [str(one.frequency) for one in details.frequencies.buckets] == ["0", "1", "2"]
+    assert all(matches.f1 == 1 for one in details.frequencies.buckets for matches in one.systems[:2])
+    assert all(one.bleu[0] == pytest.approx(100) for breakdown in details.lengths for one in breakdown.buckets)
+    text = to_text(scores)
+    assert text.endswith("\ntexts  compared in NFC with single spaces, without invisible characters")
+    monkeypatch.setattr(scoring, "MOST_LINES_RESAMPLED", 0)  # as intervals and p-values take long
+    raw, *_ = evaluate(Request(**given, raw=True))
+    assert raw[0].value < 50 and raw[3].value < 50 and "as they are" in to_text(raw)
+    assert [one.value for one in raw] == [
+        metric(path.read_text("utf-8").split("\n")[:-1], [reference.read_text("utf-8").split("\n")[:-1]]).score
+        for path in files
+        for metric in (sacrebleu.corpus_bleu, sacrebleu.corpus_chrf, sacrebleu.corpus_ter)
+    ]  # fmt: skip
+
+
+def test_robustness_compares_in_that_form_too(
+    models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Translator, "translate", lambda self, lines: list(map(unicodedata.normalize, ["NFC"] * 9, lines))
+    )
+    text = written(tmp_path, "s", list(map(odd, [*REFERENCES, "Η ΰλη, η αΐδια."])))
+    for raw in (False, True):
+        _, _, [found] = evaluate(
+            Request(models=models[:1], source=text, references=[text], language="yo", robustness=True, raw=raw)
+        )
+        clean, upper, *_ = found.variations
+        assert (clean.bleu, upper.chrf) == (pytest.approx(100), pytest.approx(100)) or (raw and clean.bleu < 90)
+
+
+# ------------------------------------------------------------------------ tokenized text
+
+
+@pytest.mark.parametrize(
+    ("translation", "reference", "tokenizer", "expected"),
+    [
+        ("Ja , sie sagt : nein .", "Ja, sie sagt: nein.", None, "h looks tokenized and R does not (100% and 0%"),
+        ("Ja, sie sagt: nein.", "Ja , sie sagt : nein .", None, "R looks tokenized and h does not (100% and 0%"),
+        ("&quot;Ja&quot;", '"Ja"', "none", "h is escaped and R is not"),
+        ("Ja , ne@@ in .", "Ja , nein .", "none", "h is split into subwords and R is not"),
+        ("Ja , nein .", "Ja , nein .", None, "h and R look tokenized: BLEU tokenizes them again"),
+        ("Ja , nein .", "Ja , nein .", "none", ""),
+        ("Ja, nein.", "Ja, nein.", None, ""),
+    ],
+)
+def test_tokenized_text_beside_text_that_is_not_is_said_once(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    translation: str,
+    reference: str,
+    tokenizer: str | None,
+    expected: str,
+) -> None:
+    monkeypatch.setattr(scoring, "_resampled", lambda metric, *texts: scoring._plain(metric, *texts))
+    files = [written(tmp_path, name, [line] * 120) for name, line in (("h", translation), ("r", reference))]
+    evaluate(Request(hypotheses=files[:1], references=files[1:], language="de", tokenizer=tokenizer))
+    assert len(caplog.messages) == bool(expected)
+    for name, path in zip("hR", files, strict=True):
+        expected = expected.replace(f"{name} ", f"{path} ")
+    assert caplog.text.count(expected) == 1 or not expected
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -236,6 +332,7 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
         ["m", "--reference", "r"],
         ["--hypothesis", "h", "--reference", "r", "--output", "o"],
         ["m", "--source", "s", "--test-set", "wmt14", "--language-pair", "en-de"],
+        ["--hypothesis", "h", "--reference", "r", "--comet-command", "comet-score"],
     ],
 )
 def test_usage(arguments: list[str]) -> None:

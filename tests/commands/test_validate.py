@@ -11,6 +11,7 @@ from nmt.commands.validate import Validator
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data import vocabulary as vocabularies
+from nmt.data.normalization import comparable
 from nmt.data.prepare import ValidationSet
 from nmt.data.vocabulary import PAD, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
@@ -64,9 +65,12 @@ def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sen
     scores = Validator(held_out(pairs), vocabulary, replace(CONFIG, training=training))(model)
     sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
     translations = translator_of(model, vocabulary).translate(sources)
-    assert scores.scores["bleu"] == sacrebleu.corpus_bleu(translations, [references]).score
-    assert scores.scores["chrf"] == sacrebleu.corpus_chrf(translations, [references]).score > 0
+    compared = [list(map(comparable, text)) for text in (translations, references)]
+    assert scores.scores["bleu"] == sacrebleu.corpus_bleu(compared[0], compared[1:]).score
+    assert scores.scores["chrf"] == sacrebleu.corpus_chrf(compared[0], compared[1:]).score > 0
     assert scores.samples == list(zip(sources, references, translations, strict=True))[:2]
+    assert scores.text.sentences == len(sources) and scores.text.compared.startswith("in NFC")
+    assert (scores.text.source_language, scores.text.target_language) == ("en", "de")
     assert scores.signatures == {
         "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}",
         "chrf": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{sacrebleu.__version__}",

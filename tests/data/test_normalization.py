@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import normalization, sentencepiece_model, vocabulary
-from nmt.data.normalization import Normalization, UsedCharacters
+from nmt.data.normalization import Normalization, UsedCharacters, comparable
 from nmt.data.vocabulary import Tokenizer
 
 LETTERS = ["the quick brown fox jumps over the lazy dog", "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich"]
@@ -130,3 +130,39 @@ def test_a_model_without_a_normalization_has_no_name() -> None:
     for wrong in (b"\x1a", b"\x1a\x05ab", b"\x1b", b"\x80"):
         with pytest.raises(ValueError, match=r"ends within|unknown type"):
             sentencepiece_model.normalization_name(wrong)
+
+
+# ------------------------------------------------------------------------ the form in which texts are compared
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.text(
+        CHARACTERS | st.sampled_from("e\u0323\u0301ếक\u093c\u0958\u200b\u200c\u200d\u200f\u00ad\ufe0f\u2067👩می1\u20e3")
+    )
+)
+@example("e\u200d\u0323\u0301 e\ufe0f\u0301 e\u200b\u0301 1\ufe0f\u20e3 👩\u200d👧 \0 \x14 ▁ ▁a\u3000")
+@example(f"{PERSIAN} {TELUGU} {LAO} {KHMER} \u200c\u0645 \u0645\u200c\u200c\u200d \u200fم\u200d")
+def test_what_a_vocabulary_changes_does_not_count_when_texts_are_compared(text: str) -> None:
+    for used in ("\u200c\u200d", "\u200b\u200c\u200d\u200e\u200f\u061c"):  # by languages whose letters joiners change
+        written = Normalization.of("nfc", 1, used).apply(text)
+        assert comparable(written) == comparable(text)
+    assert comparable(comparable(text)) == comparable(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pe\u00ad\u0301re\u00a0 \t \u2060et\ufeff", "pére et"),
+        ("Auf\u200clage Schiff\u200dfahrt \u200fein\u200e", "Auflage Schifffahrt ein"),
+        (PERSIAN, PERSIAN),
+        ("می\u00ad\u200c ب", "می\u200c ب"),  # beside the letter once the soft hyphen is gone
+        (TELUGU, TELUGU),
+        ("ක්\u200dරම", "ක්\u200dරම"),  # Sinhala: a joined form
+        (LAO, LAO.replace("\u200b", "")),  # where a line may end
+        (KHMER, KHMER.replace("\u200b", "")),
+        ("½ m² ﬁ Ａ … ，", "½ m² ﬁ Ａ … ，"),  # readers see a difference
+    ],
+)
+def test_the_form_in_which_texts_are_compared(text: str, expected: str) -> None:
+    assert comparable(text) == expected

@@ -14,11 +14,14 @@ def compared(one: list[str], other: list[str]) -> str:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (["He is here , is he ?", "It costs $ 3,000 ."], "looks tokenized and b.en does not (100% and 0% of its lines"),
+        (
+            ["He is here , is he ?", "It costs $ 3,000 ."],
+            "looks tokenized and b.en does not (100% and 0% of their lines",
+        ),
         (["他 在 这里 。"], "looks tokenized"),
-        (["He&apos;s here.", "He said &quot;yes&quot;."], "is escaped and b.en is not (100% and 0% of its lines"),
+        (["He&apos;s here.", "He said &quot;yes&quot;."], "is escaped and b.en is not (100% and 0% of their lines"),
         (["&#39;Yes&#39; &#x26; no"], "is escaped"),
-        (["He is he@@ re."], "is split into subwords and b.en is not (100% and 0% of its lines have"),
+        (["He is he@@ re."], "is split into subwords and b.en is not (100% and 0% of their lines have"),
         (["▁He ▁is ▁he re."], "is split into subwords"),
         (["He is he ￭re."], "is split into subwords"),
     ],

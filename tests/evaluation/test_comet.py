@@ -1,92 +1,95 @@
-"""COMET through a module with the faces of unbabel-comet 2.2: what it is given, and what is made of its answer."""
+"""COMET by a command with the options and the output of comet-score of unbabel-comet 2.2."""
 
 import sys
-import types
+from pathlib import Path
 
 import pytest
+import torch
 
 from nmt.errors import NmtError
 from nmt.evaluation import comet
 from nmt.evaluation.aligned_texts import AlignedText
+from nmt.evaluation.text_form import NORMALIZED
 
-SOURCE = AlignedText("in", ["one two", "three"])
-REFERENCE = AlignedText("ref", ["eins zwei", "drei"])
-SYSTEMS = [AlignedText("good", ["eins zwei", "drei"]), AlignedText("bad", ["eins", "vier"])]
+SOURCE = AlignedText("in", ["one\rtwo", "three", ""])
+REFERENCE = AlignedText("ref", ["eins\rzwei", "drei", ""])
+SYSTEMS = [AlignedText("good", ["eins\rzwei", "drei", ""], NORMALIZED), AlignedText("bad", ["eins\r", "vier", ""])]
 
+# A line's score: 1 if it is the reference. The options, the reading of lines and the JSON are as in comet/cli/score.py.
+COMET_SCORE = """
+import argparse, json, sys
+parser = argparse.ArgumentParser()
+for short, name in (("-s", "--sources"), ("-r", "--references"), ("-m", "--model"), ("-j", "--to_json")):
+    parser.add_argument(short, name, required=True)
+parser.add_argument("-t", "--translations", nargs="+")
+parser.add_argument("--gpus", type=int, default=1)
+parser.add_argument("--quiet", action="store_true")
+parser.add_argument("--only_system", action="store_true")
+given = parser.parse_args()
+assert given.gpus == 0
+if given.model == "nowhere":
+    print("Fetching", file=sys.stderr)
+    raise KeyError("Model 'nowhere' not supported by COMET.")
 
-class Prediction(dict[str, object]):
-    """As comet.models.utils.Prediction: keys that are attributes too."""
+def lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [line.strip() for line in file.readlines()]
 
-    def __getattr__(self, name: str) -> object:
-        return self[name]
-
-
-class Model:
-    """A metric: the share of lines that are the reference, or longer than the source without one."""
-
-    def __init__(self, references: bool) -> None:
-        self.references = references
-        self.asked: list[tuple[list[dict[str, str]], int, list[int] | None]] = []
-
-    def requires_references(self) -> bool:
-        return self.references
-
-    def predict(
-        self, samples: list[dict[str, str]], batch_size: int = 16, gpus: int = 1, devices: list[int] | None = None
-    ) -> Prediction:
-        self.asked.append((samples, gpus, devices))
-        scores = [float(one["mt"] == one.get("ref", "eins zwei")) for one in samples]
-        return Prediction(scores=scores, system_score=sum(scores) / len(scores))
+data = {}
+for path in given.translations:
+    rows = zip(lines(given.sources), lines(path), lines(given.references))
+    data[path] = [{"src": s, "mt": t, "ref": r, "COMET": float(t == r)} for s, t, r in rows]
+    if given.model == "short":
+        data[path].pop()
+    for row in data[path] if given.model == "nan" else ():
+        row["COMET"] = float("nan")
+    print(f"{path}\\tscore: 0.5")
+with open(given.to_json, "w", encoding="utf-8") as file:
+    json.dump([] if given.model == "list" else data, file, ensure_ascii=False, indent=4)
+"""
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Model, Model]:
-    """What load_from_checkpoint is called with; the models that `with` and `without` references stand for."""
-    paths: list[str] = []
-    models = {"with": Model(True), "without": Model(False)}
-
-    def download_model(model: str, saving_directory: str | None = None, local_files_only: bool = False) -> str:
-        if model not in models:
-            raise KeyError(f"Model '{model}' not supported by COMET.")
-        return f"/cache/{model}/checkpoints/model.ckpt"
-
-    def load_from_checkpoint(checkpoint_path: str, reload_hparams: bool = False, strict: bool = False) -> Model:
-        paths.append(checkpoint_path)
-        return models["without" if "without" in checkpoint_path else "with"]
-
-    module = types.ModuleType("comet")
-    module.__dict__.update(download_model=download_model, load_from_checkpoint=load_from_checkpoint)
-    monkeypatch.setitem(sys.modules, "comet", module)
-    return paths, models["with"], models["without"]
+def command(tmp_path: Path) -> list[str]:
+    path = tmp_path / "comet score.py"
+    path.write_text(COMET_SCORE, encoding="utf-8")
+    return comet.split_command(f"{sys.executable} '{path}'")
 
 
-def test_scores_of_systems(loaded: tuple[list[str], Model, Model]) -> None:
-    paths, model, _ = loaded
-    good, bad = comet.score("with", SOURCE, SYSTEMS, REFERENCE, "cpu")
-    assert [(one.system, one.name, one.value) for one in (good, bad)] == [("good", "COMET", 1.0), ("bad", "COMET", 0.0)]
-    assert good.signature == "model:with|refs:yes|unbabel-comet:unknown" and good.interval is good.difference is None
-    assert paths == ["/cache/with/checkpoints/model.ckpt"]
-    samples, gpus, devices = model.asked[1]
-    assert (gpus, devices) == (0, None)
-    assert samples == [
-        {"src": "one two", "mt": "eins", "ref": "eins zwei"},
-        {"src": "three", "mt": "vier", "ref": "drei"},
+def test_scores_of_systems(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    good, bad = comet.score("m", command, SOURCE, SYSTEMS, REFERENCE, "cpu")
+    assert [(one.system, one.name, one.value) for one in (good, bad)] == [
+        ("good", "COMET", 1.0),
+        ("bad", "COMET", pytest.approx(1 / 3)),
     ]
+    assert good.signature == "model:m" and good.interval is good.difference is None
+    assert good.compared == NORMALIZED.compared and bad.compared == "as they are"
+    assert capfd.readouterr().out == ""  # standard output is for the scores of nmt
 
 
-def test_a_model_without_references_is_not_shown_them(loaded: tuple[list[str], Model, Model]) -> None:
-    found = comet.score("without", SOURCE, SYSTEMS, REFERENCE, "cpu")
-    assert found[0].value == 0.5 and "refs:no" in found[0].signature
-    assert all(one.keys() == {"src", "mt"} for samples, _, _ in loaded[2].asked for one in samples)
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("nowhere", "^--comet nowhere: .*status 1: KeyError: .Model 'nowhere' not supported by COMET"),
+        ("short", r"^--comet-command .*: it scored 4 lines of 6$"),
+        ("list", r"^--comet-command .*: its JSON cannot be read .*give comet-score of unbabel-comet 2\.2"),
+        ("nan", "^--comet nan: some scores are not numbers: try --device cpu"),
+    ],
+)
+def test_a_command_that_fails_is_reported_in_one_line(command: list[str], model: str, message: str) -> None:
+    with pytest.raises(NmtError, match=message) as error:
+        comet.score(model, command, SOURCE, SYSTEMS, REFERENCE, "cpu")
+    assert "\n" not in str(error.value)
 
 
-def test_a_model_that_is_not_there(loaded: tuple[list[str], Model, Model]) -> None:
-    with pytest.raises(NmtError, match=r"^--comet nowhere: cannot be downloaded .*not supported"):
-        comet.score("nowhere", SOURCE, SYSTEMS, REFERENCE, "cpu")
+def test_the_program_sees_the_chosen_gpu_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert comet._environment(torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "1"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    assert comet._environment(torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "5"
 
 
-@pytest.mark.parametrize("module", [None, types.ModuleType("comet")], ids=["missing", "another"])
-def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType | None) -> None:
-    monkeypatch.setitem(sys.modules, "comet", module)
-    with pytest.raises(NmtError, match=r"^--comet needs the package unbabel-comet .*: in an environment of its own"):
-        comet.check_installed()
+@pytest.mark.parametrize("given", ["no-such-program -x", "", "'open"])
+def test_a_command_that_does_not_exist(given: str) -> None:
+    with pytest.raises(NmtError, match=r"^--comet: there is no program .*pip install unbabel-comet"):
+        comet.split_command(given)

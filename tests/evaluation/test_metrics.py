@@ -10,7 +10,7 @@ from sacrebleu.tokenizers import tokenizer_spm
 
 from nmt.config.metrics import OF_TRANSLATIONS
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import _warn_of_characters, bleu_metric, check_tokenizer, validation_metrics
+from nmt.evaluation.metrics import ValidationMetrics, _warn_of_characters, bleu_metric, check_tokenizer
 
 
 @pytest.mark.parametrize(("language", "tokenizer"), [("de", "13a"), ("", "13a"), ("zh-CN", "zh"), ("zho_Hans", "zh")])
@@ -19,11 +19,24 @@ def test_the_language_chooses_the_tokenizer(language: str, tokenizer: str) -> No
 
 
 def test_each_score_of_a_validation_has_its_metric() -> None:
-    metrics = validation_metrics("zh")
-    assert metrics.keys() == OF_TRANSLATIONS.keys()
-    for name, metric in metrics.items():
-        assert metric.corpus_score(["a b"], [["a b"]]).name.startswith(OF_TRANSLATIONS[name].label)
-    assert "tok:zh" in str(metrics["bleu"].get_signature())
+    metrics = ValidationMetrics("zh")
+    scores = metrics.scores(["我们都喜欢 pe\u0301re"], ["我们都喜欢 pé\u00adre"])  # compared in NFC
+    assert (
+        scores == {"bleu": pytest.approx(100), "chrf": pytest.approx(100)} and scores.keys() == OF_TRANSLATIONS.keys()
+    )
+    assert "tok:zh" in metrics.signatures()["bleu"] and "nc:6" in metrics.signatures()["chrf"]
+
+
+def test_texts_are_scored_in_one_place() -> None:
+    """Which brings them into one form. Of the others, one needs a type, and one compares translations of one model."""
+    root = Path(__file__).parents[2]
+    files = [*(root / "nmt").rglob("*.py"), *(root / "scripts").glob("*.py")]
+    scoring = [
+        path for path in files if re.search(r"sacrebleu\.metrics|corpus_(bleu|chrf|ter)", path.read_text("utf-8"))
+    ]
+    assert {path.relative_to(root).as_posix() for path in scoring} == {
+        "nmt/evaluation/metrics.py", "nmt/evaluation/scores.py", "nmt/decoding/mbr.py",
+    }  # fmt: skip
 
 
 def test_single_sentences_are_scored_by_the_orders_that_fit() -> None:

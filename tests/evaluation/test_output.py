@@ -67,7 +67,8 @@ def test_one_system() -> None:
         "length ratio  tokens of the system for each token of the reference; below 1 it\n"
         "   lowers BLEU\n\n"
         "BLEU   nrefs:1|tok:13a\n"
-        "TER    nrefs:1"
+        "TER    nrefs:1\n"
+        "texts  compared as they are"
     )
 
 

@@ -175,10 +175,3 @@ def test_a_long_text_is_scored_without_resampling(
     ]
     assert all(one.interval is None and one.difference is None for one in found)
     assert "no intervals and p-values: the text has 40 lines, more than 39" in caplog.text
-
-
-def test_tokenized_text_is_remarked_on_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scores, "MOST_LINES_RESAMPLED", 0)
-    tokenized = [AlignedText(name, ["Two men talk ."] * 100) for name in "ab"]
-    score(tokenized, [AlignedText("r", ["Two men talk."] * 100)], "de")
-    assert caplog.text.count("tokenized period") == 2  # for each system

@@ -187,10 +187,13 @@ def test_rows_are_trained_scored_compared_and_not_done_again(
     assert line.split()[3] == f"{math.exp(first['curve'][-1]['validation_loss']):.2f}"
 
     os.utime(tmp_path / "out" / "wide-seed1" / "averaged-2-test.json", ns=(0, 0))
+    of_older_version = tmp_path / "out" / "first-seed1" / "averaged-2-test.json"
+    of_older_version.write_text(of_older_version.read_text().replace('"compared"', '"other"'))
     ran.clear()
     assert invoke(grid, *command).stdout == done.stdout
     trained = "train recipe.yaml"
-    assert ran == [trained, trained, "evaluate averaged-2.safetensors", "report first-seed1"], "what is older"
+    scored = "evaluate averaged-2.safetensors"
+    assert ran == [trained, scored, trained, scored, "report first-seed1"], "what is older"
     assert rows_of(tmp_path / "out" / "results.jsonl") == [*results.values()]
     ran.clear()
     assert invoke(grid, *command, "decoding.beam_size=3").exit_code == 1 and not any("evaluate" in one for one in ran)
@@ -198,11 +201,13 @@ def test_rows_are_trained_scored_compared_and_not_done_again(
 
 def test_the_table_has_means_ranges_and_differences_to_the_first_row(grid: ModuleType) -> None:
     common = {"parameters": 2e6, "target_tokens": 900, "seconds": 3, "curve": [{"validation_loss": 0}]}
+    signed = {"signature": "s", "compared": "in NFC"}
     results = [
-        {"row": row, **common, "validation": {"BLEU": {"value": bleu, "signature": "s"}, "chrF2": {"value": 50}}}
+        {"row": row, **common, "validation": {"BLEU": {"value": bleu, **signed}, "chrF2": {"value": 50}}}
         for row, bleu in (("a", 20), ("a", 22), ("b", 30), ("b", 31))
     ]
-    _, _, first, second, *_ = grid.compare([], results).split("\n")
+    _, _, first, second, *_, last = grid.compare([], results).split("\n")
+    assert last == "BLEU: s; texts compared in NFC"
     assert first.split()[:5] == ["a", "2.00", "300", "1.00", "(1.00-1.00)"]
     assert first.split()[5:] == ["21.00", "(20.00-22.00)", "50.00", "(50.00-50.00)"]
     assert second.split()[5:8] == ["30.50", "(30.00-31.00)", "+9.50"]

@@ -13,7 +13,7 @@ from nmt.config.language_pairs import LanguagePair
 from nmt.data.prepare import read_validation
 from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import validation_metrics
+from nmt.evaluation.metrics import ValidationMetrics
 from nmt.files.table import table
 
 log = logging.getLogger("nmt")
@@ -74,5 +74,5 @@ def _rows(text: Text, destination: Path, loaded: Checkpoint, options: Options) -
 
 def scores(text: Text, translations: Sequence[str]) -> list[str]:
     """BLEU and chrF, as they are printed."""
-    metrics = validation_metrics(text.pair.target).values()
-    return [f"{metric.corpus_score(list(translations), [text.references]).score:.2f}" for metric in metrics]
+    found = ValidationMetrics(text.pair.target).scores(translations, text.references)
+    return [f"{value:.2f}" for value in found.values()]

@@ -8,7 +8,6 @@ Source: https://huggingface.co/docs/hub/model-cards
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -40,6 +39,22 @@ class Usage:
     quantization: str = "float32"
 
 
+@dataclass(frozen=True)
+class _ScoredSet:
+    """A validation set. languages and sentences: None where the model file does not tell them."""
+
+    name: str
+    languages: LanguagePair | None
+    sentences: int | None
+    scores: dict[str, float]
+    signatures: Mapping[str, str]
+    compared: str
+
+    def __str__(self) -> str:
+        known = [self.name, self.languages, f"{self.sentences:,} sentences" if self.sentences else None]
+        return ", ".join(str(one) for one in known if one)
+
+
 def write(folder: Path, loaded: Checkpoint, usage: Usage) -> None:
     """Write the card into a folder."""
     (folder / FILE).write_text(to_text(loaded, usage), encoding="utf-8")
@@ -50,13 +65,14 @@ def to_text(loaded: Checkpoint, usage: Usage) -> str:
     pairs = usage.pairs or loaded.config.data.language_pairs.pairs
     sides = [list(dict.fromkeys(side)) for side in zip(*pairs, strict=True)]
     title = " to ".join(_listed([_language_name(code) for code in side]) for side in sides)
-    front_matter = dict(_front_matter(loaded, usage, title, [*sides[0], *sides[1]]))
+    scored = _scored_sets(loaded, pairs)
+    front_matter = dict(_front_matter(loaded, usage, title, [*sides[0], *sides[1]], scored))
     parts = [
         f"---\n{yaml.safe_dump(front_matter, allow_unicode=True, sort_keys=False, width=1000)}---",
         f"# Translation from {title}",
         "\n".join(f"- {line}" for line in _sizes(loaded, usage)),
         f"## Training\n\n{' '.join(_training(loaded))}",
-        "## Scores\n\n" + "\n".join(_score_lines(loaded)),
+        "## Scores\n\n" + "\n".join(_score_lines(scored)),
         f"## Use\n\n{usage.how.strip()}",
     ]
     return "\n\n".join(parts) + "\n"
@@ -71,7 +87,9 @@ def source_of(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
     return source_of(start) if isinstance(start, dict) else {}
 
 
-def _front_matter(loaded: Checkpoint, usage: Usage, title: str, codes: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _front_matter(
+    loaded: Checkpoint, usage: Usage, title: str, codes: Sequence[str], scored: Sequence[_ScoredSet]
+) -> Iterator[tuple[str, Any]]:
     source = source_of(loaded.provenance)
     licenses = list(dict.fromkeys(str(one) for one in (source.get("license"), loaded.config.data.license) if one))
     yield "language", list(dict.fromkeys(two_letters(code) for code in codes if code))
@@ -82,50 +100,53 @@ def _front_matter(loaded: Checkpoint, usage: Usage, title: str, codes: Sequence[
     yield "library_name", usage.library
     yield "pipeline_tag", "translation"
     yield "tags", ["translation", "nmt", usage.library]
-    if scores := _scores(loaded):
-        yield "metrics", list(dict.fromkeys(score.name for score in scores))
-        yield "model-index", [{"name": f"Translation from {title}", "results": list(_results(scores))}]
+    if scored:
+        yield "metrics", list(dict.fromkeys(name for one in scored for name in one.scores))
+        yield "model-index", [{"name": f"Translation from {title}", "results": list(_results(scored))}]
 
 
-@dataclass(frozen=True)
-class _Score:
-    of_set: str
-    name: str
-    value: float
-    signature: str
+def _scored_sets(loaded: Checkpoint, pairs: Sequence[LanguagePair]) -> list[_ScoredSet]:
+    """The scores of translations in the provenance, of each set in one of these languages."""
+    provenance, data = loaded.provenance, loaded.config.data
+    sets = provenance.get("validation") or [provenance]  # a list only of several
+    held_out: list[tuple[str, LanguagePair | None]] = [(_corpus_name(one), data.pair_of(one)) for one in data.held_out]
+    if len(held_out) != len(sets):
+        held_out = [("validation", None)] * len(sets)
+    found = []
+    translated = provenance.get("translated") or [{}] * len(sets)  # which earlier versions did not record
+    for (name, languages), own, text in zip(held_out, sets, translated, strict=True):
+        if text:
+            languages = LanguagePair(text["source_language"], text["target_language"])
+        scores = {key: round(own[key], 2) for key in OF_TRANSLATIONS if isinstance(own.get(key), int | float)}
+        signatures = text.get("signatures") or provenance.get("signatures", {})
+        if scores and (languages in pairs or not data.language_pairs.several):
+            found.append(
+                _ScoredSet(name, languages, text.get("sentences"), scores, signatures, text.get("compared", ""))
+            )
+    return found
 
 
-def _scores(loaded: Checkpoint) -> list[_Score]:
-    """Those of translations that the provenance holds, of each validation set."""
-    provenance, held_out = loaded.provenance, loaded.config.data.held_out
-    sets = provenance.get("validation") or [provenance]
-    names = [_corpus_name(corpus) for corpus in held_out] if len(held_out) == len(sets) else ["validation"] * len(sets)
-    signatures = provenance.get("signatures", {})
-    return [
-        _Score(of_set, name, round(scores[name], 2), signatures.get(name, ""))
-        for of_set, scores in zip(names, sets, strict=True)
-        for name in OF_TRANSLATIONS
-        if isinstance(scores.get(name), int | float)
-    ]
-
-
-def _results(scores: Sequence[_Score]) -> Iterator[dict[str, Any]]:
+def _results(sets: Sequence[_ScoredSet]) -> Iterator[dict[str, Any]]:
     """As the hub's `model-index` has them: one for each set."""
-    for of_set, own in groupby(scores, key=lambda score: score.of_set):
-        metrics = [{"type": one.name, "value": one.value, "args": one.signature} for one in own]
+    for one in sets:
+        metrics = [
+            {"type": name, "value": value, "args": one.signatures.get(name, "")} for name, value in one.scores.items()
+        ]
         task = {"type": "translation", "name": "Translation"}
-        yield {"task": task, "dataset": {"type": of_set, "name": of_set}, "metrics": metrics}
+        yield {"task": task, "dataset": {"type": one.name, "name": str(one)}, "metrics": metrics}
 
 
-def _score_lines(loaded: Checkpoint) -> Iterator[str]:
-    scores = _scores(loaded)
-    if not scores:
-        yield "The model file holds no scores."
+def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
+    if not sets:
+        yield "The model file holds no scores of these languages."
         return
     yield "Of the weights as they were trained, with nmt's own search, on text by which checkpoints were chosen:\n"
-    for score in scores:
-        signature = f" (`{score.signature}`)" if score.signature else ""
-        yield f"- {score.of_set}: {OF_TRANSLATIONS[score.name].label} {score.value:.2f}{signature}"
+    for one in sets:
+        for name, value in one.scores.items():
+            signature = f" (`{one.signatures[name]}`)" if name in one.signatures else ""
+            yield f"- {one}: {OF_TRANSLATIONS[name].label} {value:.2f}{signature}"
+    for compared in dict.fromkeys(one.compared for one in sets if one.compared):
+        yield f"\nTranslations and references are compared {compared}."
 
 
 def _sizes(loaded: Checkpoint, usage: Usage) -> Iterator[str]:

@@ -164,7 +164,8 @@ class _Reader:
         try:
             provenance = with_sets(model_file.load_provenance(path))
             scores = [name for name in provenance if name.partition(", ")[0] in METRICS]
-            signatures = {name: str(text) for name, text in provenance.get("signatures", {}).items()}
+            forms = [text["compared"] for text in provenance.get("translated", ())]
+            signatures = {name: _signature(text, forms) for name, text in provenance.get("signatures", {}).items()}
             numbers = {name: float(provenance[name]) for name in scores}
             return provenance | numbers | {"step": int(provenance["step"]), "signatures": signatures}
         except NmtError as error:
@@ -256,6 +257,11 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
         yield session
 
 
+def _signature(signature: object, forms: Iterable[object]) -> str:
+    """sacreBLEU's signature, and in which form texts were compared, which older versions do not tell."""
+    return "".join([str(signature), *dict.fromkeys(f"; texts compared {form}" for form in forms)])
+
+
 def _by_system(rows: Iterable[dict[str, Any]]) -> dict[str, list[Score]]:
     systems: dict[str, list[Score]] = {}
     for row in rows:
@@ -263,6 +269,7 @@ def _by_system(rows: Iterable[dict[str, Any]]) -> dict[str, list[Score]]:
         half = interval["half_width"] if interval else None
         if not is_number(row["value"]) or not (half is None or is_number(half)):
             raise ValueError
-        score = (str(row["name"]), float(row["value"]), None if half is None else float(half), str(row["signature"]))
+        signature = _signature(row["signature"], [row["compared"]] if "compared" in row else [])
+        score = (str(row["name"]), float(row["value"]), None if half is None else float(half), signature)
         systems.setdefault(str(row.get("system", "")), []).append(score)
     return systems

@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from helpers.export_models import make_model
 from huggingface_hub import ModelCard
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import ctranslate2, marian, model_card
 from nmt.commands.export.model_card import Usage
+from nmt.config.language_pairs import LanguagePair
 
 PROVENANCE = {
     "nmt": "0.1.0",
@@ -49,6 +51,48 @@ def test_of_a_model_that_tells_nothing_nothing_is_claimed() -> None:
     text = model_card.to_text(make_model(), Usage("ctranslate2", ""))
     assert "holds no scores" in text and "does not tell how it was trained" in text
     assert "license" not in text and "model-index" not in text
+
+
+def of_two_ways(recorded: bool) -> Checkpoint:
+    """A model of en-de and de-en with the scores of both, of one text each; recorded: as this version records them."""
+    given = make_model()
+    one = given.config.data.train[0]
+    corpora = (one, replace(one, reversed=True))
+    validation = replace(given.config.data, train=corpora, validation=corpora)
+    of_sets = [{"name": "en-de", "bleu": 21.239, "chrf": 50.0}, {"name": "de-en", "bleu": 31.0, "chrf": 60.0}]
+    texts = [
+        {"source_language": source, "target_language": target, "sentences": count, "compared": "in NFC",
+         "signatures": {"bleu": f"tok:{target}"}}
+        for source, target, count in (("en", "de", 1500), ("de", "en", 200))
+    ]  # fmt: skip
+    provenance = {"bleu": 26.0, "chrf": 55.0, "validation": of_sets, "signatures": {"bleu": "tok:de, tok:en"}}
+    if recorded:
+        provenance["translated"] = texts
+    return replace(given, provenance=provenance, config=replace(given.config, data=validation))
+
+
+def scores_of(loaded: Checkpoint, *pairs: LanguagePair) -> list[str]:
+    text = model_card.to_text(loaded, Usage("argostranslate", "", pairs or None))
+    front_matter = yaml.safe_load(text.split("---\n")[1])
+    results = [
+        result["dataset"]["name"] for model in front_matter.get("model-index", ()) for result in model["results"]
+    ]
+    lines = re.findall("^- (.*): (BLEU [^\n]*)", text, re.MULTILINE)
+    assert [name for name, _ in lines] == results
+    return [f"{name}: {score}" for name, score in lines]
+
+
+def test_scores_are_those_of_the_languages_with_the_number_of_sentences() -> None:
+    [english_german], [german_english] = (
+        scores_of(of_two_ways(recorded=True), LanguagePair(*pair)) for pair in (("en", "de"), ("de", "en"))
+    )
+    assert re.fullmatch(r"train\.en \+ train\.de, en-de, 1,500 sentences: BLEU 21\.24 \(`tok:de`\)", english_german)
+    assert re.fullmatch(r"train\.en \+ train\.de, de-en, 200 sentences: BLEU 31\.00 \(`tok:en`\)", german_english)
+    assert scores_of(of_two_ways(recorded=True)) == [english_german, german_english]
+    [of_earlier] = scores_of(of_two_ways(recorded=False), LanguagePair("de", "en"))
+    assert of_earlier == "train.en + train.de, de-en: BLEU 31.00 (`tok:de, tok:en`)"
+    assert scores_of(of_two_ways(recorded=True), LanguagePair("en", "fr")) == []
+    assert "compared in NFC." in model_card.to_text(of_two_ways(recorded=True), Usage("argostranslate", ""))
 
 
 @pytest.mark.parametrize("write", [ctranslate2.write, marian.write])

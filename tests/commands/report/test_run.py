@@ -58,8 +58,11 @@ def test_a_finished_run(trained: Path) -> None:
         assert found.training.values[name] == [pytest.approx(row[name], rel=1e-5) for row in logged]
     assert found.validation.values["bleu"] == [pytest.approx(row["bleu"], rel=1e-5) for row in metrics if "bleu" in row]
     assert found.totals == {key: logged[-1][key] for key in ("step", "epoch", "target_tokens", "seconds")}
-    assert found.best == model_file.load_provenance(trained / model_file.BEST)
-    assert set(found.best["signatures"]) == {"bleu", "chrf"}
+    best = model_file.load_provenance(trained / model_file.BEST)
+    assert found.best | {"signatures": best["signatures"]} == best
+    form = "; texts compared in NFC with single spaces, without invisible characters"
+    assert found.best["signatures"] == {name: text + form for name, text in best["signatures"].items()}
+    assert set(best["signatures"]) == {"bleu", "chrf"}
 
 
 def test_its_sessions_and_samples(trained: Path, corpus: Path) -> None:
