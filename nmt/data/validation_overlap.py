@@ -158,9 +158,8 @@ def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataCo
 
 
 def write(path: Path, overlaps: Sequence[Overlap]) -> None:
-    """Write them to a file."""
-    with atomic.reporting(path, "data.store_dir"):
-        atomic.write_text(path, json.dumps([asdict(overlap) for overlap in overlaps], indent=1) + "\n")
+    """Write them to a file. Raises OSError if that is not possible."""
+    atomic.write_text(path, json.dumps([asdict(overlap) for overlap in overlaps], indent=1) + "\n")
 
 
 def read(path: Path, sets: int) -> tuple[Overlap, ...]:
