@@ -97,13 +97,3 @@ def attention(name: str, linear: Mapping[str, tuple[Tensor, Tensor | None]]) -> 
     yield f"{name}.output.weight", weight
     if bias is not None:
         yield f"{name}.output.bias", bias
-
-
-def search_settings(beam_size: object, length_penalty: object) -> DecodingConfig:
-    """The search that the other program's model was meant for: its beam, and the power of the length by which it
-    divides log P; our own where they are not known."""
-    power = float(length_penalty) if isinstance(length_penalty, int | float) and 0 <= length_penalty <= 5 else 1.0
-    decoding = DecodingConfig(normalization="average", length_penalty=power)
-    if isinstance(beam_size, int) and 1 <= beam_size <= 1000:
-        decoding = replace(decoding, beam_size=beam_size)
-    return decoding

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.commands.imports import imported, languages, marian_vocabulary, source
+from nmt.commands.imports import imported, languages, marian_vocabulary, search_settings, source
 from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.marian_vocabulary import Sides
 from nmt.commands.imports.source import Settings, Weights
@@ -81,11 +81,11 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
     Raises NmtError if files are missing or damaged, or the model is of another kind than nmt's.
     """
     files = MarianFiles.read(path)
-    model, search = _model(files.settings), _decoder_settings(path)
-    sides = _sides(path, files, search, one=model.tie == "all")
+    model, decoder = _model(files.settings), _decoder_settings(path)
+    sides = _sides(path, files, decoder, one=model.tie == "all")
     pairs = languages.pairs_of(None, None, sides.codes, wanted)
-    decoding = imported.search_settings(search.get("beam-size"), search.get("normalize", 0.0))
-    settings = imported.settings(name, pairs, sides.vocabulary, model, decoding, languages.tags_of(pairs, sides.codes))
+    search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
+    settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
     arrays = {key: torch.from_numpy(array) for key, array in files.arrays.items()}
     weights = Weights(str(path), arrays)
     ours = dict(_weights(weights, model, files.settings, sides.rows))
@@ -96,6 +96,7 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
         ours,
         (sides.rows[0].theirs, sides.rows[1].theirs),
         range(model.d_model),
+        notes=search.notes,
     )
 
 
