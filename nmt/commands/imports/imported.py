@@ -24,7 +24,7 @@ _TEXT = "(the text that the imported model was trained on)"
 class Imported:
     """weights: by nmt's names; notes: what the user must know, a sentence each; license: of the model, None if it is
     not known; to_theirs: of each subword the other program's id, -1 where it has none, source and target; dimensions:
-    of each dimension of the model theirs."""
+    of each dimension of the model theirs; says_languages: whether its files name its languages."""
 
     config: Config
     vocabulary: Vocabulary
@@ -33,6 +33,7 @@ class Imported:
     dimensions: Sequence[int]
     license: str | None = None
     notes: Sequence[str] = ()
+    says_languages: bool = True
 
     def checkpoint(self, provenance: Mapping[str, Any]) -> Checkpoint:
         """As a model file holds it. Raises NmtError where the settings are out of range."""

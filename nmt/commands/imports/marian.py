@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nmt.commands.imports import hugging_face, imported, languages, marian_vocabulary, search_settings, source
 from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.languages import NamedLanguages
 from nmt.commands.imports.marian_vocabulary import Sides
 from nmt.commands.imports.search_settings import Tokens
 from nmt.commands.imports.source import Settings, Weights
@@ -36,7 +37,8 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
     config = Settings(str(folder / "config.json"), source.read_mapping(folder / "config.json"))
     about = source.read_mapping(folder / "tokenizer_config.json", optional=True)
     model, sides = _settings(config), _sides(folder, config, one=not about.get("separate_vocabs"))
-    pairs = languages.pairs_of(about.get("source_lang"), about.get("target_lang"), sides.codes, wanted)
+    named = NamedLanguages.find(about, name)
+    pairs = languages.pairs_of(named, sides.codes, wanted)
     of_target = sides.rows[1].theirs
     search = search_settings.of_transformers(folder, config, Tokens(of_target[EOS], of_target[: BOS + 1]))
     tags = languages.tags_of(pairs, sides.codes)
@@ -53,6 +55,7 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
         weights.dimensions.tolist(),
         source.license_of(folder),
         search.notes,
+        says_languages=named.source is not None,
     )
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nmt.commands.imports import imported, languages, marian_vocabulary, search_settings, source
 from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.languages import NamedLanguages
 from nmt.commands.imports.marian_vocabulary import Sides
 from nmt.commands.imports.source import Settings, Weights
 from nmt.commands.imports.subwords import Rows
@@ -83,7 +84,8 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
     files = MarianFiles.read(path)
     model, decoder = _model(files.settings), _decoder_settings(path)
     sides = _sides(path, files, decoder, one=model.tie == "all")
-    pairs = languages.pairs_of(None, None, sides.codes, wanted)
+    named = NamedLanguages.find({}, name)
+    pairs = languages.pairs_of(named, sides.codes, wanted)
     search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
     settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
     arrays = {key: torch.from_numpy(array) for key, array in files.arrays.items()}
@@ -97,6 +99,7 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
         (sides.rows[0].theirs, sides.rows[1].theirs),
         range(model.d_model),
         notes=search.notes,
+        says_languages=named.source is not None,
     )
 
 
