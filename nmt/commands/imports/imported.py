@@ -66,7 +66,7 @@ def settings(
     """The settings of an imported model. pairs: the languages that it translates; max_length: subwords of the longest
     source that is translated in one piece. Raises NmtError as `checked`."""
     corpora = tuple(Corpus(file=_TEXT, languages=(pair.source, pair.target)) for pair in pairs)
-    shared = model.tie == "all"
+    shared = model.ties_embeddings
     config = Config(
         run_dir=f"runs/{name}",
         data=DataConfig(

@@ -110,14 +110,14 @@ class _MarianWeights:
 
     def embeddings(self, rows: tuple[Rows, Rows]) -> dict[str, Tensor]:
         """The matrices with a row for each subword, and the output bias."""
-        tie, (source_size, size) = self.model.tie, [max(side.theirs) + 1 for side in rows]
+        one, (source_size, size) = self.model.ties_embeddings, [max(side.theirs) + 1 for side in rows]
         own = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
-        self.target = self._matrix([_SHARED, own["decoder"]] if tie == "all" else [own["decoder"], _SHARED], size)
+        self.target = self._matrix([_SHARED, own["decoder"]] if one else [own["decoder"], _SHARED], size)
         found = {"target_embedding.weight": rows[1].matrix(self.target)}
-        if tie != "all":
+        if not one:
             of_source = self._matrix([own["encoder"], _SHARED], source_size)
             found["source_embedding.weight"] = rows[0].matrix(of_source)
-        if tie == "none":
+        if not self.model.ties_output:
             found["output.weight"] = rows[1].matrix(self._matrix(["lm_head.weight"], size))
         bias, zeros = "final_logits_bias", torch.zeros(size)
         found["output.bias"] = rows[1].bias(self.given.take(bias, 1, size)[0] if bias in self.given else zeros)

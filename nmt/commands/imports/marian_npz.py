@@ -83,7 +83,7 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
     """
     files = MarianFiles.read(path)
     model, decoder = _model(files.settings), _decoder_settings(path)
-    sides = _sides(path, files, decoder, one=model.tie == "all")
+    sides = _sides(path, files, decoder, one=model.ties_embeddings)
     named = NamedLanguages.find({}, name)
     pairs = languages.pairs_of(named, sides.codes, wanted)
     search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
@@ -185,10 +185,10 @@ def _weights(
     one = settings.flag("tied-embeddings-all", False) or settings.flag("tied-embeddings-src", False)
     names = ("Wemb", "Wemb") if one else ("encoder_Wemb", "decoder_Wemb")
     yield "target_embedding.weight", rows[1].matrix(given.take(names[1], size, width))
-    if model.tie != "all":
+    if not model.ties_embeddings:
         yield "source_embedding.weight", rows[0].matrix(given.take(names[0], source_size, width))
     output = "decoder_ff_logit_out"
-    if model.tie == "none":
+    if not model.ties_output:
         legacy = f"{output}_W" in given
         matrix = given.take(f"{output}_W", width, size).t() if legacy else given.take(f"{output}_Wt", size, width)
         yield "output.weight", rows[1].matrix(matrix)
