@@ -163,6 +163,13 @@ def test_a_language_that_was_added_is_there_beside_the_others(m2m100_folder: Pat
         read = m2m100.read(tmp_path, "it", ["en", "gsw", "de"])
         assert token_ids(read, "en", "de", "gsw") == [*known, rows - 1]
     prove(read, M2M100Source(tmp_path, read), every=15)
+    # A model that was cut to two languages has their tokens after the pieces: no other ones can be there.
+    pieces = len(json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8")))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"__en__": pieces, "__de__": pieces + 1}))
+    (tmp_path / "special_tokens_map.json").unlink()
+    assert token_ids(m2m100.read(tmp_path, "it", ["en", "de"]), "en", "de") == [pieces, pieces + 1]
+    with pytest.raises(NmtError, match="--languages: fr: M2M-100 has 2 languages"):
+        m2m100.read(tmp_path, "it", ["en", "fr"])
 
 
 def token_ids(read: Imported, *codes: str) -> list[int]:
