@@ -9,17 +9,17 @@ Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = ma
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from threading import get_ident
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Literal, assert_never, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.config.schema import Config, TransformerConfig
+from nmt.config.schema import Config, ModelConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 
@@ -30,8 +30,26 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8
 _INT8_LARGEST = 63
 # `GELU` is the exact x · Φ(x) there too; `GELUTanh` is another approximation.
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "quick_gelu": "GELUSigmoid", "swish": "SWISH"}
+# The values that are written here: with another one, such as one that was added to the model, it is not this model.
+_VALUES: Mapping[str, Collection[str]] = {
+    "activation": _ACTIVATIONS,
+    "norm": ("post", "pre"),
+    "positions": ("interleaved", "concatenated", "learned", "rotary"),
+    "tie": ("all", "target", "none"),
+    "decoder_start": ("bos", "eos", "zero"),
+}
 _NEVER = (PAD, UNK, BOS)  # what no search chooses; they have the first ids
 _PARTS = 17  # of each of these, see `write`; 48 more subwords keep the rows of scores aligned in memory
+
+
+def unsupported(model: ModelConfig) -> str | None:
+    """The first setting that cannot be written, and why; None if all can be."""
+    if not isinstance(model, TransformerConfig):
+        return f"model.architecture: {model.architecture}: CTranslate2 has no such model"
+    for key, values in _VALUES.items():
+        if (value := getattr(model, key)) not in values:
+            return f"model.{key}: {value}: nmt writes no such model for CTranslate2, only {', '.join(values)}"
+    return None
 
 
 def write(
@@ -46,16 +64,18 @@ def write(
 ) -> None:
     """Write a model into an existing folder.
 
-    weights: those of a model file, in float32; positions: the length of a table of sinusoids. Raises NmtError where
-    weights and settings do not belong together.
+    weights: those of a model file, in float32; positions: the length of a table of sinusoids. Raises NmtError for what
+    is `unsupported`, and where weights and settings do not belong together.
 
     divided: for searching as nmt does. No output contains padding, BOS or the unknown subword, but they keep their
     share of the probabilities. CTranslate2 can only forbid a subword before the softmax, which gives its share to the
     others. So each of the three is written as 17 subwords with a 17th of its probability: the sum stays the same, and
     each one is too improbable to be chosen.
     """
-    if config.model.architecture != "transformer":
-        raise NmtError(f"model.architecture: {config.model.architecture}: only a transformer can be converted")
+    if problem := unsupported(config.model):
+        raise NmtError(problem)
+    assert isinstance(config.model, TransformerConfig)
+    starts = {"bos": BOS, "zero": BOS, "eos": EOS}
     spec = _specification(config.model, vocabulary, weights, positions)
     source, target = (_names(vocabulary, side) for side in (vocabulary.source, vocabulary.target))
     if divided:
@@ -66,7 +86,7 @@ def write(
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = target[UNK], target[BOS], target[EOS]
-    spec.config.decoder_start_token = target[EOS if config.model.decoder_start == "eos" else BOS]
+    spec.config.decoder_start_token = target[starts[config.model.decoder_start]]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.model.norm_epsilon
     spec.validate()
@@ -113,32 +133,36 @@ def _specification(
     key, value = config.head_widths
     shape = {
         "num_heads": config.heads,
-        "pre_norm": config.norm == "pre",
+        "pre_norm": config.norm_first,
         "activation": specs.Activation[_ACTIVATIONS[config.activation]],
         "head_dim": max(key, value),
     }
-    if config.positions == "rotary":  # numbers i and i + dk/2 of a head are turned together
+    if config.rotates:  # numbers i and i + dk/2 of a head are turned together
         shape |= {"rotary_dim": key, "rotary_interleave": False}
     encoder = specs.TransformerEncoderSpec(config.encoder_layers or config.layers, **shape)
     decoder = specs.TransformerDecoderSpec(config.decoder_layers or config.layers, **shape)
     given = _Weights(weights, config)
     target = given.take("target_embedding.weight", len(vocabulary.target), width)
-    source = target if config.tie == "all" else given.take("source_embedding.weight", len(vocabulary.source), width)
+    source = target if config.ties_embeddings else given.take("source_embedding.weight", len(vocabulary.source), width)
     encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
-    untied = config.tie == "none"
-    decoder.projection.weight = given.take("output.weight", len(vocabulary.target), width) if untied else target
+    tied = config.ties_output
+    decoder.projection.weight = target if tied else given.take("output.weight", len(vocabulary.target), width)
     if config.output_bias:
         decoder.projection.bias = given.take("output.bias", len(vocabulary.target))
-    decoder.start_from_zero_embedding = config.decoder_start == "zero"
-    if config.positions == "learned":
-        for side, name in ((encoder, "source"), (decoder, "target")):
-            side.position_encodings.encodings = given.take(f"{name}_positions.weight", config.max_positions, width)
-    elif config.positions != "rotary":
-        first, concatenated = config.position_offset, config.positions == "concatenated"
-        table = sinusoids(first + length, width, concatenated=concatenated)[first:]
-        encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
+    decoder.start_from_zero_embedding = {"bos": False, "eos": False, "zero": True}[config.decoder_start]
+    match config.positions:
+        case "learned":
+            for side, name in ((encoder, "source"), (decoder, "target")):
+                side.position_encodings.encodings = given.take(f"{name}_positions.weight", config.max_positions, width)
+        case "interleaved" | "concatenated":
+            table = sinusoids(config.position_offset + length, width, config.positions)[config.position_offset :]
+            encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
+        case "rotary":
+            pass
+        case _:
+            assert_never(config.positions)
     for side, name in ((encoder, "encoder"), (decoder, "decoder")):
-        if config.norm == "pre":
+        if config.norm_first:
             given.norm(side.layer_norm, f"{name}_norm")
         for number, layer in enumerate(side.layer):
             given.attention(layer.self_attention, f"{name}.{number}.self_attention")
@@ -215,13 +239,20 @@ def _widened(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
     return np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
 
 
-def sinusoids(length: int, d_model: int, *, concatenated: bool) -> NDArray[Any]:
+def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concatenated"]) -> NDArray[Any]:
     """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
     pairs = d_model // 2
-    exponents = np.arange(pairs) / max(pairs - 1, 1) if concatenated else 2 * np.arange(pairs) / d_model
+    number = np.arange(pairs)
+    exponents = {"interleaved": 2 * number / d_model, "concatenated": number / max(pairs - 1, 1)}[layout]
     angles = np.arange(length)[:, None] * np.exp(-math.log(10_000.0) * exponents)  # [T, D/2]
     both = [np.sin(angles), np.cos(angles)]
-    table = np.concatenate(both, axis=1) if concatenated else np.stack(both, axis=2).reshape(length, 2 * pairs)
+    match layout:
+        case "interleaved":
+            table = np.stack(both, axis=2).reshape(length, 2 * pairs)
+        case "concatenated":
+            table = np.concatenate(both, axis=1)
+        case _:
+            assert_never(layout)
     return table.astype(np.float32)
 
 

@@ -122,7 +122,8 @@ def training_data(
     start: Start | None = None,
 ) -> TrainingData:
     """The data to train and validate on, built unless it is there already. Logs the report on it."""
-    prepared = prepare.prepare(config, start.vocabulary if start else None)
+    # On each machine one rank compares the tokens with their checksums, while the others wait.
+    prepared = prepare.prepare(config, start.vocabulary if start else None, verify=ranks.local_rank == 0)
     log.info("%s", prepared.summary)
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:

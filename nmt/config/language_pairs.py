@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 from nmt.config.language_codes import matching, normal
 from nmt.errors import NmtError
@@ -86,10 +86,15 @@ class LanguagePairs:
         """The tokens before a source (side 0) or a target (side 1) of this pair."""
         if not self.has_tags:
             return ()
-        if self.tagged == "sides":
-            return (f"<{pair[side]}>",)
-        into = () if side else (f"<2{pair.target}>",)
-        return (f"<{pair.source}>", *into) if into and self.tagged == "both" else into
+        match self.tagged:
+            case "sides":
+                return (f"<{pair[side]}>",)
+            case "target" | "target_always":
+                return () if side else (f"<2{pair.target}>",)
+            case "both":
+                return () if side else (f"<{pair.source}>", f"<2{pair.target}>")
+            case _:
+                assert_never(self.tagged)
 
     def tag_count(self, side: int = 0) -> int:
         """How many tokens are before each source (side 0) or each target (side 1)."""

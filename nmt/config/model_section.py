@@ -1,15 +1,45 @@
 """The section `model` of a run's settings, a declaration for each architecture; see nmt.config.sections."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from nmt.config.declaration import free_setting, model_setting
 
 _WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
 
+Tie = Literal["all", "target", "none"]
+
+
+class _Tied:
+    """What `tie` means, of every architecture."""
+
+    tie: Tie
+
+    @property
+    def ties_embeddings(self) -> bool:
+        """Whether source and target have one embedding."""
+        match self.tie:
+            case "all":
+                return True
+            case "target" | "none":
+                return False
+            case _:
+                assert_never(self.tie)
+
+    @property
+    def ties_output(self) -> bool:
+        """Whether the output layer has the matrix of the target embedding."""
+        match self.tie:
+            case "all" | "target":
+                return True
+            case "none":
+                return False
+            case _:
+                assert_never(self.tie)
+
 
 @dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(_Tied):
     """The Transformer (Vaswani et al. 2017); the defaults are the paper's base model."""
 
     architecture: Literal["transformer"] = model_setting("transformer", "kind of model")
@@ -46,7 +76,7 @@ class TransformerConfig:
     position_offset: int = model_setting(
         0, "number of the first token's position; 2 in M2M-100", at_least=0, at_most=1000
     )
-    tie: Literal["all", "target", "none"] = model_setting(
+    tie: Tie = model_setting(
         "all", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
     )
     bias: bool = model_setting(True, "biases in the attention and feed-forward projections")
@@ -65,7 +95,35 @@ class TransformerConfig:
     @property
     def longest_position(self) -> int | None:
         """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
-        return self.max_positions if self.positions == "learned" else None
+        match self.positions:
+            case "learned":
+                return self.max_positions
+            case "interleaved" | "concatenated" | "rotary":
+                return None
+            case _:
+                assert_never(self.positions)
+
+    @property
+    def rotates(self) -> bool:
+        """Whether positions rotate queries and keys; otherwise their encodings are added to embeddings."""
+        match self.positions:
+            case "rotary":
+                return True
+            case "interleaved" | "concatenated" | "learned":
+                return False
+            case _:
+                assert_never(self.positions)
+
+    @property
+    def norm_first(self) -> bool:
+        """Whether the layer norm comes before each sub-layer; then the last residual sum has one too."""
+        match self.norm:
+            case "pre":
+                return True
+            case "post":
+                return False
+            case _:
+                assert_never(self.norm)
 
     @property
     def width(self) -> int:
@@ -74,7 +132,7 @@ class TransformerConfig:
 
 
 @dataclass(frozen=True)
-class RecurrentConfig:
+class RecurrentConfig(_Tied):
     """Recurrent models, the Transformer's predecessors (Sutskever et al. 2014; Cho et al. 2014; Bahdanau et al. 2015;
     Luong et al. 2015)."""
 
@@ -110,14 +168,20 @@ class RecurrentConfig:
     )
     input_feeding: bool = model_setting(True, "each step also reads what attention gave in the step before")
     dropout: float = free_setting(0.2, "dropout on embeddings, between layers, before the output", at_least=0, below=1)
-    tie: Literal["all", "target", "none"] = model_setting(
+    tie: Tie = model_setting(
         "none", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"
     )
 
     @property
     def longest_position(self) -> int | None:
         """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
-        return self.max_positions if self.attention == "location" else None
+        match self.attention:
+            case "location":
+                return self.max_positions
+            case "none" | "additive" | "dot" | "general" | "concat" | "latent":
+                return None
+            case _:
+                assert_never(self.attention)
 
     @property
     def width(self) -> int:
@@ -127,7 +191,41 @@ class RecurrentConfig:
     @property
     def directions(self) -> int:
         """In how many directions the encoder reads the source."""
-        return 2 if self.direction == "both" else 1
+        return sum(self.reads)
+
+    @property
+    def reads(self) -> tuple[bool, bool]:
+        """Whether the encoder reads the source from its start, and whether from its end."""
+        match self.direction:
+            case "both":
+                return True, True
+            case "forward":
+                return True, False
+            case "backward":
+                return False, True
+            case _:
+                assert_never(self.direction)
+
+    @property
+    def has_attention(self) -> bool:
+        match self.attention:
+            case "none":
+                return False
+            case "additive" | "dot" | "general" | "concat" | "location" | "latent":
+                return True
+            case _:
+                assert_never(self.attention)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether attention chooses one position."""
+        match self.attention_choice:
+            case "hard":
+                return True
+            case "soft":
+                return False
+            case _:
+                assert_never(self.attention_choice)
 
     @property
     def source_width(self) -> int:

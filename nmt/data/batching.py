@@ -174,7 +174,7 @@ class Batches:
         for first in range(0, len(store), at_once):
             longer = self._longer(np.arange(first, min(first + at_once, len(store))))
             fits = longer <= self._micro_batch_tokens
-            if over_budget == "error" and not fits.all():
+            if {"error": True, "skip": False}[over_budget] and not fits.all():
                 bad = first + int(fits.argmin())
                 raise NmtError(
                     f"pair {bad // versions} (counted from 0) has {store.source.lengths[bad]} source and "

@@ -22,7 +22,7 @@ from nmt.data.normalization import UsedCharacters
 from nmt.data.rules.examples import DropExamples
 from nmt.data.summary import CorpusCounts, counts_from
 from nmt.errors import NmtError
-from nmt.files import atomic
+from nmt.files import atomic, checksums
 
 FORMAT = 2  # part of the folder's name; increase it also when the size of chunks or shards changes
 CHUNK_PAIRS = 4096  # pairs that are cleaned and encoded together: this bounds the memory
@@ -164,6 +164,7 @@ class CleanedText:
     @classmethod
     def open(cls, folder: Path) -> "CleanedText":
         """That of a folder. Raises NmtError if it is damaged."""
+        checksums.check(folder)
         try:
             content = json.loads((folder / _CONTENT).read_text(encoding="utf-8"))
             shards = tuple(Shard.read(folder, name) for name in content["shards"])
@@ -214,5 +215,6 @@ def finish(unfinished: Path, folder: Path, notes: Sequence[Sequence[str]]) -> Cl
         names = sorted(path.stem for path in unfinished.glob("*-*.json"))
         shards = sorted(names, key=lambda name: tuple(map(int, name.split("-"))))
         atomic.write_text(unfinished / _CONTENT, json.dumps({"shards": shards, "notes": notes}, indent=1) + "\n")
+        checksums.write(unfinished, unfinished.glob("*.json"))  # these have the hashes of the text
         unfinished.rename(folder)
     return CleanedText.open(folder)

@@ -145,7 +145,7 @@ class Normalization:
     def of(cls, setting: str, side: int, used: Iterable[str] = ()) -> "Normalization":
         """That of a side (0 source, 1 target) for a setting of `SETTINGS`. used: what the side's language uses of the
         characters that would be removed or folded."""
-        folds = setting == "fold_source" and side == 0
+        folds = {"fold_source": side == 0, "nfc": False}[setting]
         return _compiled(FOLDED if folds else NFC, frozenset(used), folds)
 
     def apply(self, text: str) -> str:

@@ -5,6 +5,7 @@ the encoding, continues where an interrupted preparation ended.
 
 import hashlib
 import logging
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from nmt.data.training_text import TrainingText
 from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
-from nmt.files import atomic
+from nmt.files import atomic, checksums
 from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
@@ -67,11 +68,12 @@ class PreparedData:
     problems: tuple[str, ...]  # what looks wrong with the data
 
 
-def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> PreparedData:
+def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, verify: bool = True) -> PreparedData:
     """Learn the vocabulary and encode the training data, or find both in `data.store_dir` (or `RUN/data`), where an
     earlier run stored them. Processes that prepare data there at the same time wait for one another.
 
-    started_with: the vocabulary of the model that the run starts from, instead of one to be learned.
+    started_with: the vocabulary of the model that the run starts from, instead of one to be learned. verify: whether
+    tokens of an earlier run are compared with their checksums, which reads all of them.
 
     Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable,
     and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
@@ -87,7 +89,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None) -> Pr
         subwords = _find_vocabulary(text, config.vocabulary, store, named, started_with)
         _check_tags(subwords, data, started_with)
         overlaps = _find_overlaps(text, store)
-        data_key, tokens, counts = _find_tokens(text, subwords, config, store)
+        data_key, tokens, counts = _find_tokens(text, subwords, config, store, verify=verify)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
     changes, notes = statistics.changes_and_notes(store / data_key)
     warnings = tuple(
@@ -130,7 +132,10 @@ def _find_overlaps(text: TrainingText, store: Path) -> tuple[Overlap, ...]:
         overlaps = validation_overlap.read(path, len(text.held_out))
     else:
         overlaps = tuple(text.find_overlaps())
-        validation_overlap.write(path, overlaps)
+        try:
+            validation_overlap.write(path, overlaps)
+        except OSError as error:  # such as a read-only disk: the next start looks for them again
+            log.info("data: %s cannot be written (%s)", path, error.strerror or error)
     validation_overlap.check(overlaps, text.data)
     return overlaps
 
@@ -163,14 +168,20 @@ def validation_sets(
 @contextmanager
 def locked(store: Path, setting: str = "data.store_dir") -> Iterator[None]:
     """Lock the store, which is made if it is missing; wait while another process has the lock. Remove what a killed
-    process left unfinished there. Raises NmtError, with the setting that decides where it is, if it cannot be
-    written."""
+    process left unfinished there. A store that cannot be written, such as one on a read-only disk, is used without a
+    lock: it can have all that is needed. Raises NmtError, with the setting that decides where it is, if it cannot be
+    made."""
     with ExitStack() as held:
         with atomic.reporting(store, setting):
-            atomic.make_folder(store)
-            message = f"data: waiting for another process that prepares data in {store}"
-            held.enter_context(atomic.locked(store, lambda: log.info("%s", message)))
-            atomic.remove_unfinished(store)
+            try:
+                atomic.make_folder(store)
+                message = f"data: waiting for another process that prepares data in {store}"
+                held.enter_context(atomic.locked(store, lambda: log.info("%s", message)))
+                atomic.remove_unfinished(store)
+            except OSError as error:
+                if os.access(store, os.W_OK) or not any(store.glob("tokens-*")):
+                    raise
+                log.info("data: %s cannot be written (%s): what it has is used", store, error.strerror)
         yield
 
 
@@ -225,6 +236,7 @@ def _learned_vocabulary(
     learned_with = [writer.affecting(of, "vocabulary") for of in (text.data, settings)]
     folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
     if folder.exists():
+        checksums.check(folder)
         try:
             tokenizers = [vocabulary.load(path) for path in _files_of(folder)]
         except NmtError as error:
@@ -253,6 +265,7 @@ def _learned_vocabulary(
         names = [_FILE] if len(tokenizers) == 1 else [_FILE_OF_SOURCE, _FILE]
         for file, tokenizer in zip(names, tokenizers, strict=True):
             (unfinished / file).write_bytes(tokenizer.proto)
+        checksums.write(unfinished, unfinished.iterdir())
     size, total = sum(sizes), sum(kept)
     of_all = f" of {total * len(sides):,}" if size < total else ""
     log.info(
@@ -302,7 +315,7 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: 
 
 
 def _find_tokens(
-    text: TrainingText, subwords: Vocabulary, config: schema.Config, store: Path
+    text: TrainingText, subwords: Vocabulary, config: schema.Config, store: Path, *, verify: bool
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
     """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
     data, versions = text.data, config.versions
@@ -312,6 +325,8 @@ def _find_tokens(
     start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not exists:
         _encode(text, subwords, config, unfinished, folder)
+    elif verify:
+        checksums.check(folder)
     shutil.rmtree(unfinished, ignore_errors=True)
     for other in sorted(store.glob("*-*.unfinished")):
         log.info("data: %s is of an interrupted preparation with other settings: delete it if unused", other)
@@ -338,6 +353,7 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
             encoded = encode_text(cleaned, subwords, config, unfinished, counted)
             token_store.write(content, encoded, cleaned.examples)
             statistics.write(content, counted, cleaned.notes, subwords)
+            checksums.write(content, content.iterdir())
 
 
 def _without_joined(data: schema.DataConfig) -> schema.DataConfig:

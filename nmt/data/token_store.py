@@ -4,6 +4,8 @@ A store's folder holds for each side its subwords one after another (`source.ids
 sentence begins (`source.offsets`, int64, one more than there are pairs) and how long it is (`source.lengths`, int32);
 and `meta.json`, with sizes, counts, and examples of what was dropped. Numbers are little-endian. Every sequence ends in
 EOS. With BPE-dropout or data.augment the store holds each pair in several versions, one after the other.
+
+Files are mapped, and so must not be cut while they are used: the system ends a process that reads behind their end.
 """
 
 import json

@@ -155,7 +155,7 @@ def _direction(held_out: LanguagePair, trained: LanguagePair) -> Direction | Non
 def check(overlaps: Sequence[Overlap], data: schema.DataConfig) -> None:
     """Raise NmtError if too many pairs of a validation set are training pairs, unless the settings allow it."""
     for overlap, corpus in zip(overlaps, data.held_out, strict=True):
-        if overlap.too_many_pairs and data.validation_in_training == "error":
+        if overlap.too_many_pairs and {"error": True, "warn": False}[data.validation_in_training]:
             raise NmtError(
                 f"{_common_pairs(overlap, corpus, data)}: scores on them tell nothing about other text: remove them "
                 "from data.train, or set data.validation_in_training: warn"
@@ -185,9 +185,8 @@ def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataCo
 
 
 def write(path: Path, overlaps: Sequence[Overlap]) -> None:
-    """Write them to a file."""
-    with atomic.reporting(path, "data.store_dir"):
-        atomic.write_text(path, json.dumps([asdict(overlap) for overlap in overlaps], indent=1) + "\n")
+    """Write them to a file. Raises OSError if that is not possible."""
+    atomic.write_text(path, json.dumps([asdict(overlap) for overlap in overlaps], indent=1) + "\n")
 
 
 def read(path: Path, sets: int) -> tuple[Overlap, ...]:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from nmt.checkpoints import export_folder
 from nmt.checkpoints.model_file import Arrays
-from nmt.config.schema import DecodingConfig
+from nmt.config.schema import DecodingConfig, TransformerConfig
 from nmt.data.vocabulary import BOS, EOS, UNK
 from nmt.decoding.ctranslate2_model import CTranslate2Model, Output
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
@@ -85,7 +85,7 @@ class CTranslate2Engine:
         output = decoding.longest_output(decoding.max_source_tokens or 0) + start
         model = loaded.config.model
         limit = model.longest_position
-        rotary = model.architecture == "transformer" and model.positions == "rotary"
+        rotary = isinstance(model, TransformerConfig) and model.rotates
         most = _MOST_ROTARY_POSITIONS if rotary else _MOST_POSITIONS
         longest = limit or min(max(output + 1, export_folder.longest_position(loaded.config)), most)
 

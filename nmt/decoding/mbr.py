@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, assert_never
 
 from nmt.decoding.search.scripts import is_unspaced
 
@@ -17,7 +17,14 @@ def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> 
     from sacrebleu.metrics.chrf import CHRF
 
     units = "char" if any(is_unspaced(letter) for text in texts for letter in text) else "13a"
-    scorer: CHRF | BLEU = CHRF() if metric == "chrf" else BLEU(tokenize=units, effective_order=True)
+    scorer: CHRF | BLEU
+    match metric:
+        case "chrf":
+            scorer = CHRF()
+        case "bleu":
+            scorer = BLEU(tokenize=units, effective_order=True)
+        case _:
+            assert_never(metric)
     times = Counter(texts)
     expected = {
         text: sum(scorer.sentence_score(text, [other]).score * count for other, count in times.items())

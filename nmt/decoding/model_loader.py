@@ -46,7 +46,8 @@ def search_type(precision: str, trained_in: str, device: "torch.device") -> "tor
         raise NmtError(f"decoding.precision: int8 needs the CPU, and the device is {device}: use bfloat16")
     if precision == "model" and device.type == "cuda":
         precision = trained_in
-    return getattr(torch, precision) if precision in ("bfloat16", "float16") else torch.float32
+    of_float32 = dict.fromkeys(("model", "float32", "tf32", "int8"), torch.float32)
+    return {**of_float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[precision]
 
 
 def prepare(

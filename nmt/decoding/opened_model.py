@@ -120,11 +120,10 @@ class OpenedModel:
     ) -> str | None:
         """Why CTranslate2 cannot search as nmt does; None if it can, as far as this is known before the weights are
         read."""
-        architecture = self.settings.model.architecture
         if decoding.engine == "torch":
             return "as set"
-        if architecture != "transformer":
-            return f"model.architecture: {architecture}: CTranslate2 has no such model"
+        if not isinstance(self.settings.model, schema.TransformerConfig):
+            return f"model.architecture: {self.settings.model.architecture}: CTranslate2 has no such model"
         if not is_installed("ctranslate2"):
             return f"CTranslate2 is not installed: {install_command('ctranslate2')}"
         if ensemble:
@@ -133,7 +132,9 @@ class OpenedModel:
             return "CTranslate2 has no glossaries"
         if not devices.is_cpu(device):
             return "CTranslate2 is used on CPUs only: --device cpu"
-        return ctranslate2_differs(decoding)
+        from nmt.checkpoints import ctranslate2_files  # loads numpy
+
+        return ctranslate2_files.unsupported(self.settings.model) or ctranslate2_differs(decoding)
 
     def _load_for_ctranslate2(self, settings: schema.Config, device: str) -> LoadedModel | str:
         """With the engine that uses CTranslate2, or why it is not possible."""

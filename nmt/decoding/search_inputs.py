@@ -4,7 +4,7 @@ import logging
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
@@ -99,7 +99,7 @@ class InputBuilder:
 
     def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
         """The lines in capitals that the model reads in small letters, so written, by their places."""
-        if self.decoding.capitals == "keep":
+        if {"keep": True, "restore": False}[self.decoding.capitals]:
             return {}
         plain = (place for place, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[place]))
         small = {place: as_sentences(lines[place], self.languages.source) for place in plain}
@@ -123,18 +123,22 @@ class InputBuilder:
             return parts
         if limit is None or len(ids) <= limit:
             return [Part(line, ids)]
-        if how == "cut":
-            self.counts.cut += 1
-            [kept] = self.vocabulary.source.decode([ids[:limit]])  # a glossary finds no terms in the rest
-            return [Part(kept, ids[:limit])]
-        if how == "skip":
-            self.counts.skipped += 1
-            return []
-        key = "model.max_positions - 1" if limit == self.positions else "decoding.max_source_tokens"
-        raise NmtError(
-            f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
-            "decoding.long_input to split, cut or skip"
-        )
+        match how:
+            case "cut":
+                self.counts.cut += 1
+                [kept] = self.vocabulary.source.decode([ids[:limit]])  # a glossary finds no terms in the rest
+                return [Part(kept, ids[:limit])]
+            case "skip":
+                self.counts.skipped += 1
+                return []
+            case "error":
+                key = "model.max_positions - 1" if limit == self.positions else "decoding.max_source_tokens"
+                raise NmtError(
+                    f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
+                    "decoding.long_input to split, cut or skip"
+                )
+            case _:
+                assert_never(how)
 
     def _encode_prefixes(self, prefixes: list[str], first: int) -> list[list[int]]:
         """The prefixes' subwords. Characters that the vocabulary lacks are left out. What it changes is said in

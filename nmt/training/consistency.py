@@ -13,7 +13,7 @@ With l = log P, the gradients of KL(P1 ‖ P2) with respect to the logits of the
 P1 · (l1 - l2 - KL(P1 ‖ P2)) and P2 - P1. Shapes: N tokens (no padding), D d_model, V subwords.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import torch
 from torch import Tensor
@@ -35,9 +35,13 @@ class Weights(NamedTuple):
     def of(cls, training: TrainingConfig) -> "Weights":
         """Those of training.consistency."""
         weight = training.weight_of_consistency
-        if training.consistency == "rdrop":
-            return cls(0.5, 0.5, weight / 4, weight / 4)
-        return cls(1.0, 0.0, weight, 0.0)
+        match training.consistency:
+            case "rdrop":
+                return cls(0.5, 0.5, weight / 4, weight / 4)
+            case "simcut" | "none":
+                return cls(1.0, 0.0, weight, 0.0)
+            case _:
+                assert_never(training.consistency)
 
 
 def described(training: TrainingConfig) -> str:

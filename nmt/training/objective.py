@@ -60,8 +60,8 @@ class Objective(nn.Module):
         self.model, self.smoothing = model, training.label_smoothing
         self.passes, self.consistency = training.passes, Weights.of(training)
         model.cuts = bool(training.cutoff)
-        mixed = training.precision in ("bfloat16", "float16")
-        self.dtype: torch.dtype | None = getattr(torch, training.precision) if mixed else None
+        types = {"float32": None, "tf32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+        self.dtype: torch.dtype | None = types[training.precision]
         self.copies_weights = self.dtype == torch.bfloat16 and not (sharded or training.activation_checkpointing)
 
     def forward(self, batch: Batch | PackedBatch) -> tuple[Tensor, Tensor]:

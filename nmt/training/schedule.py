@@ -1,6 +1,7 @@
 """The learning rate as a pure function of the step."""
 
 import math
+from typing import assert_never
 
 from nmt.config.schema import TrainingConfig
 
@@ -18,25 +19,32 @@ def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
     fall to `final_learning_rate` at max_steps: `cosine` and `linear` from the warmup on, `warmup_stable_decay` in the
     last fifth of the steps, by 1 - sqrt of the part that is done (Hägele et al. 2024, section 3).
     """
-    warmup = training.warmup_steps
+    warmup, last = training.warmup_steps, training.max_steps
     if training.schedule == "paper":
         return float(d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
     peak, final = training.learning_rate, training.final_learning_rate
     assert peak is not None  # Config.conflicts
     if step <= warmup:
         return peak * step / warmup
-    if training.schedule == "inverse_sqrt":
-        return peak * math.sqrt(warmup / step)
-    if training.schedule == "constant":
-        return peak
-    first = max(warmup, _STABLE * training.max_steps) if training.schedule == "warmup_stable_decay" else warmup
-    done = min(1.0, max(0.0, step - first) / (training.max_steps - first))
-    left = {
-        "cosine": (1 + math.cos(math.pi * done)) / 2,
-        "linear": 1 - done,
-        "warmup_stable_decay": 1 - math.sqrt(done),
-    }
-    return final + (peak - final) * left[training.schedule]
+    match training.schedule:
+        case "inverse_sqrt":
+            return peak * math.sqrt(warmup / step)
+        case "constant":
+            return peak
+        case "cosine":
+            left = (1 + math.cos(math.pi * _done(step, warmup, last))) / 2
+        case "linear":
+            left = 1 - _done(step, warmup, last)
+        case "warmup_stable_decay":
+            left = 1 - math.sqrt(_done(step, max(warmup, _STABLE * last), last))
+        case _:
+            assert_never(training.schedule)
+    return final + (peak - final) * left
+
+
+def _done(step: int, first: float, last: int) -> float:
+    """The part of the way from the first to the last step, from 0 to 1."""
+    return min(1.0, max(0.0, step - first) / (last - first))
 
 
 def fitting_warmup(steps: int) -> int:

@@ -192,7 +192,8 @@ class TrainStep:
 def _optimizer(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
     """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only. Or Muon for the
     matrices in the layers, and Adam for all else. Frozen weights are not in it."""
-    of_muon = {} if training.optimizer == "adam" else {w: n for w, n in model.matrices().items() if w.requires_grad}
+    uses_muon = {"adam": False, "muon": True}[training.optimizer]
+    of_muon = {w: n for w, n in model.matrices().items() if w.requires_grad} if uses_muon else {}
     trained = [weight for weight in model.parameters() if weight.requires_grad and weight not in of_muon]
     matrices = [parameter for parameter in trained if parameter.dim() > 1]
     vectors = [parameter for parameter in trained if parameter.dim() <= 1]
@@ -203,7 +204,7 @@ def _optimizer(model: TranslationModel, training: TrainingConfig) -> torch.optim
         eps=training.adam_epsilon,
         fused=bool(trained) and trained[0].device.type in ("cpu", "cuda"),
     )
-    if training.optimizer == "adam":
+    if not uses_muon:
         return adam
     fast = training.precision == "bfloat16" and any(weight.is_cuda for weight in of_muon)
     return Muon(of_muon, adam, training.weight_decay, torch.bfloat16 if fast else torch.float32)

@@ -27,7 +27,7 @@ def write(folder: Path, made: Checkpoint, change: Any = None, *more: Any, **opti
 @pytest.mark.parametrize("width", [2, 64])
 def test_sinusoids_are_the_models(layout: str, width: int) -> None:
     expected = positions.sinusoids(700, width, layout).numpy()  # type: ignore[arg-type]
-    found = sinusoids(700, width, concatenated=layout == "concatenated")
+    found = sinusoids(700, width, layout)  # type: ignore[arg-type]
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 

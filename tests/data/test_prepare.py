@@ -1,8 +1,10 @@
 """Prepared data is found again by what it was made from, and nothing half-made is ever found."""
 
 import dataclasses
+import errno
 import json
 import logging
+import os
 import random
 import shutil
 import threading
@@ -23,6 +25,7 @@ from nmt.data.cleaned_text import sampled_evenly
 from nmt.data.prepare import PreparedData, locked, prepare, sample_sizes
 from nmt.data.source_text import SourceText
 from nmt.errors import NmtError
+from nmt.files import checksums
 from nmt.files.text import read_lines
 
 MakeConfig = Callable[..., Config]
@@ -346,10 +349,77 @@ def test_a_damaged_vocabulary_in_the_store_says_what_to_delete(run: Config) -> N
     prepare(run)
     [path] = Path(run.run_dir, "data").glob("vocabulary-*/subwords.model")
     path.write_bytes(path.read_bytes()[:100])
+    (path.parent / checksums.FILE).unlink()  # as in a store of an earlier version
     with pytest.raises(NmtError) as error:
         prepare(run)
     advice = f"delete the folder {path.parent} to learn it again"
     assert str(error.value) == f"{path}: not a SentencePiece model: {advice}"
+
+
+def test_a_changed_byte_in_any_prepared_file_is_found(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file in turn, of tokens, vocabulary and cleaned text; one that is missing is named too."""
+    monkeypatch.setattr(checksums, "_BLOCK", 64)  # so that files have several
+    store, tokens, seen = Path(run.run_dir) / "data", prepare(run).folder, list[int]()
+    for kind in ("tokens", "vocabulary", "text"):
+        files = [path for path in store.glob(f"{kind}-*/*") if not path.name.startswith(".")]
+        for path in files:
+            content = path.read_bytes()
+            digits = [i for i, byte in enumerate(content) if byte in b"0123"]
+            place = digits[-1] if path.suffix == ".json" else len(content) // 2  # which leaves it JSON
+            path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+            with pytest.raises(NmtError, match=rf"^{path.parent}.*(damaged|missing).*delete the folder [^\n]*$"):
+                prepare(run)
+            path.unlink()
+            if path.name != checksums.FILE:
+                with pytest.raises(NmtError, match=rf"^{path.parent}.*{path.name}.*delete the folder [^\n]*$"):
+                    prepare(run)
+            path.write_bytes(content)
+        seen.append(len(files))
+        for folder in store.glob(f"{kind}-*"):  # so that the next kind is read
+            folder.rename(store / f"was-{folder.name}")
+    assert seen == [9, 3, 8]
+    (store / f"was-{tokens.name}").rename(tokens)
+    ids = np.fromfile(tokens / "target.ids", "<u2")
+    ids[0] ^= 1
+    ids.tofile(tokens / "target.ids")
+    prepare(run, verify=False)  # as the other ranks of a machine do
+    (tokens / checksums.FILE).unlink()
+    prepare(run)  # as a store of an earlier version
+
+
+def test_a_store_that_cannot_be_written_is_used(
+    run: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a new validation set too; but what is missing cannot be made there."""
+    first, store = prepare(run), Path(run.run_dir) / "data"
+    listed = sorted((path, path.stat().st_mtime_ns) for path in [store, *store.rglob("*")])
+    real_open, real_access = os.open, os.access
+
+    def writes(path: Any) -> bool:
+        return store in (Path(path), *Path(path).parents)
+
+    def read_only_open(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT) and writes(path):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return real_open(path, flags, *more, **named)
+
+    def read_only_mkdir(path: Any, *more: Any, **named: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(os, "open", read_only_open)
+    monkeypatch.setattr(os, "mkdir", read_only_mkdir)
+    monkeypatch.setattr(os, "access", lambda path, mode: not writes(path) and real_access(path, mode))
+    caplog.clear()
+    assert contents(prepare(run)) == contents(first)
+    assert f"data: {store} cannot be written (Read-only file system): what it has is used" in caplog.text
+    other = write_text(tmp_path / "text", "other", 20, seed=9)
+    assert len(prepare(changed(run, data={"validation": other})).validation[0].pairs) == 20
+    with pytest.raises(NmtError, match=r"cannot be written: Read-only file system: choose another data.store_dir$"):
+        prepare(changed(run, data={"drop_duplicates": True}))
+    assert sorted((path, path.stat().st_mtime_ns) for path in [store, *store.rglob("*")]) == listed
+    monkeypatch.setattr(os, "access", real_access)  # a writable store whose lock cannot be had is not used without it
+    with pytest.raises(NmtError, match=r"data: cannot be written: Read-only file system: choose another run_dir$"):
+        prepare(run)
 
 
 def test_a_corpus_that_changes_while_it_is_read_is_not_kept_under_another_ones_name(
@@ -524,6 +594,7 @@ def test_the_lengths_of_the_sources_are_known(run: Config, tmp_path: Path) -> No
     assert joined.source_text is not None and max(joined.train.source.lengths) <= 121
     assert plain.source_text.longest < joined.source_text.several <= joined.source_text.longest <= 120
     (plain.folder / "statistics.json").write_text('{"corpora": [], "vocabularies": [], "characters": []}')
+    (plain.folder / checksums.FILE).unlink()
     assert prepare(run).source_text is None  # a store of an earlier version
 
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nmt
-from nmt.checkpoints import model_file
+from nmt.checkpoints import ctranslate2_files, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import RecurrentConfig
 from nmt.data import vocabulary as vocabularies
@@ -276,12 +276,16 @@ def test_ensembles_and_glossaries_are_left_to_pytorch(
     assert translator.translate(LINES) == nmt.load(model, "cpu").translate(LINES)
 
 
-def test_a_recurrent_model_is_left_to_pytorch_before_its_weights_are_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_a_model_that_it_does_not_have_is_left_to_pytorch_before_its_weights_are_read(
+    tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A recurrent one, or one with a value of a setting that was added to the model alone."""
+    monkeypatch.setattr(model_file, "load_arrays", lambda path: pytest.fail("read for CTranslate2"))
+    monkeypatch.setitem(ctranslate2_files._VALUES, "norm", ("other",))  # type: ignore[arg-type]
+    why = "model.norm: post: nmt writes no such model for CTranslate2, only other"
+    assert loaded(model, caplog)[1] == f"search: PyTorch ({why})"
     recurrent = replace(make_model().config, model=RecurrentConfig(embedding_size=8, hidden_size=8))
     path = save(make_checkpoint(recurrent), tmp_path)
-    monkeypatch.setattr(model_file, "load_arrays", lambda path: pytest.fail("read for CTranslate2"))
     why = "model.architecture: recurrent: CTranslate2 has no such model"
     assert loaded(path, caplog)[1] == f"search: PyTorch ({why})"
 

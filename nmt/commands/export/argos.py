@@ -21,7 +21,7 @@ import sentencepiece
 
 from nmt.checkpoints import ctranslate2_files, export_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export import model_card
+from nmt.commands.export import ctranslate2, model_card
 from nmt.commands.export.model_card import Usage
 from nmt.commands.export.options import Options
 from nmt.config.language_codes import english_name, normal, two_letters
@@ -44,6 +44,7 @@ _OWN_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
 def check(loaded: Checkpoint) -> None:
     """Raises NmtError, with the setting, for a model that Argos Translate cannot use."""
     config = loaded.config
+    ctranslate2.check(loaded)
     if config.data.language_pairs.tag_count() > 1:
         raise NmtError(
             f"data.language_tags: {config.data.language_tags}: Argos Translate can put one token before a source: "

@@ -109,7 +109,7 @@ def file_names(loaded: Checkpoint) -> dict[str, str]:
 def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) -> Iterator[Item]:
     """The model as Marian stores it. multipliers: of the input of each matrix, by its name. aligning: the decoder layer
     of which the first head aligns, from 0."""
-    if model.config.tie != "all":
+    if not model.config.ties_embeddings:
         table = _with_spare_rows(model.source_embedding)
         yield quantised("encoder_Wemb", table, multiplier_of(np.abs(table).max()))
     yield _output_embeddings(model)
@@ -175,9 +175,9 @@ def _model_settings(model: Transformer, aligning: int) -> dict[str, Any]:
         "dim-emb": config.d_model,
         "enc-depth": len(model.encoder),
         "dec-depth": len(model.decoder),
-        "tied-embeddings": config.tie == "target",
+        "tied-embeddings": config.ties_output and not config.ties_embeddings,
         "tied-embeddings-src": False,
-        "tied-embeddings-all": config.tie == "all",
+        "tied-embeddings-all": config.ties_embeddings,
         "transformer-heads": config.heads,
         "transformer-dim-ffn": config.feed_forward,
         "transformer-ffn-depth": 2,

@@ -8,6 +8,13 @@ from nmt.commands.export import model_card
 from nmt.commands.export.model_card import Usage
 from nmt.config.language_pairs import LanguagePairs
 from nmt.config.schema import DecodingConfig
+from nmt.errors import NmtError
+
+
+def check(loaded: Checkpoint) -> None:
+    """Raises NmtError, with the setting, for a model that cannot be written."""
+    if problem := ctranslate2_files.unsupported(loaded.config.model):
+        raise NmtError(problem)
 
 
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:

@@ -86,7 +86,7 @@ def formats() -> Mapping[Name, Format]:
         "ctranslate2": Format(
             load_package=ctranslate2_model.load_package,
             quantizations=QUANTIZATIONS,
-            check=lambda loaded: None,  # it has every setting of a Transformer
+            check=ctranslate2.check,
             sample=random_sample,
             write=lambda folder, loaded, options: ctranslate2.write(folder, loaded, options.quantization),
             engine=lambda folder, loaded: CTranslate2Folder(folder, "cpu"),

@@ -12,10 +12,10 @@ import json
 import logging
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +50,14 @@ _TOKENS = {
 }
 
 
+# The values that transformers' Marian can have, and why no others.
+_VALUES: Mapping[str, tuple[Sequence[str], str]] = {
+    "norm": (["post"], "Marian normalizes after the residual sum"),
+    "positions": (["interleaved"], "Marian always uses the paper's sinusoids"),
+    "activation": (["relu", "gelu", "quick_gelu", "swish"], "nmt writes no such model for Marian"),
+    "tie": (["all", "target", "none"], "nmt writes no such model for Marian"),
+    "decoder_start": (["bos", "eos", "zero"], "nmt writes no such model for Marian"),
+}
 _NONE = -1000.0  # the bias of a subword without a share of the probability
 
 
@@ -73,12 +81,9 @@ def check(settings: Config) -> None:
     model = settings.model
     assert isinstance(model, TransformerConfig)
     fix = "export with --format ctranslate2, or train with"
-    if model.norm != "post":
-        raise NmtError(f"model.norm: {model.norm}: Marian normalizes after the residual sum: {fix} post")
-    if model.positions != "interleaved":
-        raise NmtError(
-            f"model.positions: {model.positions}: Marian always uses the paper's sinusoids: {fix} interleaved"
-        )
+    for key, (values, reason) in _VALUES.items():
+        if (value := getattr(model, key)) not in values:
+            raise NmtError(f"model.{key}: {value}: {reason}: {fix} {' or '.join(values)}")
     if model.d_model % model.heads:
         raise NmtError(
             f"model.heads: {model.heads}: Marian needs model.d_model: {model.d_model} to be a multiple of it: {fix} "
@@ -124,8 +129,8 @@ def _config(loaded: Checkpoint, sizes: TransformerConfig) -> "MarianConfig":
     return MarianConfig(
         vocab_size=len(vocabulary.source),
         decoder_vocab_size=len(vocabulary.target),
-        share_encoder_decoder_embeddings=sizes.tie == "all",
-        tie_word_embeddings=sizes.tie != "none",
+        share_encoder_decoder_embeddings=sizes.ties_embeddings,
+        tie_word_embeddings=sizes.ties_output,
         max_position_embeddings=export_folder.longest_position(loaded.config),
         d_model=sizes.d_model,
         scale_embedding=True,
@@ -146,7 +151,7 @@ def _config(loaded: Checkpoint, sizes: TransformerConfig) -> "MarianConfig":
 def _tokens(sizes: TransformerConfig) -> dict[str, int]:
     """The ids of special subwords. The decoder starts with BOS also where it starts with a zero vector: see
     `_target`."""
-    return {**_TOKENS, "decoder_start_token_id": EOS if sizes.decoder_start == "eos" else BOS}
+    return {**_TOKENS, "decoder_start_token_id": {"bos": BOS, "zero": BOS, "eos": EOS}[sizes.decoder_start]}
 
 
 def _generation_config(settings: Config) -> "GenerationConfig":
@@ -173,14 +178,18 @@ def _generation_config(settings: Config) -> "GenerationConfig":
 
 def _method(decoding: DecodingConfig) -> dict[str, Any]:
     """Sampling, greedy search or beam search."""
-    if decoding.method == "sample":
-        # The default of transformers is the 50 most probable ones.
-        cuts = {"top_k": decoding.top_k or 0, "top_p": 1.0 if decoding.top_p is None else decoding.top_p}
-        return {"num_beams": 1, "do_sample": True, "temperature": decoding.temperature, **cuts}
-    if decoding.beam_size == 1:
-        return {"num_beams": 1}
-    beta = length_exponent(decoding)
-    return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
+    match decoding.method:
+        case "sample":
+            # The default of transformers is the 50 most probable ones.
+            cuts = {"top_k": decoding.top_k or 0, "top_p": 1.0 if decoding.top_p is None else decoding.top_p}
+            return {"num_beams": 1, "do_sample": True, "temperature": decoding.temperature, **cuts}
+        case "beam" if decoding.beam_size == 1:
+            return {"num_beams": 1}
+        case "beam":
+            beta = length_exponent(decoding)
+            return {"num_beams": decoding.beam_size, "early_stopping": True, "length_penalty": beta}
+        case _:
+            assert_never(decoding.method)
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
@@ -190,7 +199,7 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     yield "model.encoder.embed_tokens.weight", model.source_embedding.weight[:, order]
     target, output, bias = _target(model)
     yield "model.decoder.embed_tokens.weight", target[:, order]
-    if model.config.tie == "all":
+    if model.config.ties_embeddings:
         yield "model.shared.weight", target[:, order]
     yield "lm_head.weight", output[:, order]
     yield "final_logits_bias", bias[None]
@@ -205,9 +214,14 @@ def _target(model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
     embedding of BOS is zeros; then BOS must have no share of the probability, of which it had next to none."""
     target, output = model.target_embedding.weight, model.output.weight
     bias = output.new_zeros(len(output)) if model.output.bias is None else model.output.bias.clone()
-    if model.config.decoder_start == "zero":
-        target = target.index_fill(0, torch.tensor([BOS]), 0)
-        output, bias[BOS] = target if model.config.tie != "none" else output, _NONE
+    match model.config.decoder_start:
+        case "zero":
+            target = target.index_fill(0, torch.tensor([BOS]), 0)
+            output, bias[BOS] = target if model.config.ties_output else output, _NONE
+        case "bos" | "eos":
+            pass
+        case _:
+            assert_never(model.config.decoder_start)
     return target, output, bias
 
 

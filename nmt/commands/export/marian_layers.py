@@ -120,4 +120,4 @@ def reads_source(matrix: str) -> bool:
 
 def output_names(model: Transformer) -> list[str]:
     """The names of the output layer's matrix: the embedding's, and another one with a shortlist of subwords."""
-    return ["Wemb" if model.config.tie == "all" else "decoder_Wemb", "none"]
+    return ["Wemb" if model.config.ties_embeddings else "decoder_Wemb", "none"]

@@ -24,7 +24,7 @@ _TEXT = "(the text that the imported model was trained on)"
 class Imported:
     """weights: by nmt's names; notes: what the user must know, a sentence each; license: of the model, None if it is
     not known; to_theirs: of each subword the other program's id, -1 where it has none, source and target; dimensions:
-    of each dimension of the model theirs."""
+    of each dimension of the model theirs; says_languages: whether its files name its languages."""
 
     config: Config
     vocabulary: Vocabulary
@@ -33,6 +33,7 @@ class Imported:
     dimensions: Sequence[int]
     license: str | None = None
     notes: Sequence[str] = ()
+    says_languages: bool = True
 
     def checkpoint(self, provenance: Mapping[str, Any]) -> Checkpoint:
         """As a model file holds it. Raises NmtError where the settings are out of range."""
@@ -65,7 +66,7 @@ def settings(
     """The settings of an imported model. pairs: the languages that it translates; max_length: subwords of the longest
     source that is translated in one piece. Raises NmtError as `checked`."""
     corpora = tuple(Corpus(file=_TEXT, languages=(pair.source, pair.target)) for pair in pairs)
-    shared = model.tie == "all"
+    shared = model.ties_embeddings
     config = Config(
         run_dir=f"runs/{name}",
         data=DataConfig(
@@ -97,13 +98,3 @@ def attention(name: str, linear: Mapping[str, tuple[Tensor, Tensor | None]]) -> 
     yield f"{name}.output.weight", weight
     if bias is not None:
         yield f"{name}.output.bias", bias
-
-
-def search_settings(beam_size: object, length_penalty: object) -> DecodingConfig:
-    """The search that the other program's model was meant for: its beam, and the power of the length by which it
-    divides log P; our own where they are not known."""
-    power = float(length_penalty) if isinstance(length_penalty, int | float) and 0 <= length_penalty <= 5 else 1.0
-    decoding = DecodingConfig(normalization="average", length_penalty=power)
-    if isinstance(beam_size, int) and 1 <= beam_size <= 1000:
-        decoding = replace(decoding, beam_size=beam_size)
-    return decoding

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nmt
 from nmt.checkpoints import model_file
-from nmt.commands.imports import m2m100, marian, marian_npz, source
+from nmt.commands.imports import m2m100, marian, marian_npz, sample_translations, source
 from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.m2m100_proof import M2M100Source
 from nmt.commands.imports.marian_npz import MarianFiles
@@ -65,7 +65,15 @@ def import_model(
     model_file.save(place, imported.checkpoint(provenance))
     for note in imported.notes:
         log.warning("%s", note)
+    if not imported.says_languages and (wrong := _wrong_languages(place, imported)):
+        log.warning("%s", wrong)
     return proof
+
+
+def _wrong_languages(model: Path, imported: Imported) -> str | None:
+    """What is wrong with the languages that the user has named, as a few translations show."""
+    pair, translator = imported.config.data.language_pairs.pairs[0], nmt.load(model, "cpu")
+    return sample_translations.problem(lambda lines: translator.translate(lines, to=pair.target), pair)
 
 
 def _proven(path: Path, name: str, wanted: Sequence[str], text: Sequence[Path]) -> tuple[Proof | None, Imported]:

@@ -17,12 +17,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nmt.commands.imports import hugging_face, imported, m2m100_vocabulary, source
+from nmt.commands.imports import hugging_face, imported, m2m100_vocabulary, search_settings, source
 from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.search_settings import Tokens
 from nmt.commands.imports.source import Settings, Weights
 from nmt.commands.imports.subwords import NONE
 from nmt.config.language_pairs import LanguagePair
-from nmt.config.schema import TransformerConfig
+from nmt.config.schema import DecodingConfig, TransformerConfig
+from nmt.data.vocabulary import BOS, EOS
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
@@ -48,7 +50,6 @@ def read(folder: Path, name: str, wanted: Sequence[str], text: Sequence[Path] = 
     it does not have.
     """
     config = Settings(str(folder / "config.json"), source.read_mapping(folder / "config.json"))
-    generation = source.read_mapping(folder / "generation_config.json", optional=True)
     model, family = _settings(config), m2m100_vocabulary.family_of(folder)
     if empty := [path for path in text if not any(line.strip() for line in read_lines(path))]:
         raise NmtError(f"--text: {empty[0]} has no text: only the subwords that text needs would be kept")
@@ -63,16 +64,20 @@ def read(folder: Path, name: str, wanted: Sequence[str], text: Sequence[Path] = 
     weights.given.check_all_taken()
     kept, removed = len(rows.theirs), (size - len(rows.theirs)) * model.d_model
     log.info("vocabulary: %s of %s subwords kept: %s parameters fewer", f"{kept:,}", f"{size:,}", f"{removed:,}")
-    found, pairs = {**config.values, **generation}, [LanguagePair(*pair) for pair in permutations(codes, 2)]
-    search = imported.search_settings(found.get("num_beams"), found.get("length_penalty"))
+    pairs = [LanguagePair(*pair) for pair in permutations(codes, 2)]
+    settings = imported.settings(name, pairs, vocabulary, model, DecodingConfig(), family.language_tags)
+    starts = {tag for pair in pairs for tag in settings.data.language_pairs.tags(pair, side=1)}
+    targets = [rows.theirs[i] for i in vocabulary.target.tags(sorted(starts))]
+    tokens = Tokens(rows.theirs[EOS], rows.theirs[: BOS + 1], targets, before=2 if targets else 1)
+    search = search_settings.of_transformers(folder, config, tokens)
     return Imported(
-        imported.settings(name, pairs, vocabulary, model, search, family.language_tags),
+        replace(settings, decoding=search.decoding),
         vocabulary,
         ours,
         (rows.theirs, rows.theirs),
         range(model.d_model),
         source.license_of(folder) or family.license,
-        family.notes,
+        (*family.notes, *search.notes),
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from nmt.commands.export.marian import load_package
 from nmt.commands.imports import m2m100_vocabulary
 from nmt.commands.imports.imported import Imported
-from nmt.commands.imports.proof import TransformersSource
+from nmt.commands.imports.proof import TransformersSource, load_model
 from nmt.config.language_pairs import LanguagePair
 from nmt.errors import first_line
 
@@ -23,7 +23,7 @@ class M2M100Source(TransformersSource):
 
     def __init__(self, folder: Path, imported: Imported):
         transformers = load_package()
-        model = transformers.M2M100ForConditionalGeneration.from_pretrained(folder, local_files_only=True).float()
+        model = load_model(transformers.M2M100ForConditionalGeneration, folder)
         super().__init__(model, *imported.to_theirs)
         kept = [theirs for theirs in imported.to_theirs[1] if theirs >= 0]
         excluded = torch.full([model.config.vocab_size], _EXCLUDED)
@@ -53,14 +53,19 @@ class M2M100Source(TransformersSource):
             found.append(self.ours(theirs, own) if theirs is not None and compared else own)
         if others and self.tokenizer is not None:
             log.info(
-                "subwords: not compared for %d of %d lines, which need some that were not kept", others, len(lines)
+                "subwords: not compared for %d of %d lines: some were not kept, or transformers lacks the language",
+                *(others, len(lines)),
             )
         return found
 
     def _subwords(self, line: str, pair: LanguagePair) -> list[int] | None:
-        """Their ids of a line, None without a tokenizer."""
+        """Their ids of a line; None without a tokenizer, and for a language that was added to the model: transformers'
+        tokenizer of M2M-100 has a fixed list of languages."""
         if self.tokenizer is None:
             return None
-        self.tokenizer.src_lang = pair.target if self._reads_target else pair.source
+        try:
+            self.tokenizer.src_lang = pair.target if self._reads_target else pair.source
+        except KeyError:
+            return None
         # Of NLLB transformers' tokenizer keeps spaces at the end of a line, which its SentencePiece model removes.
         return list(self.tokenizer(line.strip())["input_ids"][:-1])

@@ -87,7 +87,7 @@ def read(
     """
     known, ids, file = _pieces(folder, family)
     size = config.number("vocab_size")
-    languages = _languages(folder, family, ids)
+    languages = _languages(folder, family, ids, size)
     _check_ids(file, config, ids, languages)
     codes = _chosen(family, languages, wanted)
     names = {family_token: family.our_token(code) for code, (family_token, _) in languages.items() if code in codes}
@@ -116,15 +116,21 @@ def _pieces(folder: Path, family: Family) -> tuple[Subwords, dict[str, int], Pat
     return known, {**_SPECIAL, **named}, folder / _MODEL
 
 
-def _languages(folder: Path, family: Family, ids: Mapping[str, int]) -> dict[str, tuple[str, int]]:
-    """Of each language by its code: its token, and the id of that. Raises NmtError if no file says it."""
-    found = dict(_named(folder))
+def _languages(folder: Path, family: Family, ids: Mapping[str, int], size: int) -> dict[str, tuple[str, int]]:
+    """Of each language by its code: its token, and the id of that. size: rows of the matrix. Raises NmtError if no file
+    says it.
+
+    A token without an id in the files has the next one after the pieces. Beside tokens with ids, such as one that was
+    added for another language, this holds only if no two have the same id."""
+    found = {token: i for token, i in _named(folder) if family.token.fullmatch(token)}
     tokens = {token: i for token, i in found.items() if i is not None}
-    if not any(map(family.token.fullmatch, tokens)):
-        listed = [token for token in found if family.token.fullmatch(token)]
-        if not listed and not family.is_nllb:
-            listed = [f"__{code}__" for code in _OF_M2M100.split()]
-        tokens = {token: i for i, token in enumerate(listed, start=len(ids))}
+    listed = [token for token in found if token not in tokens]
+    if not listed and not family.is_nllb:
+        listed = [f"__{code}__" for code in _OF_M2M100.split()]
+    after_pieces = {token: i for i, token in enumerate(listed, start=len(ids)) if token not in tokens}
+    fit = len(ids) + len(listed) <= size and not set(after_pieces.values()) & set(tokens.values())
+    if fit or not tokens:
+        tokens = after_pieces | tokens
     matches = {token: family.token.fullmatch(token) for token in tokens}
     languages = {match[1]: (token, tokens[token]) for token, match in matches.items() if match}
     if not languages:

@@ -14,13 +14,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nmt.commands.imports import hugging_face, imported, languages, marian_vocabulary, source
+from nmt.commands.imports import hugging_face, imported, languages, marian_vocabulary, search_settings, source
 from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.languages import NamedLanguages
 from nmt.commands.imports.marian_vocabulary import Sides
+from nmt.commands.imports.search_settings import Tokens
 from nmt.commands.imports.source import Settings, Weights
 from nmt.commands.imports.subwords import NONE, Rows
 from nmt.config.schema import TransformerConfig
-from nmt.data.vocabulary import BOS
+from nmt.data.vocabulary import BOS, EOS
 from nmt.errors import NmtError
 from nmt.models.transformer.positions import sinusoids
 
@@ -34,12 +36,13 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
     """
     config = Settings(str(folder / "config.json"), source.read_mapping(folder / "config.json"))
     about = source.read_mapping(folder / "tokenizer_config.json", optional=True)
-    generation = source.read_mapping(folder / "generation_config.json", optional=True)
     model, sides = _settings(config), _sides(folder, config, one=not about.get("separate_vocabs"))
-    pairs = languages.pairs_of(about.get("source_lang"), about.get("target_lang"), sides.codes, wanted)
-    found = {**config.values, **generation}
-    search = imported.search_settings(found.get("num_beams"), found.get("length_penalty"))
-    settings = imported.settings(name, pairs, sides.vocabulary, model, search, languages.tags_of(pairs, sides.codes))
+    named = NamedLanguages.find(about, name)
+    pairs = languages.pairs_of(named, sides.codes, wanted)
+    of_target = sides.rows[1].theirs
+    search = search_settings.of_transformers(folder, config, Tokens(of_target[EOS], of_target[: BOS + 1]))
+    tags = languages.tags_of(pairs, sides.codes)
+    settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
     weights = _MarianWeights(source.read_weights(folder), model)
     ours = {**weights.embeddings(sides.rows), **weights.layers()}
     model, ours = _started(config, model, weights, sides.rows[1], ours)
@@ -51,6 +54,8 @@ def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
         (sides.rows[0].theirs, sides.rows[1].theirs),
         weights.dimensions.tolist(),
         source.license_of(folder),
+        search.notes,
+        says_languages=named.source is not None,
     )
 
 
@@ -105,14 +110,14 @@ class _MarianWeights:
 
     def embeddings(self, rows: tuple[Rows, Rows]) -> dict[str, Tensor]:
         """The matrices with a row for each subword, and the output bias."""
-        tie, (source_size, size) = self.model.tie, [max(side.theirs) + 1 for side in rows]
+        one, (source_size, size) = self.model.ties_embeddings, [max(side.theirs) + 1 for side in rows]
         own = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
-        self.target = self._matrix([_SHARED, own["decoder"]] if tie == "all" else [own["decoder"], _SHARED], size)
+        self.target = self._matrix([_SHARED, own["decoder"]] if one else [own["decoder"], _SHARED], size)
         found = {"target_embedding.weight": rows[1].matrix(self.target)}
-        if tie != "all":
+        if not one:
             of_source = self._matrix([own["encoder"], _SHARED], source_size)
             found["source_embedding.weight"] = rows[0].matrix(of_source)
-        if tie == "none":
+        if not self.model.ties_output:
             found["output.weight"] = rows[1].matrix(self._matrix(["lm_head.weight"], size))
         bias, zeros = "final_logits_bias", torch.zeros(size)
         found["output.bias"] = rows[1].bias(self.given.take(bias, 1, size)[0] if bias in self.given else zeros)

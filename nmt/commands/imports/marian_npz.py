@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.commands.imports import imported, languages, marian_vocabulary, source
+from nmt.commands.imports import imported, languages, marian_vocabulary, search_settings, source
 from nmt.commands.imports.imported import Imported
+from nmt.commands.imports.languages import NamedLanguages
 from nmt.commands.imports.marian_vocabulary import Sides
 from nmt.commands.imports.source import Settings, Weights
 from nmt.commands.imports.subwords import Rows
@@ -81,11 +82,12 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
     Raises NmtError if files are missing or damaged, or the model is of another kind than nmt's.
     """
     files = MarianFiles.read(path)
-    model, search = _model(files.settings), _decoder_settings(path)
-    sides = _sides(path, files, search, one=model.tie == "all")
-    pairs = languages.pairs_of(None, None, sides.codes, wanted)
-    decoding = imported.search_settings(search.get("beam-size"), search.get("normalize", 0.0))
-    settings = imported.settings(name, pairs, sides.vocabulary, model, decoding, languages.tags_of(pairs, sides.codes))
+    model, decoder = _model(files.settings), _decoder_settings(path)
+    sides = _sides(path, files, decoder, one=model.ties_embeddings)
+    named = NamedLanguages.find({}, name)
+    pairs = languages.pairs_of(named, sides.codes, wanted)
+    search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
+    settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
     arrays = {key: torch.from_numpy(array) for key, array in files.arrays.items()}
     weights = Weights(str(path), arrays)
     ours = dict(_weights(weights, model, files.settings, sides.rows))
@@ -96,6 +98,8 @@ def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
         ours,
         (sides.rows[0].theirs, sides.rows[1].theirs),
         range(model.d_model),
+        notes=search.notes,
+        says_languages=named.source is not None,
     )
 
 
@@ -181,10 +185,10 @@ def _weights(
     one = settings.flag("tied-embeddings-all", False) or settings.flag("tied-embeddings-src", False)
     names = ("Wemb", "Wemb") if one else ("encoder_Wemb", "decoder_Wemb")
     yield "target_embedding.weight", rows[1].matrix(given.take(names[1], size, width))
-    if model.tie != "all":
+    if not model.ties_embeddings:
         yield "source_embedding.weight", rows[0].matrix(given.take(names[0], source_size, width))
     output = "decoder_ff_logit_out"
-    if model.tie == "none":
+    if not model.ties_output:
         legacy = f"{output}_W" in given
         matrix = given.take(f"{output}_W", width, size).t() if legacy else given.take(f"{output}_Wt", size, width)
         yield "output.weight", rows[1].matrix(matrix)

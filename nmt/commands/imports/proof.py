@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -83,12 +83,19 @@ class TransformersSource(TransformersEngine):
         return [row[: len(source) + 1] for row, source in zip(states, sources, strict=True)]
 
 
+def load_model(kind: Any, folder: Path) -> Any:
+    """A model of a class of transformers, without the network, in float32, as ours. Its search is as transformers
+    begins with: the comparison chooses its own, and what nmt lacks of the folder's is named."""
+    blank = load_package().GenerationConfig()
+    return kind.from_pretrained(folder, local_files_only=True, generation_config=blank).float()
+
+
 class MarianSource(TransformersSource):
     """A MarianMT model as transformers loads it, without the network."""
 
     def __init__(self, folder: Path, imported: Imported):
         transformers = load_package()
-        model = transformers.MarianMTModel.from_pretrained(folder, local_files_only=True).float()  # as ours
+        model = load_model(transformers.MarianMTModel, folder)
         super().__init__(model, *imported.to_theirs)
         self.tokenizer = transformers.MarianTokenizer.from_pretrained(folder, local_files_only=True)
         self._own, self._known = imported.vocabulary.source, imported.config.data.language_pairs

@@ -43,3 +43,13 @@ LINES = (
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1234567890123456789",
     "?",
 )
+
+# More of one language, which nearly every model reads or writes.
+ENGLISH = (
+    "We are going to visit our grandparents next weekend.",
+    "The children are playing in the street in front of the school.",
+    "I would like to know how much this book costs.",
+    "She has been working in this hospital for many years.",
+    "It was raining all day, so we stayed at home.",
+    "Could you please tell me when the next train leaves?",
+)

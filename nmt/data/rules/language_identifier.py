@@ -72,7 +72,7 @@ class LanguageIdentifier:
         """The scripts that the language is written in but that the identifier does not know it in: lines in these can
         not be judged. Cyrillic of `az`. Raises NmtError as `known_language` does."""
         read: set[str] = set()
-        for name in _alike(code).intersection(self.languages):
+        for name in alike(code).intersection(self.languages):
             known = _READ.get(name) or likely_scripts(name)
             if not known:
                 return set()
@@ -155,12 +155,12 @@ class LanguageIdentifier:
 
     def _columns(self, code: str) -> npt.NDArray[np.bool_]:
         """Which columns are of the language, or of one that is much like it."""
-        names = _alike(code)
+        names = alike(code)
         return np.array([name in names for name in self.languages])
 
 
 @cache
-def _alike(code: str) -> set[str]:
+def alike(code: str) -> set[str]:
     """The names that the identifier may have for a language, and for those that are much like it."""
     import langcodes
 

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from nmt.config.schema import DecodingConfig
 from nmt.data.vocabulary import BOS, EOS, PAD, UNK
@@ -73,7 +73,7 @@ class Options(DecodingConfig):
     @property
     def width(self) -> int:
         """The number of hypotheses that a search keeps of each sentence."""
-        return self.n_best if self.method == "sample" else self.beam_size
+        return {"sample": self.n_best, "beam": self.beam_size}[self.method]
 
 
 def best_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
@@ -87,10 +87,16 @@ def length_penalties(longest: int, options: Options) -> list[float]:
     gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError if one is too
     large for float32: scores would be 0, and outputs could not be compared.
     """
-    if options.normalization == "none":
-        return [1.0] * (longest + 1)
     lengths = range(longest + 1)
-    bases = [(5 + length) / 6 for length in lengths] if options.normalization == "gnmt" else [1, *lengths[1:]]
+    match options.normalization:
+        case "none":
+            return [1.0] * (longest + 1)
+        case "gnmt":
+            bases = [(5 + length) / 6 for length in lengths]
+        case "average":
+            bases = [1.0, *lengths[1:]]
+        case _:
+            assert_never(options.normalization)
     with suppress(OverflowError):  # of float64
         # Computed in float64: in float32, rounding could change their order.
         penalties = array("f", [base**options.length_penalty for base in bases]).tolist()

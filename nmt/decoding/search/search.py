@@ -1,6 +1,7 @@
 """The search algorithm that the options ask for."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from torch import Tensor
 
@@ -28,9 +29,13 @@ def search(
     for each sentence its groups of phrases, of each of which one must appear; empty if no sentence has any; starts
     [B, N]: the tokens between BOS and the output of each.
     """
-    if options.method == "sample":
-        return sample(stepper, source, max_lengths, options, seeds, processors, starts)
-    if required:
-        return constrained_beam_search(stepper, source, max_lengths, options, required, processors, starts)
-    find = greedy if options.beam_size == 1 else beam_search
-    return find(stepper, source, max_lengths, options, processors, starts)
+    match options.method:
+        case "sample":
+            return sample(stepper, source, max_lengths, options, seeds, processors, starts)
+        case "beam" if required:
+            return constrained_beam_search(stepper, source, max_lengths, options, required, processors, starts)
+        case "beam":
+            find = greedy if options.beam_size == 1 else beam_search
+            return find(stepper, source, max_lengths, options, processors, starts)
+        case _:
+            assert_never(options.method)

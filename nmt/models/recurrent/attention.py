@@ -25,7 +25,7 @@ Choices: `soft` takes the mean above. `hard` takes the state of one position (Xu
 α_t in training, the most probable one otherwise.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import torch
 from torch import Tensor, nn
@@ -66,20 +66,30 @@ class Attention(nn.Module):
         super().__init__()
         hidden, source, kind = config.hidden_size, config.source_width, config.attention
         self.kind, self.span, self.window = kind, config.attention_span, config.attention_window
-        self.hard = config.attention_choice == "hard"
-        if kind in ("additive", "concat", "latent"):
-            self.query = Linear(hidden, hidden, bias=False)
-            self.key = Linear(source, hidden, bias=kind == "additive")
-            self.energy = nn.Parameter(torch.empty(hidden))
-        elif kind == "general":
-            self.key = Linear(source, hidden, bias=False)
-        elif kind == "location":
-            self.query = Linear(hidden, config.max_positions, bias=False)
-        if kind == "latent":
-            self.active = Linear(source, source, bias=False)
-        if self.span == "local-p":
-            self.place = Linear(hidden, hidden, bias=False)
-            self.place_energy = nn.Parameter(torch.empty(hidden))
+        self.hard = config.is_hard
+        match kind:
+            case "additive" | "concat" | "latent":
+                self.query = Linear(hidden, hidden, bias=False)
+                self.key = Linear(source, hidden, bias=kind == "additive")
+                self.energy = nn.Parameter(torch.empty(hidden))
+                if kind == "latent":
+                    self.active = Linear(source, source, bias=False)
+            case "general":
+                self.key = Linear(source, hidden, bias=False)
+            case "location":
+                self.query = Linear(hidden, config.max_positions, bias=False)
+            case "dot" | "none":
+                pass
+            case _:
+                assert_never(kind)
+        match self.span:
+            case "local-p":
+                self.place = Linear(hidden, hidden, bias=False)
+                self.place_energy = nn.Parameter(torch.empty(hidden))
+            case "global" | "local-m":
+                pass
+            case _:
+                assert_never(self.span)
 
     def source(self, states: Tensor, mask: Tensor) -> Source:
         """For the source's states [B, S, E] and their mask [B, S], true at tokens."""
@@ -138,11 +148,17 @@ class Attention(nn.Module):
 
     def _scores(self, query: Tensor, source: Source) -> Tensor:
         """[B, T, S], also at padding."""
-        if self.kind in ("dot", "general"):
-            return query @ source.keys.transpose(1, 2)
-        if self.kind == "location":
-            return self.query(query)[:, :, : source.keys.shape[1]]
-        return additive_scores(self.query(query), source.keys, self.energy)
+        match self.kind:
+            case "dot" | "general":
+                return query @ source.keys.transpose(1, 2)
+            case "location":
+                return self.query(query)[:, :, : source.keys.shape[1]]
+            case "additive" | "concat" | "latent":
+                return additive_scores(self.query(query), source.keys, self.energy)
+            case "none":
+                raise AssertionError("there is no attention")
+            case _:
+                assert_never(self.kind)
 
 
 def _rows(states: Tensor, places: Tensor) -> Tensor:

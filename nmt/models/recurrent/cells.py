@@ -12,21 +12,26 @@ GRU (Cho et al. 2014), r, z and n parts of W x_t + b and of U h_{t-1} + b':
     h_t = (1 - z) ∘ n + z ∘ h_{t-1}
 """
 
+from typing import Literal, assert_never
+
 import torch
 from torch import Tensor, nn
 
 from nmt.models.linear import linear
 
+Kind = Literal["lstm", "gru"]
+_GATES: dict[Kind, int] = {"lstm": 4, "gru": 3}
 State = tuple[Tensor, ...]  # h, and of an LSTM c: [N, H] each
 
 
 class Cells(nn.Module):
     """One layer of LSTM or GRU cells that read in one direction."""
 
-    def __init__(self, kind: str, inputs: int, hidden: int):
+    def __init__(self, kind: Kind, inputs: int, hidden: int):
         super().__init__()
-        gates = 4 if kind == "lstm" else 3
-        self.kind, self.hidden = kind, hidden
+        gates = _GATES[kind]
+        self.kind: Kind = kind
+        self.hidden = hidden
         self.input, self.recurrent = (nn.Parameter(torch.empty(gates * hidden, width)) for width in (inputs, hidden))
         self.input_bias, self.recurrent_bias = (nn.Parameter(torch.empty(gates * hidden)) for _ in range(2))
 
@@ -45,14 +50,29 @@ class Cells(nn.Module):
         weights: list[Tensor] = [self.input, self.recurrent, self.input_bias, self.recurrent_bias]
         before = tuple(each[None].to(x.dtype).contiguous() for each in state)
         options = True, 1, 0.0, self.training, False, False  # biases, layers, dropout, training, two directions, batch
-        if self.kind == "lstm":
-            return torch.lstm(x, before, weights, *options)[0]
-        return torch.gru(x, before[0], weights, *options)[0]
+        match self.kind:
+            case "lstm":
+                return torch.lstm(x, before, weights, *options)[0]
+            case "gru":
+                return torch.gru(x, before[0], weights, *options)[0]
+            case _:
+                assert_never(self.kind)
 
     @property
     def states(self) -> int:
         """The number of tensors of a state."""
-        return 2 if self.kind == "lstm" else 1
+        return {"lstm": 2, "gru": 1}[self.kind]
+
+    @torch.no_grad()
+    def remember_at_first(self) -> None:
+        """Set the biases of an LSTM's forget gates to 1."""
+        match self.kind:
+            case "lstm":
+                self.input_bias[self.hidden : 2 * self.hidden].fill_(1.0)
+            case "gru":
+                pass
+            case _:
+                assert_never(self.kind)
 
     def step(self, x: Tensor, state: State) -> State:
         """x [N, I] and the state before it → the state after it."""
@@ -61,11 +81,15 @@ class Cells(nn.Module):
     def update(self, of_input: Tensor, state: State) -> State:
         """`step` where W x + b [N, G·H] is given."""
         of_state = linear(state[0], self.recurrent, self.recurrent_bias)
-        if self.kind == "lstm":
-            i, f, g, o = (of_input + of_state).chunk(4, dim=1)
-            c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
-            return torch.sigmoid(o) * torch.tanh(c), c
-        of_x, of_h = of_input.chunk(3, dim=1), of_state.chunk(3, dim=1)
-        r, z = (torch.sigmoid(x + h) for x, h in zip(of_x[:2], of_h[:2], strict=True))
-        n = torch.tanh(of_x[2] + r * of_h[2])
-        return (torch.lerp(n, state[0], z),)
+        match self.kind:
+            case "lstm":
+                i, f, g, o = (of_input + of_state).chunk(4, dim=1)
+                c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+                return torch.sigmoid(o) * torch.tanh(c), c
+            case "gru":
+                of_x, of_h = of_input.chunk(3, dim=1), of_state.chunk(3, dim=1)
+                r, z = (torch.sigmoid(x + h) for x, h in zip(of_x[:2], of_h[:2], strict=True))
+                n = torch.tanh(of_x[2] + r * of_h[2])
+                return (torch.lerp(n, state[0], z),)
+            case _:
+                assert_never(self.kind)

@@ -5,7 +5,7 @@ decoder's states, E of the encoder's (both directions together), L encoder layer
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +26,9 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: RecurrentConfig, inputs: int):
         super().__init__()
         size = config.source_width // config.directions
-        self.forwards = Cells(config.cell, inputs, size) if config.direction != "backward" else None
-        self.backwards = Cells(config.cell, inputs, size) if config.direction != "forward" else None
+        from_start, from_end = config.reads
+        self.forwards = Cells(config.cell, inputs, size) if from_start else None
+        self.backwards = Cells(config.cell, inputs, size) if from_end else None
 
     def forward(self, x: Tensor, reading: Tensor) -> Tensor:
         """x [S, B, ·], reading [S, B]: the place that a reader from the end reads first, second, …, where padding keeps
@@ -93,7 +94,7 @@ class Decoder(nn.Module):
         self.cells = nn.ModuleList(Cells(config.cell, each, hidden) for each in inputs)
         states: int = self.cells[0].states  # type: ignore[assignment]
         self.first = Linear(config.encoder_layers * config.source_width, config.decoder_layers * states * hidden)
-        self.attention = Attention(config) if config.attention != "none" else None
+        self.attention = Attention(config) if config.has_attention else None
         if self.attention is not None:
             self.combine = Linear(config.source_width + hidden, hidden, bias=False)
 
@@ -168,7 +169,13 @@ class Decoder(nn.Module):
         parts = torch.split(self.first(memory.final), self.config.hidden_size, dim=1)
         count = len(self.cells)
         h = [part.tanh() for part in parts[:count]]
-        return tuple(zip(h, parts[count:], strict=True)) if self.config.cell == "lstm" else tuple((each,) for each in h)
+        match self.config.cell:
+            case "lstm":
+                return tuple(zip(h, parts[count:], strict=True))
+            case "gru":
+                return tuple((each,) for each in h)
+            case _:
+                assert_never(self.config.cell)
 
     def attend(
         self, query: Tensor, source: Source, positions: Tensor, noise: Tensor | None = None, *, mean: bool = False
@@ -200,9 +207,11 @@ class RecurrentModel(TranslationModel):
         super().__init__(config, source_vocabulary, target_vocabulary, padding)
         width, source = config.embedding_size, config.source_width
         self.target_embedding = nn.Embedding(target_vocabulary, width)
-        self.source_embedding = self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, width)
+        self.source_embedding = (
+            self.target_embedding if config.ties_embeddings else nn.Embedding(source_vocabulary, width)
+        )
         self.output = Linear(config.hidden_size, target_vocabulary, bias=False)
-        if config.tie != "none":
+        if config.ties_output:
             self.output.weight = self.target_embedding.weight
         self.encoder = nn.ModuleList(
             EncoderLayer(config, source if number else width) for number in range(config.encoder_layers)
@@ -219,13 +228,13 @@ class RecurrentModel(TranslationModel):
                 nn.init.zeros_(parameter)
                 if name.endswith("energy"):
                     nn.init.uniform_(parameter, -(len(parameter) ** -0.5), len(parameter) ** -0.5)
-                elif name.endswith("input_bias") and self.config.cell == "lstm":
-                    size = len(parameter) // 4
-                    parameter[size : 2 * size].fill_(1.0)
             elif "embedding" in name:
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
             else:
                 nn.init.uniform_(parameter, -(parameter.shape[1] ** -0.5), parameter.shape[1] ** -0.5)
+        for part in self.modules():
+            if isinstance(part, Cells):
+                part.remember_at_first()
 
     def prepare_for_search(self, dtype: torch.dtype) -> None:
         """As TranslationModel; on a CPU the output matrix stays in float32 (see `scores`)."""
@@ -290,11 +299,11 @@ class RecurrentModel(TranslationModel):
 
     def inside(self, source: Tensor, target: Tensor) -> Inside:
         config, missing = self.config, "A recurrent model has no self-attention and no position encodings."
-        if config.attention == "none":
+        if not config.has_attention:
             missing += " This one has no attention at all: its decoder knows the source only from its first state."
             return Inside({}, None, "none, as this model has no attention", missing=missing)
         weights, centers = self._weights_and_centers(self.encode(source), target)
-        choice = "hard (the probabilities of the positions)" if config.attention_choice == "hard" else "soft"
+        choice = "hard (the probabilities of the positions)" if config.is_hard else "soft"
         kinds = [f"{config.attention} attention", config.attention_span, choice]
         return Inside(
             {"cross": weights[None]},
@@ -302,7 +311,7 @@ class RecurrentModel(TranslationModel):
             aligned_by=", ".join(kind for kind in kinds if kind not in ("global", "soft")),
             centers=None if centers is None else centers[0],
             window=None if centers is None else config.attention_window,
-            chosen=weights[0].argmax(dim=-1) if config.attention_choice == "hard" else None,
+            chosen=weights[0].argmax(dim=-1) if config.is_hard else None,
             missing=missing,
         )
 

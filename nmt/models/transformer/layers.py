@@ -57,7 +57,7 @@ class ResidualNorm(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.norm = LayerNorm(config.d_model, eps=config.norm_epsilon)
-        self.dropout, self.norm_first = config.dropout, config.norm == "pre"
+        self.dropout, self.norm_first = config.dropout, config.norm_first
 
     def pre(self, x: Tensor) -> Tensor:
         """The input of f."""

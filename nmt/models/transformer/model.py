@@ -6,7 +6,7 @@ Shapes: B sentences, S source and T target positions, K hypotheses a sentence, D
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import torch
 from torch import Tensor, nn
@@ -63,31 +63,38 @@ class Transformer(TranslationModel):
         d = config.d_model
         self.scale = math.sqrt(d)
         self.target_embedding = nn.Embedding(target_vocabulary, d)
-        self.source_embedding = self.target_embedding if config.tie == "all" else nn.Embedding(source_vocabulary, d)
+        self.source_embedding = self.target_embedding if config.ties_embeddings else nn.Embedding(source_vocabulary, d)
         self.output = Linear(d, target_vocabulary, bias=config.output_bias)
-        if config.tie != "none":
+        if config.ties_output:
             self.output.weight = self.target_embedding.weight
-        self.source_positions = self._positions(config)
-        self.target_positions = self._positions(config) if config.positions == "learned" else self.source_positions
+        self.source_positions, self.target_positions = self._positions(config)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers or config.layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         # With pre-norm the last residual sum has no norm of its own.
         epsilon = config.norm_epsilon
-        self.encoder_norm = LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = LayerNorm(d, eps=epsilon) if config.norm == "pre" else nn.Identity()
+        self.encoder_norm = LayerNorm(d, eps=epsilon) if config.norm_first else nn.Identity()
+        self.decoder_norm = LayerNorm(d, eps=epsilon) if config.norm_first else nn.Identity()
         self.reset_parameters()
 
     @staticmethod
-    def _positions(config: TransformerConfig) -> nn.Module:
-        if config.positions == "learned":
-            return LearnedPositions(config.d_model, config.max_positions)
-        if config.positions == "rotary":
-            return SinusoidalPositions(config.head_widths[0], "interleaved")
-        return SinusoidalPositions(config.d_model, config.positions, config.position_offset)
+    def _positions(config: TransformerConfig) -> tuple[nn.Module, nn.Module]:
+        """Of source and target."""
+        match config.positions:
+            case "learned":
+                size = config.d_model, config.max_positions
+                return LearnedPositions(*size), LearnedPositions(*size)
+            case "rotary":
+                rotations = SinusoidalPositions(config.head_widths[0], "interleaved")
+                return rotations, rotations
+            case "interleaved" | "concatenated":
+                encodings = SinusoidalPositions(config.d_model, config.positions, config.position_offset)
+                return encodings, encodings
+            case _:
+                assert_never(config.positions)
 
     @property
     def rotary(self) -> bool:
-        return self.config.positions == "rotary"
+        return self.config.rotates
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -170,7 +177,8 @@ class Transformer(TranslationModel):
         chunks of logits are added."""
         config = self.config
         width = max(config.d_model, *self._widths())
-        inner = 3.5 + 3.5 * (config.activation_dropout > 0) + 2.5 * (config.activation != "relu")
+        of_activation = {"relu": 0.0, "gelu": 2.5, "quick_gelu": 2.5, "swish": 2.5}[config.activation]
+        inner = 3.5 + 3.5 * (config.activation_dropout > 0) + of_activation
         weights = 24 * config.heads * longest * (config.attention_dropout > 0)  # without dropout none are kept
         of_layer = 28 * width + inner * config.feed_forward + weights
         numbers = max(len(self.encoder), len(self.decoder)) * of_layer + 40 * width
@@ -302,11 +310,16 @@ class Transformer(TranslationModel):
 
     def _target_vectors(self, ids: Tensor) -> Tensor:
         """The same of the decoder's input, which begins with BOS: what it reads there is `config.decoder_start`."""
-        start = self.config.decoder_start
-        if start == "eos":
-            ids = torch.where(ids == BOS, EOS, ids)
-        vectors = embedded(ids, self.target_embedding, cuts=self.cuts and self.training)
-        return vectors * (ids != BOS).unsqueeze(-1) if start == "zero" else vectors
+        cuts = self.cuts and self.training
+        match self.config.decoder_start:
+            case "bos":
+                return embedded(ids, self.target_embedding, cuts=cuts)
+            case "eos":
+                return embedded(torch.where(ids == BOS, EOS, ids), self.target_embedding, cuts=cuts)
+            case "zero":
+                return embedded(ids, self.target_embedding, cuts=cuts) * (ids != BOS).unsqueeze(-1)
+            case _:
+                assert_never(self.config.decoder_start)
 
     def _embed(
         self, tokens: Tensor | PackedSentences, vectors: Callable[[Tensor], Tensor], positions: nn.Module

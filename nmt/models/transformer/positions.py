@@ -2,7 +2,7 @@
 where the table is one of rotations."""
 
 import math
-from typing import Literal
+from typing import Literal, assert_never
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +21,15 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concate
     # In float64: the sine of a large angle in float32 is wrong in the fourth digit.
     position = torch.arange(length, dtype=torch.float64)[:, None]  # [T, 1]
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # [D/2]
-    exponent = 2 * pair / d_model if layout == "interleaved" else pair / max(d_model // 2 - 1, 1)
-    angle = position * torch.exp(-math.log(10_000.0) * exponent)  # [T, D/2]
-    if layout == "interleaved":
-        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
-    return torch.cat([angle.sin(), angle.cos()], dim=-1).float()
+    exponents = {"interleaved": 2 * pair / d_model, "concatenated": pair / max(d_model // 2 - 1, 1)}
+    angle = position * torch.exp(-math.log(10_000.0) * exponents[layout])  # [T, D/2]
+    match layout:
+        case "interleaved":
+            return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+        case "concatenated":
+            return torch.cat([angle.sin(), angle.cos()], dim=-1).float()
+        case _:
+            assert_never(layout)
 
 
 class SinusoidalPositions(nn.Module):

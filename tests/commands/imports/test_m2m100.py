@@ -14,6 +14,7 @@ import nmt
 from nmt.checkpoints import model_file
 from nmt.commands.export.export import export
 from nmt.commands.imports import m2m100, m2m100_subwords
+from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.imports import import_model
 from nmt.commands.imports.m2m100_proof import M2M100Source
 from nmt.commands.imports.m2m100_subwords import Subwords
@@ -146,6 +147,34 @@ def test_only_what_a_text_uses_is_kept(m2m100_folder: Path, imported: Path, tmp_
     text.write_text("\n \n", encoding="utf-8")
     with pytest.raises(NmtError, match="has no text"):
         import_model(str(m2m100_folder), out, ["en", "de"], [text])
+
+
+def test_a_language_that_was_added_is_there_beside_the_others(m2m100_folder: Path, tmp_path: Path) -> None:
+    """Its token has an id in added_tokens.json. The others are listed, or known to transformers alone."""
+    for path in m2m100_folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    rows = json.loads((tmp_path / "config.json").read_text())["vocab_size"]
+    known = token_ids(m2m100.read(m2m100_folder, "it", ["en", "de"]), "en", "de")
+    for special, added in ((None, {}), (["__gsw__"], {}), (["__gsw__"], {"__en__": known[0]})):
+        (tmp_path / "added_tokens.json").write_text(json.dumps({"__gsw__": rows - 1, **added}))
+        if special is not None:
+            content = json.dumps({"additional_special_tokens": special})
+            (tmp_path / "special_tokens_map.json").write_text(content)
+        read = m2m100.read(tmp_path, "it", ["en", "gsw", "de"])
+        assert token_ids(read, "en", "de", "gsw") == [*known, rows - 1]
+    prove(read, M2M100Source(tmp_path, read), every=15)
+    # A model that was cut to two languages has their tokens after the pieces: no other ones can be there.
+    pieces = len(json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8")))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"__en__": pieces, "__de__": pieces + 1}))
+    (tmp_path / "special_tokens_map.json").unlink()
+    assert token_ids(m2m100.read(tmp_path, "it", ["en", "de"]), "en", "de") == [pieces, pieces + 1]
+    with pytest.raises(NmtError, match="--languages: fr: M2M-100 has 2 languages"):
+        m2m100.read(tmp_path, "it", ["en", "fr"])
+
+
+def token_ids(read: Imported, *codes: str) -> list[int]:
+    """The ids that the tokens of languages have in the model that was read."""
+    return [read.to_theirs[0][i] for i in read.vocabulary.source.tags([f"<{code}>" for code in codes])]
 
 
 # --------------------------------------------------------------------------- after the import

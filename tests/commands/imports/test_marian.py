@@ -130,6 +130,17 @@ def test_a_source_of_16_bits_is_compared_in_float32(hub: tuple[Path, Imported], 
     assert prove(read, MarianSource(folder, read), every=7).parity.holds  # in 16 bits it is refused
 
 
+def test_the_search_in_the_files_does_not_disturb_the_comparison(hub: tuple[Path, Imported], tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(hub[0], folder)
+    search = {"num_beam_groups": 3, "repetition_penalty": 1.3, "suppress_tokens": [5], "constraints": [1]}
+    with_json("generation_config.json", **search)(folder)
+    read = marian.read(folder, "name", ())
+    assert_same(prove(read, MarianSource(folder, read), every=9), lines=7)
+    [note] = read.notes
+    assert all(key in note for key in search)
+
+
 def test_scores_that_are_no_numbers_do_not_agree(hub: tuple[Path, Imported], monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = MarianSource(*hub)
     score = theirs.score

@@ -21,6 +21,7 @@ from nmt.config.schema import Config, Corpus
 from nmt.data import statistics
 from nmt.data.prepare import prepare
 from nmt.errors import NmtError
+from nmt.files import checksums
 
 FOLDER = resources.files("nmt.commands.prepare")
 SCRIPT = "".join(
@@ -192,6 +193,7 @@ def test_the_vocabulary_of_augmented_text_is_marked(one: Config) -> None:
 def test_a_store_of_an_earlier_version_has_counts_alone(one: Config) -> None:
     folder = prepare(one).folder
     (folder / statistics.FILE).unlink()
+    (folder / checksums.FILE).unlink()
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     del meta["examples"]
     (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
