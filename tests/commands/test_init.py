@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
 from nmt.cli import app
+from nmt.commands import demo_corpus
 from nmt.config import schema
 from nmt.config.json_schema import json_schema
 from nmt.config.schema import Config
@@ -103,6 +104,13 @@ def test_a_schedule_that_fits_the_corpus_is_written(pairs: int) -> None:
     assert f"\nPreset {'small' if pairs == 10 else 'base'}, because the training text has about " in log
 
 
+@pytest.fixture
+def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo corpus that takes no seconds to make."""
+    assert demo_corpus.SIZES["train"] == 40_000
+    monkeypatch.setitem(demo_corpus.SIZES, "train", 400)
+
+
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -115,7 +123,9 @@ CONFIGS = Path(__file__).parents[2] / "configs"
         ("big", "wmt14-en-de-big", None),
     ],
 )
-def test_a_preset_is_the_config_of_the_repository(preset: str, config: str, also: "list[str] | None") -> None:
+def test_a_preset_is_the_config_of_the_repository(
+    preset: str, config: str, also: "list[str] | None", small_demo: None
+) -> None:
     """All of it; of the paper's models those settings in which they differ from each other, by the model."""
     assert init("my.yaml", "--preset", preset)[0] == 0
     ours, theirs = schema.load(Path("my.yaml")), schema.load(CONFIGS / f"{config}.yaml")
@@ -128,13 +138,13 @@ def test_a_preset_is_the_config_of_the_repository(preset: str, config: str, also
     assert differing <= {"train", "validation", *also}
 
 
-def test_the_demo_has_its_corpus_and_a_job_script(here: Path) -> None:
+def test_the_demo_has_its_corpus_and_a_job_script(here: Path, small_demo: None) -> None:
     status, _, log = init("my.yaml", "--preset", "demo", "--slurm")
     assert status == 0 and "sbatch train.slurm my.yaml" in log
     assert sorted(path.name for path in here.iterdir()) == ["data", "my.yaml", "nmt.schema.json", "train.slurm"]
     assert Path("train.slurm").read_text().startswith("#!/bin/bash\n")
     corpus = schema.load(Path("my.yaml")).data.train[0]
-    assert [len(Path(str(file)).read_text().splitlines()) for file in (corpus.source, corpus.target)] == [40_000] * 2
+    assert [len(Path(str(file)).read_text().splitlines()) for file in (corpus.source, corpus.target)] == [400] * 2
     assert init("other.yaml", "--preset", "demo")[0] == 0  # the same corpus may be there
     Path("data/demo/train.de").write_text("mine\n")
     status, _, log = init("third.yaml", "--preset", "demo")

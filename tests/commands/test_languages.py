@@ -33,10 +33,10 @@ from nmt.files.text import read_lines
 
 SECONDS = 300  # the first test trains
 pytestmark = pytest.mark.usefixtures("time_limit")
-SMALL = (  # learns three languages in 300 steps
-    "vocabulary.size=340", "model.layers=2", "model.dropout=0", "training.label_smoothing=0", "training.max_steps=300",
-    "training.warmup_steps=50", "training.validate_every=150", "training.checkpoint_every=150",
-    "training.log_every=150", "training.validation_samples=1",
+SMALL = (  # learns three languages in 200 steps: each word is a subword
+    "vocabulary.size=400", "model.layers=2", "model.dropout=0", "training.label_smoothing=0",
+    "training.learning_rate=0.005", "training.warmup_steps=30", "training.max_steps=200", "training.validate_every=100",
+    "training.checkpoint_every=100", "training.log_every=100", "training.validation_samples=1",
 )  # fmt: skip
 
 
@@ -47,8 +47,8 @@ def config_of(folder: Path, run: Path, *overrides: str) -> Config:
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("counting")
-    write_counting(folder, "train", 400, seed=1)
-    write_counting(folder, "validation", 30, seed=2)
+    write_counting(folder, "train", 400, seed=1, longest=2)
+    write_counting(folder, "validation", 30, seed=2, longest=2)
     return folder
 
 
@@ -89,7 +89,7 @@ def test_each_direction_is_learned(translator: Translator, texts: Path, source: 
     translations = translator.translate(lines_of(texts, source), to=target)
     assert_in(target, translations)
     right = sum(one == other for one, other in zip(translations, lines_of(texts, target), strict=True))
-    assert right > len(translations) / 3
+    assert right > 0.6 * len(translations)
 
 
 def test_languages_of_a_call_and_of_all_later_ones(run: Path, texts: Path) -> None:

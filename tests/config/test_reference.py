@@ -22,6 +22,9 @@ def test_every_setting_is_there_in_lines_that_fit(width: int) -> None:
     running = [line for line in whole.split("\n") if not re.match(r"  .*[{\\]| +(line 21|override)", line)]
     assert max(map(len, running)) <= width
     assert "](" not in whole and "**" not in whole and "```" not in whole
+
+
+def test_every_setting_alone_is_there_with_what_it_takes() -> None:
     for path, setting in all_settings(Config).items():
         [first, *_] = text(path, 10_000).split("\n\n")
         assert " ".join(first.split()).startswith(f"{path} ") and setting.expected.partition(",")[0] in first

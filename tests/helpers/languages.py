@@ -9,10 +9,11 @@ FRENCH = dict(zip(WORDS, ["un", "deux", "trois", "quatre", "cinq", "six", "sept"
 SPELLED = {"en": {word: word for word in WORDS}, "de": WORDS, "fr": FRENCH}
 
 
-def write_counting(folder: Path, name: str, count: int, seed: int) -> None:
-    """Texts `name.en`, `name.de` and `name.fr` of `count` lines, which are translations of each other."""
+def write_counting(folder: Path, name: str, count: int, seed: int, longest: int = 3) -> None:
+    """Texts `name.en`, `name.de` and `name.fr` of `count` lines of at most `longest` words, which are translations of
+    each other."""
     chance = random.Random(seed)
-    lines = [chance.choices(list(WORDS), k=chance.randint(1, 3)) for _ in range(count)]
+    lines = [chance.choices(list(WORDS), k=chance.randint(1, longest)) for _ in range(count)]
     folder.mkdir(parents=True, exist_ok=True)
     for language, spelled in SPELLED.items():
         text = "".join(" ".join(spelled[word] for word in line) + "\n" for line in lines)

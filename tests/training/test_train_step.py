@@ -218,12 +218,13 @@ def test_a_sentence_longer_than_any_before_can_be_averaged_over(make_config: Mak
 # ------------------------------------------------------------------------ precision
 
 
-@pytest.mark.parametrize(("precision", "least", "most"), [("bfloat16", 1e-3, 0.03), ("float16", 1e-4, 5e-3)])
+@pytest.mark.parametrize(("precision", "least", "most"), [("bfloat16", 1e-3, 0.015), ("float16", 1e-4, 2e-3)])
 def test_a_step_in_half_precision_comes_near_one_in_float32(
     make_config: MakeConfig, precision: str, least: float, most: float
 ) -> None:
+    smooth = ("model.dropout=0", "model.activation=swish")  # near its step, the gradient of relu is another one
     whole, half = (
-        make_train_step(make_config("model.dropout=0", f"training.precision={kind}")) for kind in ("float32", precision)
+        make_train_step(make_config(*smooth, f"training.precision={kind}")) for kind in ("float32", precision)
     )
     error = relative(gradients(half, make_step()), gradients(whole, make_step()))
     assert least < error < most  # not float32 in disguise
