@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import corpus_checks, stages, statistics, token_store, validation_overlap, vocabulary
+from nmt.data import corpus_checks, data_problems, stages, statistics, token_store, validation_overlap, vocabulary
 from nmt.data.cleaned_text import sampled_evenly
 from nmt.data.cleaning import without_empty
 from nmt.data.corpus import Pair, check_files, fingerprint, read_pairs
@@ -27,7 +27,6 @@ from nmt.data.source_text import SourceText
 from nmt.data.statistics import CorpusStatistics, source_text
 from nmt.data.summary import CorpusCounts, DataSummary, nothing_left
 from nmt.data.token_store import TokenStore
-from nmt.data.tokenized_text import TokenizerTraces
 from nmt.data.training_text import TrainingText
 from nmt.data.validation_overlap import Overlap
 from nmt.data.vocabulary import Tokenizer, Vocabulary
@@ -94,8 +93,8 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     changes, notes = statistics.changes_and_notes(store / data_key)
     warnings = tuple(
         chain(
-            _problems(data, counts, held_out, overlaps),
-            _problems_of_samples(data, counts, held_out, store / data_key),
+            data_problems.of_corpora(data, counts, held_out, overlaps),
+            data_problems.of_samples(data, counts, held_out, store / data_key),
             corpus_checks.not_written(changes),
             stages.problems(data, config.training.max_steps),
         )
@@ -258,7 +257,7 @@ def _learned_vocabulary(
             )
         tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
-        for problem in _problems(text.data, counts, text.held_out, text.find_overlaps()):
+        for problem in data_problems.of_corpora(text.data, counts, text.held_out, text.find_overlaps()):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
@@ -359,45 +358,3 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
 def _without_joined(data: schema.DataConfig) -> schema.DataConfig:
     """The same without data.augment.joined: the words of joined pairs are those of the pairs."""
     return replace(data, augment=replace(data.augment, joined=0.0))
-
-
-def _problems(
-    data: schema.DataConfig,
-    counts: Sequence[CorpusCounts],
-    held_out: Sequence[Sequence[Pair]],
-    overlaps: Sequence[Overlap],
-) -> Iterator[str]:
-    """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
-    yield from corpus_checks.of_languages(data)
-    for corpus, count in zip(data.train, counts, strict=True):
-        yield from corpus_checks.mostly_dropped(corpus.label, count)
-        yield from corpus_checks.scores_on_one_side(corpus.label, count, data.clean.score if data.clean else None)
-    yield from validation_overlap.problems(overlaps, data)
-    samples: dict[LanguagePair, Sequence[Pair]] = {}
-    for corpus, pairs in zip(data.held_out, held_out, strict=True):
-        sample, languages = pairs[: corpus_checks.SAMPLE], data.pair_of(corpus)
-        samples.setdefault(languages, sample)
-        yield from corpus_checks.text_problems(f"data.validation, {corpus.label}", sample, languages)
-    for corpus in data.train:
-        if not corpus.hub:  # its columns have names, and it may come over the network
-            pairs = without_empty(list(islice(read_pairs(corpus, data, "train"), corpus_checks.SAMPLE)))
-            languages = data.pair_of(corpus)
-            yield from corpus_checks.text_problems(corpus.label, pairs, languages, samples.get(languages, ()))
-
-
-def _problems_of_samples(
-    data: schema.DataConfig, counts: Sequence[CorpusCounts], held_out: Sequence[Sequence[Pair]], tokens: Path
-) -> Iterator[str]:
-    """What looks wrong with the text that is kept, judging by what is stored of it beside the tokens, and with that of
-    data.validation."""
-    recorded, samples = statistics.read(tokens), list[tuple[str, LanguagePair, Sequence[Pair]]]()
-    stored = () if recorded is None else recorded["corpora"]  # none of a store of an earlier version
-    for corpus, count, found in zip(data.train, counts, stored, strict=False):
-        yield from corpus_checks.repeated(corpus.label, found.get("commonest", ()), count.kept)
-        samples.append((corpus.label, data.pair_of(corpus), found["sample"]))
-    for corpus, pairs in zip(data.held_out, held_out, strict=True):
-        samples.append((f"data.validation, {corpus.label}", data.pair_of(corpus), corpus_checks.sample(pairs)))
-    first = dict[str, tuple[str, TokenizerTraces]]()
-    for label, languages, sample in samples:
-        yield from corpus_checks.other_language(label, sample, languages)
-        yield from corpus_checks.tokenized(label, sample, languages, first)

@@ -1,5 +1,7 @@
 """Whether the weights that training computes on a CPU depend on the number of threads."""
 
+from typing import assert_never
+
 from nmt.config.schema import Config, TransformerConfig
 
 
@@ -12,6 +14,12 @@ def same_with_any_threads(config: Config) -> bool:
     same is true of dropout of attention weights; compiled code divides sums among threads.
     """
     model, training = config.model, config.training
-    if not isinstance(model, TransformerConfig) or model.activation != "relu" or model.attention_dropout > 0:
+    if not isinstance(model, TransformerConfig) or model.attention_dropout > 0:
         return False
-    return training.precision == "float32" and not training.compile
+    match model.activation:
+        case "relu":
+            return training.precision == "float32" and not training.compile
+        case "gelu" | "quick_gelu" | "swish":
+            return False
+        case _:
+            assert_never(model.activation)
