@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nmt.commands.documents.document import Document, Segment
 from nmt.commands.documents.messages import KEPT, message_template
+from nmt.commands.documents.printf import Order
 from nmt.errors import NmtError
 
 _LINE = re.compile(r"[^\n]*(?:\n|\Z)")
@@ -18,17 +19,19 @@ _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=\
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _FIXED_ORDER = re.compile(r"\b(?:python|lua|go|object-pascal)-format")  # in which there is no `%1$s`
-_PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.*?nplurals\s*=\s*(\d+).*?plural\s*=\s*([^;\n]+)")
+_BRACES = re.compile(r"\b(?:python-brace|rust|c\+\+)-format")  # in which `{}` is `{0}`
+_PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.{0,200}?nplurals\s*=\s*(\d+).{0,200}?plural\s*=\s*([^;\n]+)")
 
 
 @dataclass
 class _Entry:
     """start: of its flags or else of its first keyword. strings and places: of each keyword, without its name's line
-    end."""
+    end. parts: of each string the lines."""
 
     start: int
     flags: str = ""  # the line of flags, if it has one
     strings: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -80,13 +83,14 @@ def _entries(content: str, path: Path) -> list[_Entry]:
                 entry = _Entry(-1)
             if entry.start < 0:
                 entry.start = start
-            entry.strings[keyword] = ""
+            entry.strings[keyword], entry.parts[keyword] = "", []
             entry.places[keyword] = start + begun + name.end(), 0
-        entry.strings[keyword] += _unescaped(string[1])
+        entry.parts[keyword].append(_unescaped(string[1]))
         entry.places[keyword] = entry.places[keyword][0], start + begun + len(line)
     if entry.strings:
         entries.append(entry)
     for each in entries:
+        each.strings = {name: "".join(parts) for name, parts in each.parts.items()}
         if "msgid" not in each.strings:
             raise NmtError(f"{path}: an entry has no msgid: {next(iter(each.strings.values()))[:60]!r}")
     return entries
@@ -100,8 +104,8 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int) -
         else entry.strings["msgid"]
         for form in forms
     }
-    can_number = not _FIXED_ORDER.search(entry.flags)
-    templates = {form: message_template(source, can_number=can_number) for form, source in sources.items()}
+    order = Order(printf=not _FIXED_ORDER.search(entry.flags), braces=bool(_BRACES.search(entry.flags)))
+    templates = {form: message_template(source, order) for form, source in sources.items()}
     stop = max(stop for _, stop in entry.places.values())
 
     def write(texts: Sequence[str]) -> str:

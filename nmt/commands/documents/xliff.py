@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from nmt.commands.documents import icu
+from nmt.commands.documents.codes import VOID, Code, coded, partners
 from nmt.commands.documents.document import Document, Segment, Template
 from nmt.commands.documents.messages import KEPT, Message, message_template, template_of
 from nmt.commands.documents.printf import in_order, numbered
@@ -24,8 +25,15 @@ _DEEPEST = 500  # elements in one another
 _INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
-_CODE = re.compile(r"<(?:(ph|bpt|ept|it|ut)\b(?:[^>]*/>|[^>]*>.*?</\1\s*>)|(?:x|bx|ex)\b[^>]*/>)", re.DOTALL)
-_STAND_IN = re.compile(r'<x nmt="(\d+)"/>')
+_CODE = re.compile(
+    r"""<!--.*?-->|<(?P<name>ph|bpt|ept|it|ut|x|bx|ex|sc|ec)\b(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
+    (?:/>|>(?P<content>.*?)</(?P=name)\s*>)""",
+    re.DOTALL | re.VERBOSE,
+)
+_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ANGULAR = re.compile(r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?")
+_OF_HTML = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:[^<>]*[^<>/])?>")
+_STAND_IN = re.compile(r"</?x\d+/?>")
 
 
 @dataclass
@@ -168,17 +176,12 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
     """source: what stands between its tags; end: where a target can be; target: the one that is there; before: a line
     break and white space for a new one."""
     without_data = _CDATA.sub(lambda found: escape(found[1], quote=False), source)
-    codes = list[str]()
-
-    def stand_in(found: re.Match[str]) -> str:
-        codes.append(found[0])
-        return f'<x nmt="{len(codes) - 1}"/>'
-
-    text = _CODE.sub(stand_in, without_data)
+    text, codes = _without_codes(without_data)
     is_marked = "<" in text
+    marked = coded(numbered(text), has_tags=True, has_forms=icu.has_forms(text))
     template: Message | Template
     if is_marked:  # Angular has codes in the forms of ICU messages
-        template = template_of(icu.parts_of(numbered(text)) or ["", numbered(text)], icu.Writing(), "xml")
+        template = template_of(icu.parts_of(marked.text) or ["", marked.text], icu.Writing(), "xml")
     else:
         template = message_template(unescape(text))
     start, stop = target or (end, end)
@@ -186,10 +189,10 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
 
     def write(texts: Sequence[str]) -> str:
         new = template.with_texts(texts)
-        new = in_order(new, text) if is_marked and new is not None else new
+        new = in_order(marked.restored(new), text) if is_marked and new is not None else new
         if not texts or new is None:
             return content[start:stop]
-        new = _STAND_IN.sub(lambda found: codes[int(found[1])], new) if is_marked else escape(new, quote=False)
+        new = _STAND_IN.sub(lambda found: codes[found[0]], new) if is_marked else escape(new, quote=False)
         if target is not None:
             old = content[start:stop]
             tag = re.match(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>""", old)
@@ -208,3 +211,39 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
         return f"{'' if target else before}{opening}>{new}</{name}>"
 
     return Segment(start, stop, template.texts, write)
+
+
+def _without_codes(source: str) -> tuple[str, dict[str, str]]:
+    """A source with tags for its codes, two that belong together as an element; and the codes by their tags."""
+    found = list(_CODE.finditer(source))
+    kinds = [_kind(each) for each in found]
+    text, codes, end = list[str](), dict[str, str](), 0
+    for number, (each, (kind, _), partner) in enumerate(zip(found, kinds, partners(kinds), strict=True)):
+        tag = f"<x{number}/>" if partner < 0 else f"<x{number}>" if kind == "begin" else f"</x{partner}>"
+        text += source[end : each.start()], tag
+        codes[tag] = each[0]
+        end = each.end()
+    return "".join([*text, source[end:]]), codes
+
+
+def _kind(found: re.Match[str]) -> Code:
+    """Whether a code begins or ends something: by its element, by the names that Angular gives, or by the tag in it."""
+    attributes = {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(found["attributes"] or "")}
+    number, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
+    match found["name"]:
+        case "bpt" | "bx":
+            return "begin", f"{found['name'][1]}{number}"
+        case "ept" | "ex":
+            return "end", f"{found['name'][1]}{number}"
+        case "sc" if not isolated:
+            return "begin", f"sc{number}"
+        case "ec" if not isolated:
+            return "end", f"sc{attributes.get('startRef', '')}"
+        case "x" | "ph":
+            for name in (attributes.get("equiv", ""), attributes.get("id", "")):
+                if of_angular := _ANGULAR.fullmatch(name):
+                    return "begin" if of_angular[1] == "START" else "end", of_angular[2]
+            shown = unescape(found["content"] or "") or attributes.get("equiv-text", "")
+            if (tag := _OF_HTML.fullmatch(shown.strip())) and tag[2].lower() not in VOID:
+                return "end" if tag[1] else "begin", f"<{tag[2].lower()}"
+    return "alone", ""
