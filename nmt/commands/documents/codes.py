@@ -17,10 +17,16 @@ from typing import Literal
 Kind = Literal["begin", "end", "between", "alone"]
 Code = tuple[Kind, str]
 
-# Of a tag, in whose attributes `>` can stand; a comment without an end goes on up to the end of the text.
-TAG = r"""<(?:!--(?:[^-]|-(?!->))*+(?:-->|\Z)|[/?!]?[a-zA-Z\d](?:[^<>"']++|"[^"]*"|'[^']*')*>)"""
+# Of a tag, in whose attributes `>` can stand; a comment or PHP without an end goes on up to the end of the text.
+TAG = (
+    r"""<(?:!--(?:[^-]|-(?!->))*+(?:-->|\Z)|\?(?:php|=)(?:[^?]|\?(?!>))*+(?:\?>|\Z)"""
+    r"""|[/?!]?[a-zA-Z](?:[^<>"']++|"[^"]*"|'[^']*')*>)"""
+)
+CUT = r"<cutx?\d+/>"
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 _CODE = re.compile(
-    rf"""(?P<tag>{TAG})
+    rf"""(?P<raw><(?:script|style)\b(?:[^<]|<(?!/(?:script|style)\b))*+)
+    | (?P<tag>{TAG}|</?\d+\s?/?>)
     | (?P<script><%(?:[^%<]|%(?!>)|<(?!%))*+%>)                # ERB, EJS
     | (?P<mustache>\{{\{{\{{[^{{}}]*\}}\}}\}}|\{{\{{[^{{}}]*\}}\}})
     | (?P<block>\{{%[^{{}}]*%\}})                              # Jinja, Django, Twig
@@ -29,13 +35,11 @@ _CODE = re.compile(
     | (?P<bracket>\[/?[A-Za-z][\w-]*(?:[=\s][^\[\]]*)?\])      # BBCode
     | (?P<argument>%[^\s<>%]{{0,20}}<\w{{1,40}}>)              # Ruby; <PRIu64> of gettext
     | (?P<braces>[$\#%]?\{{[^{{}}]*\}})""",
-    re.VERBOSE,
+    re.VERBOSE | re.IGNORECASE,
 )
 _STAND_IN = re.compile(r"</?nmt\d+/?>|<cut\d+/>")
-CUT = r"<cut\d+/>"
-VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 _ANGULAR = re.compile(r"\{\$(START|CLOSE)_([A-Z_]+?)(?:_\d+)?\}")
-_ELSE = re.compile(r"(?:else|elif|elsif|elseif|empty|plural|pluralize|when)\b")
+_BETWEEN = re.compile(r"(?:else|elif|elsif|elseif|empty|plural|pluralize|when)\b")  # in Jinja, Twig, Django; in Ruby
 _OF_GO = re.compile(r"(?:if|range|with|block|define)\b")
 _OF_RUBY = re.compile(r"(?:if|unless|case|while|until|for|begin)\b|.*\bdo(?:\s*\|[^|]*\|)?\Z", re.DOTALL)
 
@@ -52,37 +56,48 @@ class CodedText:
         return _STAND_IN.sub(lambda found: self.codes.get(found[0], found[0]), text) if self.codes else text
 
 
-def coded(string: str, *, has_tags: bool, has_forms: bool = False) -> CodedText:
+def coded(string: str, *, has_tags: bool, has_forms: bool = False, is_page: bool = False) -> CodedText:
     """A string with tags for its codes; if it has tags of its own, these stay, and if not, the text between is written
-    as XML has it. has_forms: whether it is an ICU message, in which a text can be in braces."""
+    as XML has it. has_forms: whether it is an ICU message, in which a text can be in braces. is_page: whether only
+    codes that belong to others have tags."""
     if _STAND_IN.search(string):
         return CodedText(string)
     found = list(_CODE.finditer(string))
     kinds = [_read(each) for each in found]
-    pairs = partners(kinds)
-    crossed = {name for (kind, name), partner in zip(kinds, pairs, strict=True) if kind == "end" and partner < 0}
-    tags = list[str]()
-    for number, ((kind, name), each) in enumerate(zip(kinds, found, strict=True)):
-        if each.lastgroup == "tag":
-            tags.append("")
-        elif pairs[number] >= 0:
-            tags.append(f"<nmt{number}>" if kind == "begin" else f"</nmt{pairs[number]}>")
-        elif kind in ("end", "between") or (kind == "begin" and name in crossed):
-            tags.append(f"<cut{number}/>")
-        else:
-            tags.append(f"<nmt{number}/>" if _stands_alone(each, has_tags, has_forms) else "")
+    tags = stand_ins(kinds, "nmt", "cut")
+    for number, (tag, each) in enumerate(zip(tags, found, strict=True)):
+        is_alone = tag.startswith("<nmt") and tag.endswith("/>")
+        is_text = is_alone and (is_page or not _stands_alone(each, kinds[number], has_tags, has_forms))
+        if is_text or each.lastgroup in ("tag", "raw"):
+            tags[number] = ""
     if not any(tags):
         return CodedText(string)
     write: Callable[[str], str] = str if has_tags else _as_xml
     text, codes, end = list[str](), dict[str, str](), 0
     for tag, each in zip(tags, found, strict=True):
-        text += write(string[end : each.start()]), tag or (each[0] if each.lastgroup == "tag" else write(each[0]))
+        text += write(string[end : each.start()]), tag or (each[0] if has_tags else write(each[0]))
         codes[tag] = each[0]
         end = each.end()
     return CodedText("".join([*text, write(string[end:])]), codes)
 
 
-def partners(codes: Sequence[Code]) -> list[int]:
+def stand_ins(codes: Sequence[Code], name: str, cut: str = "") -> list[str]:
+    """A tag for each code: for two that belong together `<name0>` and `</name0>`, for another one `<name0/>`. cut: the
+    name for those between two texts, and for two that belong together where others begin or end in between alone."""
+    pairs, tags = _partners(codes), list[str]()
+    alone = [code for code, partner in zip(codes, pairs, strict=True) if partner < 0]
+    crossed = {name for kind, name in alone if kind == "begin"} & {name for kind, name in alone if kind == "end"}
+    for number, ((kind, what), partner) in enumerate(zip(codes, pairs, strict=True)):
+        if partner >= 0:
+            tags.append(f"<{name}{number}>" if kind == "begin" else f"</{name}{partner}>")
+        elif cut and (kind == "between" or what in crossed):
+            tags.append(f"<{cut}{number}/>")
+        else:
+            tags.append(f"<{name}{number}/>")
+    return tags
+
+
+def _partners(codes: Sequence[Code]) -> list[int]:
     """For each code the number of the one that it belongs together with, or -1. They are well nested: what begins in
     between and does not end there is alone."""
     found, open_, names = [-1] * len(codes), list[int](), Counter[str]()
@@ -91,11 +106,10 @@ def partners(codes: Sequence[Code]) -> list[int]:
             open_.append(number)
             names[name] += 1
         elif kind == "end" and names[name]:
-            while True:
+            first = -1
+            while first < 0 or codes[first][1] != name:
                 first = open_.pop()
                 names[codes[first][1]] -= 1
-                if codes[first][1] == name:
-                    break
             found[first], found[number] = number, first
     return found
 
@@ -104,10 +118,10 @@ def _as_xml(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _stands_alone(found: re.Match[str], has_tags: bool, has_forms: bool) -> bool:
+def _stands_alone(found: re.Match[str], code: Code, has_tags: bool, has_forms: bool) -> bool:
     """Whether a tag stands for a code that belongs to no other."""
     if found.lastgroup == "bracket":
-        return False
+        return code[0] == "end"
     if found.lastgroup == "script":
         return True
     if found.lastgroup in ("curly", "braces") and has_forms and not re.match(r"\S?\{\s*[\w.-]+\s*,", found[0]):
@@ -133,13 +147,15 @@ def _read(found: re.Match[str]) -> Code:
             assert name is not None
             if name[1] and name[2]:
                 return "end", f"{{%{name[2]}"
-            return "between" if _ELSE.match(name[0].lstrip("-+~ \t\r\n")) else "begin", f"{{%{name[2]}"
+            return "between" if _BETWEEN.match(name[2]) else "begin", f"{{%{name[2]}"
         case "angular":
             if name := _ANGULAR.fullmatch(code):
                 return "begin" if name[1] == "START" else "end", f"{{${name[2]}"
         case "curly" | "bracket":
             name = re.match(r".(/?)([\w-]+)", code)
             assert name is not None
+            if code[0] == "{" and name[2] in ("else", "elseif"):
+                return "between", ""
             return "end" if name[1] else "begin", code[0] + name[2].lower()
     return "alone", ""
 
@@ -150,7 +166,7 @@ def _of_script(code: str) -> Code:
         return ("between", "") if code.endswith("{") else ("end", "<%{")
     if code.endswith("{"):
         return "begin", "<%{"
-    if _ELSE.match(code):
+    if _BETWEEN.match(code):
         return "between", ""
     return ("end", "<%end") if code == "end" else ("begin" if _OF_RUBY.match(code) else "alone", "<%end")
 
@@ -160,7 +176,7 @@ def _of_mustache(code: str) -> Code:
     code = code.strip()
     if code == "end":
         return "end", "{{end"
-    if code == "^" or _ELSE.match(code):
+    if code == "^" or re.match(r"else\b", code):
         return "between", ""
     if name := re.match(r"([#^/])\s*[*>]?\s*([^\s~]+)", code):
         return "end" if name[1] == "/" else "begin", f"{{{{{name[2]}"

@@ -31,8 +31,10 @@ class Text:
 
     def is_kept(self, translation: str, keep: tuple[str, ...]) -> bool:
         """Whether what `keep` finds is in a translation as often."""
-        read = str if self.markup is None else unescape
-        return is_kept(read(self.text), read(translation), keep)
+        old, new = self.text, translation
+        if self.markup is not None:  # the `%` before a tag does not belong to it
+            old, new = (unescape(text.replace("<", " <")) for text in (old, new))
+        return is_kept(old, new, keep)
 
 
 @dataclass(frozen=True)

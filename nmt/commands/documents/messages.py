@@ -67,7 +67,7 @@ def message_template(string: str, order: Order = NUMBERED) -> Message | Template
     marked: Markup | None = None
     if _NUMBERED_TAG.search(string) and not _NAMED_TAG.search(string):  # components of React
         marked = "xml"
-    elif _REFERENCE.search(string) or _TAG.search(_NAME_OF_ARGUMENT.sub("", string)):
+    elif _REFERENCE.search(string) or _TAG.search(_NAME_OF_ARGUMENT.sub("", string)) or _has_comment(string):
         marked = "html"
     has_forms = icu.has_forms(string)
     text = coded(numbered(string), has_tags=marked is not None, has_forms=has_forms)
@@ -82,6 +82,11 @@ def message_template(string: str, order: Order = NUMBERED) -> Message | Template
     if message.with_texts(text.text for text in message.texts) == string:
         return message
     return Template.of_lines(string, marked)
+
+
+def _has_comment(string: str) -> bool:
+    start = string.find("<!--")
+    return start >= 0 and string.find("-->", start) >= 0
 
 
 def template_of(parts: list[str], writing: icu.Writing, markup: Markup | None) -> Template:

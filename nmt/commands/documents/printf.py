@@ -1,5 +1,5 @@
-"""The order of arguments: in `%s, %d men` and in `{} of {}` each is the next one. They are numbered before the string is
-translated, `%1$s, %2$d men` and `{0} of {1}`; in the translation the numbers stay where the order is another one.
+"""The order of arguments: in `%s, %d men` and in `{} of {}` each is the next one. They are numbered before the string
+is translated, `%1$s, %2$d men` and `{0} of {1}`; in the translation the numbers stay where the order is another one.
 """
 
 import logging

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from html import escape, unescape
 
-from nmt.commands.documents.codes import Code, partners
+from nmt.commands.documents.codes import Code, stand_ins
 from nmt.commands.documents.document import Text
 
 _CODE = r"(?:</?[a-zA-Z\d][^<>]*>|</?>|\{\\[^{}]*\})"
@@ -57,7 +57,7 @@ def to_text(content: str, *, is_web: bool) -> tuple[Text, Callable[[str], str]]:
 
 def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
     """Codes as elements, two that belong together as one, so that they can be around other words."""
-    tags = _tags([found[0] for found in _IN_TEXT.finditer(content)])
+    tags = stand_ins([_kind(found[0]) for found in _IN_TEXT.finditer(content)], "c")
     codes = dict(zip(tags, _IN_TEXT.findall(content), strict=True))
     xml, end = "", 0
     for tag, found in zip(tags, _IN_TEXT.finditer(content), strict=True):
@@ -74,15 +74,6 @@ def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
         return "".join(parts)
 
     return Text(xml, "xml"), write
-
-
-def _tags(codes: list[str]) -> list[str]:
-    """For each code a tag: `<c0>` and `</c0>` for two that belong together, `<c0/>` for another."""
-    kinds = [_kind(code) for code in codes]
-    tags = list[str]()
-    for number, ((kind, _), partner) in enumerate(zip(kinds, partners(kinds), strict=True)):
-        tags.append(f"<c{number}/>" if partner < 0 else f"<c{number}>" if kind == "begin" else f"</c{partner}>")
-    return tags
 
 
 def _kind(code: str) -> Code:

@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from nmt.commands.documents import icu
-from nmt.commands.documents.codes import VOID, Code, coded, partners
+from nmt.commands.documents.codes import VOID, Code, coded, stand_ins
 from nmt.commands.documents.document import Document, Segment, Template
 from nmt.commands.documents.messages import KEPT, Message, message_template, template_of
 from nmt.commands.documents.printf import in_order, numbered
@@ -33,7 +33,7 @@ _CODE = re.compile(
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ANGULAR = re.compile(r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?")
 _OF_HTML = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:[^<>]*[^<>/])?>")
-_STAND_IN = re.compile(r"</?x\d+/?>")
+_STAND_IN = re.compile(r"</?x\d+/?>|<cutx\d+/>")
 
 
 @dataclass
@@ -216,10 +216,9 @@ def _segment(content: str, source: str, end: int, target: tuple[int, int] | None
 def _without_codes(source: str) -> tuple[str, dict[str, str]]:
     """A source with tags for its codes, two that belong together as an element; and the codes by their tags."""
     found = list(_CODE.finditer(source))
-    kinds = [_kind(each) for each in found]
+    tags = stand_ins([_kind(each) for each in found], "x", "cutx")
     text, codes, end = list[str](), dict[str, str](), 0
-    for number, (each, (kind, _), partner) in enumerate(zip(found, kinds, partners(kinds), strict=True)):
-        tag = f"<x{number}/>" if partner < 0 else f"<x{number}>" if kind == "begin" else f"</x{partner}>"
+    for tag, each in zip(tags, found, strict=True):
         text += source[end : each.start()], tag
         codes[tag] = each[0]
         end = each.end()

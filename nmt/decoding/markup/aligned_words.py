@@ -39,8 +39,8 @@ class AlignedWords:
     def of(
         cls, line: str, translation: Translation, copies: Sequence[tuple[Span, Span]] = (), elements: int = 0
     ) -> "AlignedWords":
-        """Of a line and its translation. Without an alignment, or where there is too much to compute, words are taken to
-        stand in the same order in both. copies: parts of the line that do not overlap, each with the part of the
+        """Of a line and its translation. Without an alignment, or where there is too much to compute, words are taken
+        to stand in the same order in both. copies: parts of the line that do not overlap, each with the part of the
         translation that is its copy; they are words. elements: how many elements will be placed."""
         text = translation.text
         size = len(translation.pieces) * max(len(translation.source_pieces or ()), elements)

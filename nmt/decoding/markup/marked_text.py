@@ -62,7 +62,10 @@ class MarkedLine:
             else:
                 before += element.before
         numbers = {number: i for i, number in enumerate(around)}
-        inside = [replace(element, parent=numbers.get(element.parent, LINE)) for element in around.values()]
+        inside = [
+            element if element.parent == LINE else replace(element, parent=numbers[element.parent])
+            for element in around.values()
+        ]
         written = "".join(part.html for part in parts)
         return cls(text, written, inside, before, behind + after, partial(escape, quote=False))
 
@@ -164,16 +167,14 @@ def _elements(parts: Sequence[Part]) -> tuple[str, dict[int, Element]]:
     for number, parent in parents.items():
         element = found[number]
         start = element.start + (element.start < element.stop and text[element.start] == " ")
-        found[number] = element = replace(element, start=start, parent=parent)
-        if element.is_alone:
-            beside = before[number], behind[ends.get(number, number)]
-            found[number] = replace(element, beside=beside)
+        beside = (before[number], behind[ends.get(number, number)]) if element.is_alone else element.beside
+        found[number] = replace(element, start=start, parent=parent, beside=beside)
     return text, _with_whole_words(text, {number: found[number] for number in parents})
 
 
 def _with_whole_words(text: str, elements: dict[int, Element]) -> dict[int, Element]:
-    """Letters beside an untranslated element, as of `<code>x</code>s`, are a part of it: in the translation it stands in
-    place of a whole word."""
+    """Letters beside an untranslated element, as in `<code>x</code>s`, are a part of it: in the translation it stands
+    in place of a whole word."""
     taken = {i for each in elements.values() if each.replaces for i in range(each.start, each.stop)}
     for number, element in elements.items():
         if not element.replaces or element.start == element.stop:
@@ -184,9 +185,7 @@ def _with_whole_words(text: str, elements: dict[int, Element]) -> dict[int, Elem
         while stop not in taken and _IN_WORD.fullmatch(text[stop - 1 : stop + 1]):
             stop += 1
         taken |= {*range(start, element.start), *range(element.stop, stop)}
-        before, after = (
-            escape(text[slice(*span)], quote=False) for span in ((start, element.start), (element.stop, stop))
-        )
+        before, after = escape(text[start : element.start], quote=False), escape(text[element.stop : stop], quote=False)
         beside = text[start - 1 : start] or " ", text[stop : stop + 1] or " "
         if before or after:
             new = f"{before}{element.before}{after}"
