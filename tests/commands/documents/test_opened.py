@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from nmt.commands.documents.formats import FORMATS, check_lines, format_of
 from nmt.commands.documents.opened import OpenedDocument
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import Request
+from nmt.decoding.translation import Translation
 from nmt.errors import NmtError
 
 
@@ -103,3 +105,51 @@ def test_documents_that_are_not_read() -> None:
     with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
         assert request.document_format
     assert Request(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format is None
+
+
+LINEAR = {
+    "badly nested": "<b><i></b></i>",
+    "open": "<b>x",
+    "ends of others": "</i>{{/x}}",
+    "spaces": "x <b> </b>",
+    "codes": "{% if x %}<code>a</code>s{% else %}b{% endif %} {}",
+    "lines": "<b>a\n</b>\n\n",
+    "bits": "<{&[%",
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_twice_as_long_a_document_takes_twice_as_many_steps(name: str) -> None:
+    """Function calls, of Python and of C: they are the same on any machine."""
+
+    def steps(document: str, count: int) -> int:
+        text, calls = f"<b>x {LINEAR[name] * count} y", [0]
+        content = {
+            "a.html": text,
+            "a.vtt": f"WEBVTT\n\n00:00:01.000 --> 00:00:02.000\n{text}",
+            "a.po": f'msgid {json.dumps(text)}\nmsgstr ""',
+        }[document]
+
+        def called(*_: object) -> None:
+            calls[0] += 1
+
+        sys.setprofile(called)
+        try:
+            opened = OpenedDocument.of(content.encode(), Path(document), FORMATS[Path(document).suffix])
+            lines = [line.translated(Translation(line.text.upper(), 0, 0, [], [])) for line in opened.marked_lines]
+            opened.translated(list(map(json.dumps, lines)), Path(document))
+        finally:
+            sys.setprofile(None)
+        return calls[0]
+
+    for document in ("a.html", "a.vtt", "a.po"):
+        steps(document, 10)  # what is loaded or compiled once
+        assert steps(document, 140) < 2.4 * steps(document, 70)
+
+
+@pytest.mark.usefixtures("time_limit")
+@pytest.mark.parametrize("text", ["x <code>" + "<" * 400_000, "<b>x</b> " + "<!--<a>" * 100_000 + "<!--"])
+def test_the_end_of_what_has_none_is_looked_for_once(text: str) -> None:
+    """For each it would take minutes."""
+    opened = OpenedDocument.of(json.dumps([text]).encode(), Path("a.json"), FORMATS[".json"])
+    assert opened.marked_lines[0].text.startswith("x")
