@@ -28,24 +28,29 @@ _DOMAIN = rf"(?:{_LETTER}|-){{1,63}}(?:\.(?:{_LETTER}|-){{1,63}})+"
 _EMAIL = rf"{_LETTER}(?:{_LETTER}|[.+-]){{0,63}}@(?:{_ASCII_DOMAIN}|{_DOMAIN})"
 
 # printf, of C and of languages that have it from there. A hyphen without a width is one in a word: `50 %-iger`.
-_FLAGS = r"(?:-(?=[\d*])|[+#0']){0,5}"
+_FLAGS = r"(?:-(?=[\d*])|[+#0,]|'(?:[^\s\w%](?=-?\d))?){0,5}"  # PHP fills with what is behind an apostrophe
 _WIDTHS = r"(?:\d{1,9}|\*(?:\d{1,2}\$)?)?(?:\.(?:\d{1,9}|\*(?:\d{1,2}\$)?)?)?"
 CONVERSION = rf"{_FLAGS}{_WIDTHS}(?:hh|h|ll|l|L|j|z|t|q)?[diouxXeEfFgGcCsSprn@]"  # what follows `%` or `%1$`
+# Those that are rare elsewhere, or only in some languages (Go, Java): not behind a number, which is a percentage.
+VERB = r"(?:[-+#]{0,3}(?:0\d{1,2})?(?:\.\d{1,2})?[vqTUwbBhHaAm]|[tT][A-Za-z])(?![A-Za-z0-9_])"
+BEFORE_VERB = r"(?<!\d)(?<!\d[ \u00a0\u202f])"
+_INDEX = r"(?:\d{1,2}\$|\[\d{1,2}\])?"  # of an argument, as in C or in Go
 _PRINTF = "|".join(
     (
         r"(?:(?<![A-Za-z0-9_.,])\d[\d.,]{0,9})?%%",
         r"%(?:\d{1,2}\$)?#@\w{1,40}@",  # of Apple's plurals
         rf"%\([^()]{{1,60}}\){CONVERSION}",  # Python
-        rf"%{_FLAGS}<\w{{1,40}}>(?:{CONVERSION})?",  # Ruby; <PRIu64> of gettext
-        rf"(?<!\d)%(?:\d{{1,2}}\$)?{CONVERSION}[A-Za-z0-9_]*",  # with a unit, as in `%dpx`, or the name in `%site`
-        rf"%(?:\d{{1,2}}\$)?{CONVERSION}(?![A-Za-z])",  # no `100%free`
+        rf"%{_INDEX}{_FLAGS}{_WIDTHS}<\w{{1,40}}>(?:{CONVERSION})?",  # Ruby; <PRIu64> of gettext
+        rf"{BEFORE_VERB}%{_INDEX}{VERB}",
+        rf"(?<!\d)%{_INDEX}{CONVERSION}[A-Za-z0-9_]*",  # with a unit, as in `%dpx`, or the name in `%site`
+        rf"%{_INDEX}{CONVERSION}(?![A-Za-z])",  # no `100%free`
     )
 )
 _BRACES = "|".join(
     (
         r"\{\{\{[^{}]{0,200}\}\}\}",  # Mustache
-        r"\$?\{\{(?:[^{}]|'[{}]+')*\}\}",  # i18next, Vue, Angular, Jinja
-        r"\{%[^{}]{0,200}%\}",
+        r"\$?\{\{(?:[^{}]++|(?<=')[{}]{1,4}(?=')){0,9}\}\}",  # i18next, Vue, Angular, Jinja
+        r"\{%[^{}]{0,200}%\}|<%[^%<>]{0,200}%>",
         r"[$#%]?\{\s?[^\s{}]{0,80}\s?\}",  # ICU, Python, C#, Ruby, JavaScript, Fluent
     )
 )

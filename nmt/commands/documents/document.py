@@ -9,11 +9,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 
+from nmt.commands.documents.codes import CUT, TAG
 from nmt.decoding.kept_items import is_kept, kept_pattern
 from nmt.decoding.markup.blocks import Markup
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
-_BREAKS = re.compile(r"([\n\r]+)")
+_BREAK, _BREAK_OUTSIDE_TAGS = re.compile(r"[\n\r]+"), re.compile(rf"(?P<break>[\n\r]+|{CUT})|{TAG}")
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,10 @@ class Text:
 
     def is_kept(self, translation: str, keep: tuple[str, ...]) -> bool:
         """Whether what `keep` finds is in a translation as often."""
-        read = str if self.markup is None else unescape
-        return is_kept(read(self.text), read(translation), keep)
+        old, new = self.text, translation
+        if self.markup is not None:  # the `%` before a tag does not belong to it
+            old, new = (unescape(text.replace("<", " <")) for text in (old, new))
+        return is_kept(old, new, keep)
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,16 @@ class Document:
             yield from ((text.text, line) for text in dict.fromkeys(segment.texts) if text in texts)
 
 
+def _lines(string: str, *, marked: bool) -> Iterator[tuple[int, int]]:
+    """Where each line of a string begins and ends."""
+    start = 0
+    for found in (_BREAK_OUTSIDE_TAGS if marked else _BREAK).finditer(string):
+        if not marked or found["break"]:
+            yield start, found.start()
+            start = found.end()
+    yield start, len(string)
+
+
 @dataclass(frozen=True)
 class Template:
     """A string of which some parts are texts: those at the odd places."""
@@ -91,16 +104,15 @@ class Template:
 
     @classmethod
     def of_lines(cls, string: str, markup: Markup | None = None) -> "Template":
-        """Each line of a string is a text, without the white space around it."""
-        parts = [""]
-        for number, part in enumerate(_BREAKS.split(string)):
-            if number % 2 or not (text := part.strip()):
-                parts[-1] += part
-                continue
-            start = len(part) - len(part.lstrip())
-            parts[-1] += part[:start]
-            parts += text, part[start + len(text) :]
-        return cls(parts, markup)
+        """Each line of a string is a text, without the white space around it. A line break in a tag or a comment ends
+        no line, and `<cut0/>`, which stands for a code, does."""
+        parts, begun = list[str](), 0  # begun: where what stands before the next text begins
+        for start, stop in _lines(string, marked=markup is not None):
+            if text := string[start:stop].strip():
+                start += len(string[start:stop]) - len(string[start:stop].lstrip())
+                parts += string[begun:start], text
+                begun = start + len(text)
+        return cls([*parts, string[begun:]], markup)
 
     @property
     def texts(self) -> list[Text]:

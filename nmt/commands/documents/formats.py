@@ -59,7 +59,7 @@ _HTML_COMMENT = r"<!--(?:.*?-->|.*)"
 _IN_XML = re.compile(rf"\A\s*{_BY_XML}{_NAME}", re.IGNORECASE)
 _IN_HTML = re.compile(rf"{_HTML_COMMENT}|(?:{_BY_XML}|{_BY_HTML}){_NAME}", re.IGNORECASE | re.DOTALL)
 # Only the first: the header is the first entry.
-_IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]*?charset= *{_NAME}", re.IGNORECASE | re.DOTALL)
+_IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]{{0,200}}?charset= *{_NAME}", re.IGNORECASE | re.DOTALL)
 
 _SUBTITLES = Format("subtitles", "subtitles")
 _PO = Format("a PO file", "gettext", translations="file", declaration=_IN_PO)

@@ -12,6 +12,7 @@ from nmt.commands.documents.document import Document, Segment
 from nmt.commands.documents.encoding import declared_codec
 from nmt.commands.documents.formats import FORMATS
 from nmt.commands.documents.messages import KEPT, message_template
+from nmt.commands.documents.printf import Order
 from nmt.errors import NmtError
 
 _WHITE = r"[ \t\r\n\f\v]*+"
@@ -25,7 +26,8 @@ _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
 _FIXED_ORDER = re.compile(r"\b(?:python|lua|go|object-pascal)-format")  # in which there is no `%1$s`
-_PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.*?nplurals\s*=\s*(\d+).*?plural\s*=\s*([^;\n]+)")
+_BRACES = re.compile(r"\b(?:python-brace|rust|c\+\+)-format")  # in which `{}` is `{0}`
+_PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.{0,200}?nplurals\s*=\s*(\d+).{0,200}?plural\s*=\s*([^;\n]+)")
 
 
 @dataclass
@@ -138,9 +140,10 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, b
         else entry.strings["msgid"]
         for form in forms
     }
-    can_number = not any(map(_FIXED_ORDER.search, entry.flags))
+    braces = any(map(_BRACES.search, entry.flags))
+    order = Order(printf=not any(map(_FIXED_ORDER.search, entry.flags)), braces=braces)
     lines = [line for line in entry.flags if line.startswith("#,")]
-    templates = {form: message_template(source, can_number=can_number) for form, source in sources.items()}
+    templates = {form: message_template(source, order) for form, source in sources.items()}
     stop = max(stop for _, stop in entry.places.values())
 
     def write(texts: Sequence[str]) -> str:

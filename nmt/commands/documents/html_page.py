@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+from nmt.commands.documents.codes import coded
 from nmt.commands.documents.document import Document, Segment, Text
 
 
 def read(content: str, path: Path) -> Document:
-    """The text of a page. What is not well formed is read as browsers do."""
-    return Document(content, [Segment(0, len(content), [Text(content, "html")], lambda texts: texts[0])])
+    """The text of a page, or of the template of one. What is not well formed is read as browsers do."""
+    page = coded(content, has_tags=True, is_page=True)
+    return Document(
+        content, [Segment(0, len(content), [Text(page.text, "html")], lambda texts: page.restored(texts[0]))]
+    )

@@ -13,11 +13,15 @@ _END = re.compile(r"\s*\}")
 _SELECTOR = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{")
 
 
+def has_forms(message: str) -> bool:
+    return _FORMS.search(message) is not None
+
+
 def parts_of(message: str) -> list[str] | None:
-    """The texts of an ICU message at the odd places, its syntax at the others; nothing for a string without forms, None
-    for one that is not well formed."""
-    if not _FORMS.search(message):
-        return []
+    """The texts of an ICU message at the odd places, its syntax at the others; all of a string without forms is a text.
+    None for one that is not well formed."""
+    if not has_forms(message):
+        return ["", message]
     return _parts(message, quotes=True) or _parts(message, quotes=False) or None
 
 

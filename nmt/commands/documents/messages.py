@@ -4,11 +4,12 @@ translated by itself."""
 import logging
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nmt.commands.documents import icu
+from nmt.commands.documents.codes import CodedText, coded
 from nmt.commands.documents.document import Template, Text
-from nmt.commands.documents.printf import NAMED, in_order, numbered
+from nmt.commands.documents.printf import NAMED, NUMBERED, Order, in_order, numbered
 from nmt.decoding.markup.blocks import Markup
 
 log = logging.getLogger("nmt")
@@ -30,20 +31,22 @@ KEPT = (
     r"(?<![A-Za-z0-9_@!.])[@!][a-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?",  # Drupal
     r"\[_\d{1,2}\]|\[[a-z]+,_\d[^\[\]]*\]",  # Perl's Maketext
 )
-_TAG, _NUMBERED_TAG = re.compile(r"</?[a-zA-Z][^<>]*>"), re.compile(r"<(/?)(\d+)(\s?/?)>")
+_TAG, _NUMBERED_TAG = re.compile(r"</?[a-zA-Z](?:[^<>\"']++|\"[^\"]*\"|'[^']*')*>"), re.compile(r"<(/?)(\d+)(\s?/?)>")
 _NAMED_TAG = re.compile(r"<(/?)n(\d+)(\s?/?)>")  # a numbered one, as parsers of XML accept it
+_NAME_OF_ARGUMENT = re.compile(r"%[^\s<>%]{0,20}<\w{1,40}>")  # no tag
 _REFERENCE = re.compile(r"&#?\w+;")
 
 
 @dataclass(frozen=True)
 class Message:
-    """A string of a table. template: of its texts as a model reads them; writing: how the string has them; can_number:
-    whether arguments of printf can have numbers."""
+    """A string of a table. template: of its texts as a model reads them; coded: what has the codes of its tags;
+    writing: how the string has its texts; order: which arguments of printf and the like can have numbers."""
 
     string: str
     template: Template
+    coded: CodedText
     writing: icu.Writing
-    can_number: bool
+    order: Order
 
     @property
     def texts(self) -> list[Text]:
@@ -56,33 +59,43 @@ class Message:
             new = new.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
         if self.template.markup == "xml":
             new = _NAMED_TAG.sub(r"<\1\2\3>", new)
-        return in_order(new, self.string, can_number=self.can_number)
+        return in_order(self.coded.restored(new), self.string, self.order)
 
 
-def message_template(string: str, *, can_number: bool = True) -> Message | Template:
-    """A string of a table as texts and what stands around them. can_number: as for Message."""
-    text = numbered(string)
+def message_template(string: str, order: Order = NUMBERED) -> Message | Template:
+    """A string of a table as texts and what stands around them."""
     marked: Markup | None = None
     if _NUMBERED_TAG.search(string) and not _NAMED_TAG.search(string):  # components of React
-        text, marked = _NUMBERED_TAG.sub(r"<\1n\2\3>", text), "xml"
-    elif (_TAG.search(string) or _REFERENCE.search(string)) and "%<" not in string:  # `%<PRIu64>` is no tag
+        marked = "xml"
+    elif _REFERENCE.search(string) or _TAG.search(_NAME_OF_ARGUMENT.sub("", string)) or _has_comment(string):
         marked = "html"
-    parts = icu.parts_of(text)
+    has_forms = icu.has_forms(string)
+    text = coded(numbered(string), has_tags=marked is not None, has_forms=has_forms)
+    marked = marked or ("xml" if text.codes else None)
+    parts = icu.parts_of(_NUMBERED_TAG.sub(r"<\1n\2\3>", text.text) if marked == "xml" else text.text)
     if parts is None:
         log.warning("left as it is: an ICU message that is not well formed: %.80r", string)
         return Template([string])
-    writing = icu.Writing.of(string, has_forms=bool(parts))
-    message = Message(string, template_of(parts or ["", text], writing, marked), writing, can_number)
+    writing = icu.Writing.of(string, has_forms=has_forms)
+    order = replace(order, printf=order.printf and not has_forms)  # each form has the same arguments
+    message = Message(string, template_of(parts, writing, marked), text, writing, order)
     if message.with_texts(text.text for text in message.texts) == string:
         return message
     return Template.of_lines(string, marked)
 
 
+def _has_comment(string: str) -> bool:
+    start = string.find("<!--")
+    return start >= 0 and string.find("-->", start) >= 0
+
+
 def template_of(parts: list[str], writing: icu.Writing, markup: Markup | None) -> Template:
     """Each line is a text of those parts that are at the odd places."""
-    found = [""]
+    found, between = list[str](), list[str]()  # between: what stands before the next text
     for number, part in enumerate(parts):
-        lines = Template.of_lines(writing.decoded(part)).parts if number % 2 else [part]
-        found[-1] += lines[0]
-        found += lines[1:]
-    return Template(found, markup)
+        first, *others = Template.of_lines(writing.decoded(part), markup).parts if number % 2 else [part]
+        between.append(first)
+        if others:
+            found += "".join(between), *others[:-1]
+            between = others[-1:]
+    return Template([*found, "".join(between)], markup)

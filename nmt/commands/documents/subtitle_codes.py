@@ -5,10 +5,10 @@ Codes of ASS: https://aegisub.org/docs/latest/ass_tags/
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from html import escape, unescape
 
+from nmt.commands.documents.codes import Code, stand_ins
 from nmt.commands.documents.document import Text
 
 _CODE = r"(?:</?[a-zA-Z\d][^<>]*>|</?>|\{\\[^{}]*\})"
@@ -57,7 +57,7 @@ def to_text(content: str, *, is_web: bool) -> tuple[Text, Callable[[str], str]]:
 
 def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
     """Codes as elements, two that belong together as one, so that they can be around other words."""
-    tags = _tags([found[0] for found in _IN_TEXT.finditer(content)])
+    tags = stand_ins([_kind(found[0]) for found in _IN_TEXT.finditer(content)], "c")
     codes = dict(zip(tags, _IN_TEXT.findall(content), strict=True))
     xml, end = "", 0
     for tag, found in zip(tags, _IN_TEXT.finditer(content), strict=True):
@@ -76,18 +76,8 @@ def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
     return Text(xml, "xml"), write
 
 
-def _tags(codes: list[str]) -> list[str]:
-    """For each code a tag: `<c0>` and `</c0>` for two that belong together, `<c0/>` for another."""
-    tags = [f"<c{number}/>" for number in range(len(codes))]
-    open_, names = list[tuple[str, int]](), Counter[str]()  # the name and the number of each that has begun
-    for number, code in enumerate(codes):
-        if begin := _BEGIN.match(code):
-            open_.append((begin[1] or begin[2], number))
-            names[open_[-1][0]] += 1
-        elif (end := _END.match(code)) and names[wanted := end[1] or end[2]]:
-            name, first = "", 0
-            while name != wanted:
-                name, first = open_.pop()
-                names[name] -= 1
-            tags[first], tags[number] = f"<c{first}>", f"</c{first}>"
-    return tags
+def _kind(code: str) -> Code:
+    if begin := _BEGIN.match(code):
+        return "begin", begin[1] or begin[2]
+    end = _END.match(code)
+    return ("end", end[1] or end[2]) if end else ("alone", "")

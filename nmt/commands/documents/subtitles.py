@@ -30,8 +30,10 @@ _VOICE = re.compile(r"<v[ .][^<>]*>")
 _END = re.compile(r"""[.?!…。！？।؟♪][\])"'”’»」』\s]*\Z""")
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _GOES_ON = ("、", "，", ",", "→", "➡")  # at the end of a cue in such a script
-# What stays together there: a word in Latin letters, and a character with marks that begin no line.
-_WITHOUT_CUT = re.compile("(?:[!-~]+|.)[、。，．！？…）」』】ーぁぃぅぇぉっゃゅょァィゥェォッャュョ]*", re.DOTALL)
+# What stays together there: a word in Latin letters, and a character with marks beside it that begin or end no line.
+_MARK = r"(?:[^\w!-~「『（【〈《“‘]|[ーぁぃぅぇぉっゃゅょァィゥェォッャュョ])"
+_WITHOUT_CUT = re.compile(rf"[^\w!-~]*(?:[!-~]+|.){_MARK}*", re.DOTALL)
+_NO_TEXT = ("NOTE", "STYLE", "REGION")  # first words of blocks of WebVTT
 _MOST_CUES = 8  # of one sentence
 _MOST_SECONDS = 3.0  # between two cues of one sentence
 
@@ -48,7 +50,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Cue:
-    """What stands between the times of a cue and the empty line after it."""
+    """What stands between the times of a cue and the empty line after it; in SRT, up to the next cue."""
 
     start: int
     stop: int
@@ -59,6 +61,16 @@ class _Cue:
     @property
     def text(self) -> str:
         return " ".join(line.text for line in self.lines if line.text)
+
+    @property
+    def breaks(self) -> list[str]:
+        """What separates each line with text from the next one: a line break, or several; nothing behind the last."""
+        found = [list[str]()]
+        for line in self.lines:
+            if line.text:
+                found.append([])
+            found[-1].append(line.end)
+        return [*("".join(ends) for ends in found[1:-1]), ""]
 
     @property
     def is_several(self) -> bool:
@@ -78,13 +90,13 @@ class _Cue:
         """The cue with another text, shared out among its lines, or in the first one if it has fewer words."""
         shares = share(text, [len(line.text) for line in self.lines if line.text])
         left = iter(shares if shares[0] != text else [text] + [""] * len(shares))
-        written = ""
+        written = list[str]()
         for line in self.lines:
             new = write(next(left)) if line.text else ""
-            if line.text and not new:
-                written = written.rstrip("\r\n")
-            written += line.before + new + line.after + line.end
-        return written
+            while line.text and not new and written and not written[-1].strip("\r\n"):
+                written.pop()
+            written += line.before + new + line.after, line.end
+        return "".join(written)
 
 
 def read(content: str, path: Path) -> Document:
@@ -96,30 +108,42 @@ def read(content: str, path: Path) -> Document:
     if not cues and content.strip() and not is_web:
         raise NmtError(f"{path}: not SRT: it has no line of times such as 00:00:01,000 --> 00:00:02,500")
     segments = [_segment(content, sentence, is_web) for sentence in _sentences(cue for cue in cues if cue.text)]
-    return Document(content, segments, report=partial(_reading_speed, is_web))
+    return Document(content, segments, report=partial(_report, is_web))
 
 
 def _cues(content: str, is_web: bool) -> list[_Cue]:
-    """A cue ends at an empty line, or where the next begins: in WebVTT with any line that has an arrow."""
-    lines, cues, place = list(_LINE.finditer(content)), list[_Cue](), 0
-    while place < len(lines):
-        times = _TIMES.match(lines[place][0])
-        place += 1
+    """In WebVTT a cue ends at an empty line and where any line has an arrow; in SRT where the next begins, so that an
+    empty line can stand in its text."""
+    lines, cues, number = list(_LINE.finditer(content)), list[_Cue](), 0
+    while number < len(lines):
+        times = _TIMES.match(lines[number][0])
+        number += 1
         if not times:
             continue
-        begun = place
-        while place < len(lines) and lines[place][0].strip():
-            if "-->" in lines[place][0] and (is_web or _TIMES.match(lines[place][0])):
-                break
-            place += 1
-        own = lines[begun:place]
-        if own and place < len(lines) and lines[place][0].strip() and _NUMBER.fullmatch(own[-1][0]):
-            own.pop()  # the number of the next cue
+        begun = number
+        while number < len(lines) and not _ends_cue(lines[number][0], is_web):
+            number += 1
+        own = lines[begun:number]
+        if number < len(lines) and lines[number][0].strip():  # the next cue begins, perhaps with a number
+            own = _without_empty_end(own)
+            if own and _NUMBER.fullmatch(own[-1][0]):
+                own.pop()
+        own = _without_empty_end(own)
         begins, ends = _seconds(*times.groups()[:4]), _seconds(*times.groups()[4:])
         start = lines[begun - 1].end()
         stop = own[-1].start() + len(own[-1][0].rstrip("\r\n")) if own else start
         cues.append(_Cue(start, stop, begins, ends, _lines_of(content[start:stop])))
     return cues
+
+
+def _ends_cue(line: str, is_web: bool) -> bool:
+    return ("-->" in line or not line.strip()) if is_web else _TIMES.match(line) is not None
+
+
+def _without_empty_end(lines: list[re.Match[str]]) -> list[re.Match[str]]:
+    while lines and not lines[-1][0].strip():
+        lines.pop()
+    return lines
 
 
 def _lines_of(text: str) -> list[_Line]:
@@ -201,8 +225,7 @@ def _of_marked_cue(content: str, cue: _Cue, is_web: bool) -> _Texts:
         shares = share(text, [len(line.text) for line in of_text])
         if shares[0] == text:  # it has one line, or fewer words than lines
             return write(text)
-        breaks = [*(line.end for line in of_text[:-1]), ""]
-        return "".join(write(line) + end for line, end in zip(shares, breaks, strict=True))
+        return "".join(write(line) + end for line, end in zip(shares, cue.breaks, strict=True))
 
     return [source], written
 
@@ -238,11 +261,12 @@ def share(text: str, lengths: Sequence[int]) -> list[str]:
     it has fewer words."""
     if len(lengths) == 1:
         return [text]
+    whole, text = text, text.strip()
     ends = [match.start() for match in re.finditer(r"\s+", text)]
     if _WITHOUT_SPACES.search(text):
         ends = [found.end() for found in _WITHOUT_CUT.finditer(text)][:-1]
     if len(ends) < len(lengths) - 1:
-        return [text] * len(lengths)
+        return [whole] * len(lengths)
     total, cuts, first = sum(lengths), [0], 0
     for number, length in enumerate(list(accumulate(lengths))[:-1]):
         wanted = len(text) * length / total
@@ -260,13 +284,33 @@ def _distance(text: str, ends: Sequence[int], wanted: float, number: int) -> flo
     return abs(ends[number] - wanted) - 3 * (not text[ends[number] - 1].isalnum())
 
 
-def _reading_speed(is_web: bool, content: str) -> Iterator[str]:
-    """How many cues are read at more than MOST_CHARACTERS_PER_SECOND."""
+def _report(is_web: bool, content: str) -> Iterator[str]:
+    """How many cues are read at more than MOST_CHARACTERS_PER_SECOND, and which text of WebVTT is in no cue."""
     cues = [cue for cue in _cues(content, is_web) if cue.text]
     too_fast = sum(_length(cue) > MOST_CHARACTERS_PER_SECOND * (cue.ends - cue.begins) for cue in cues)
     if too_fast:
         of_all = counted(len(cues), "cue has", "cues have")
         yield f"reading speed: {too_fast:,} of {of_all} more than {MOST_CHARACTERS_PER_SECOND} characters per second"
+    if is_web and (outside := _outside_cues(content)):
+        number = counted(len(outside), "text is", "texts are")
+        yield f"{number} in no cue and not translated, the first in line {outside[0]}: an empty line ends a cue"
+
+
+def _outside_cues(content: str) -> list[int]:
+    """The line of each text of WebVTT that is neither in a cue nor a header, a note or a style."""
+    found, begun, number = list[int](), 0, 0  # begun: the line where a block without an arrow began, or 0
+    in_block = True  # the header
+    for number, line in enumerate(_LINE.finditer(content), start=1):
+        text = line[0].strip()
+        if not text:
+            if begun:
+                found.append(begun)
+            in_block, begun = False, 0
+        elif not in_block:
+            in_block, begun = True, 0 if text.startswith(_NO_TEXT) else number
+        if "-->" in text:
+            begun = 0
+    return found
 
 
 def _length(cue: _Cue) -> int:

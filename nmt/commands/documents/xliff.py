@@ -15,9 +15,10 @@ from pathlib import Path
 from xml.parsers import expat
 
 from nmt.commands.documents import icu
+from nmt.commands.documents.codes import VOID, Code, coded, stand_ins
 from nmt.commands.documents.document import Document, Segment, Template, Text
 from nmt.commands.documents.messages import KEPT, Message, message_template, template_of
-from nmt.commands.documents.printf import in_order, numbered
+from nmt.commands.documents.printf import Order, in_order, numbered
 from nmt.commands.documents.xliff_protected import open_marker, protected
 from nmt.errors import NmtError
 
@@ -28,8 +29,15 @@ _DEEPEST = 500  # elements in one another
 _INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
-_CODE = re.compile(r"<(?:(ph|bpt|ept|it|ut)\b(?:[^>]*/>|[^>]*>.*?</\1\s*>)|(?:x|bx|ex)\b[^>]*/>)", re.DOTALL)
-_STAND_IN = re.compile(r'<x nmt="(\d+)"/>')
+_CODE = re.compile(
+    r"""<!--.*?-->|<(?P<name>ph|bpt|ept|it|ut|x|bx|ex|sc|ec)\b(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
+    (?:/>|>(?P<content>.*?)</(?P=name)\s*>)""",
+    re.DOTALL | re.VERBOSE,
+)
+_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ANGULAR = re.compile(r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?")
+_OF_HTML = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:[^<>]*[^<>/])?>")
+_STAND_IN = re.compile(r"</?x\d+/?>|<cutx\d+/>")
 
 
 @dataclass
@@ -267,28 +275,24 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     protection = protected(without_data, marker)
     if protection is None:
         return None
-    codes = list[str]()
-
-    def stand_in(found: re.Match[str]) -> str:
-        codes.append(found[0])
-        return f'<x nmt="{len(codes) - 1}"/>'
-
-    text = _CODE.sub(stand_in, protection.text)
+    text, codes = _without_codes(protection.text)
     is_marked = "<" in text
+    marked = coded(numbered(text), has_tags=True, has_forms=icu.has_forms(text))
     template: Message | Template
     if is_marked:  # Angular has codes in the forms of ICU messages
-        template = template_of(icu.parts_of(numbered(text)) or ["", numbered(text)], icu.Writing(), "xml")
+        template = template_of(icu.parts_of(marked.text) or ["", marked.text], icu.Writing(), "xml")
     else:
         template = message_template(unescape(text))
 
-    can_number = not any("%" in each for each in protection.texts)  # there, arguments have no numbers
+    # Arguments in what is protected have no numbers.
+    order = Order(printf=not any("%" in each for each in protection.texts))
 
     def write(texts: Sequence[str]) -> str | None:
         new = template.with_texts(texts)
-        new = in_order(new, text, can_number=can_number) if is_marked and new is not None else new
+        new = in_order(marked.restored(new), text, order) if is_marked and new is not None else new
         if new is None or not is_marked:
             return None if new is None else escape(new, quote=False)
-        return protection.restored(_STAND_IN.sub(lambda found: codes[int(found[1])], new))
+        return protection.restored(_STAND_IN.sub(lambda found: codes[found[0]], new))
 
     return _Piece(template.texts, write)
 
@@ -320,3 +324,38 @@ def _segment(
         return f"{opening}>{written}</{name}>"
 
     return Segment(*place, [text for piece in pieces if isinstance(piece, _Piece) for text in piece.texts], write)
+
+
+def _without_codes(source: str) -> tuple[str, dict[str, str]]:
+    """A source with tags for its codes, two that belong together as an element; and the codes by their tags."""
+    found = list(_CODE.finditer(source))
+    tags = stand_ins([_kind(each) for each in found], "x", "cutx")
+    text, codes, end = list[str](), dict[str, str](), 0
+    for tag, each in zip(tags, found, strict=True):
+        text += source[end : each.start()], tag
+        codes[tag] = each[0]
+        end = each.end()
+    return "".join([*text, source[end:]]), codes
+
+
+def _kind(found: re.Match[str]) -> Code:
+    """Whether a code begins or ends something: by its element, by the names that Angular gives, or by the tag in it."""
+    attributes = {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(found["attributes"] or "")}
+    number, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
+    match found["name"]:
+        case "bpt" | "bx":
+            return "begin", f"{found['name'][1]}{number}"
+        case "ept" | "ex":
+            return "end", f"{found['name'][1]}{number}"
+        case "sc" if not isolated:
+            return "begin", f"sc{number}"
+        case "ec" if not isolated:
+            return "end", f"sc{attributes.get('startRef', '')}"
+        case "x" | "ph":
+            for name in (attributes.get("equiv", ""), attributes.get("id", "")):
+                if of_angular := _ANGULAR.fullmatch(name):
+                    return "begin" if of_angular[1] == "START" else "end", of_angular[2]
+            shown = unescape(found["content"] or "") or attributes.get("equiv-text", "")
+            if (tag := _OF_HTML.fullmatch(shown.strip())) and tag[2].lower() not in VOID:
+                return "end" if tag[1] else "begin", f"<{tag[2].lower()}"
+    return "alone", ""

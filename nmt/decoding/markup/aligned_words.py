@@ -19,7 +19,8 @@ from nmt.decoding.word_alignment import Word, to_words
 
 # Words, single characters of scripts without spaces between words, and punctuation marks.
 _WORD = re.compile(rf"[^\W{UNSPACED}]+|[{UNSPACED}]|[^\w\s]")
-_MOST = 10_000_000  # numbers of an alignment that are held at once
+_MOST = 10_000_000  # numbers of an alignment that are held at once, and words that are looked at for elements
+_MOST_SEARCHED = 500_000_000  # characters that are looked at to find copies
 _FEW = 8  # characters that the vocabulary's normalization may leave out before a word
 
 
@@ -35,14 +36,18 @@ class AlignedWords:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, line: str, translation: Translation, copies: Sequence[tuple[Span, Span]] = ()) -> "AlignedWords":
-        """Of a line and its translation. Without an alignment, words are taken to stand in the same order in both.
-        copies: parts of the line that do not overlap, each with the part of the translation that is its copy; they are
-        words."""
+    def of(
+        cls, line: str, translation: Translation, copies: Sequence[tuple[Span, Span]] = (), elements: int = 0
+    ) -> "AlignedWords":
+        """Of a line and its translation. Without an alignment, or where there is too much to compute, words are taken
+        to stand in the same order in both. copies: parts of the line that do not overlap, each with the part of the
+        translation that is its copy; they are words. elements: how many elements will be placed."""
         text = translation.text
-        size = len(translation.pieces) * len(translation.source_pieces or ())
-        if translation.alignment is None or translation.source_pieces is None or size > _MOST:
-            source, target = (_coarse([found.span() for found in _WORD.finditer(each)]) for each in (line, text))
+        size = len(translation.pieces) * max(len(translation.source_pieces or ()), elements)
+        is_large = size > _MOST or not can_search(len(copies), line, text)
+        if translation.alignment is None or translation.source_pieces is None or is_large:
+            most = min(2_000, max(1, _MOST // max(1, elements)))
+            source, target = (_coarse([found.span() for found in _WORD.finditer(each)], most) for each in (line, text))
             return cls(line, text, source, target, _in_same_order(source, target))._with_copies(copies)
         pieces, source_pieces = translation.pieces, translation.source_pieces
         attention = np.zeros((len(pieces), len(source_pieces)))
@@ -137,9 +142,14 @@ def _folded(character: str) -> str:
     return "".join(unicodedata.normalize("NFKD", character).casefold().split())
 
 
-def _coarse(words: list[Span]) -> list[Span]:
-    """Words, or as many of them together as it needs to have at most 2,000."""
-    size = -(-len(words) // 2_000) or 1
+def can_search(times: int, *texts: str) -> bool:
+    """Whether texts can be searched this often: if not, it would take too long."""
+    return times * sum(map(len, texts)) <= _MOST_SEARCHED
+
+
+def _coarse(words: list[Span], most: int) -> list[Span]:
+    """Words, or as many of them together as it needs to have at most `most`."""
+    size = -(-len(words) // most) or 1
     return [(words[i][0], words[min(i + size, len(words)) - 1][1]) for i in range(0, len(words), size)]
 
 

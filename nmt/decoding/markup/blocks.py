@@ -33,9 +33,10 @@ class Rules:
     attributes: Set[str] = frozenset()
 
     def is_inline(self, tag: str) -> bool:
-        return self.inline is None or tag in self.inline
+        return self.inline is None or tag in self.inline or tag.startswith(_ALWAYS_INLINE)
 
 
+_ALWAYS_INLINE = ("nmt", "!")  # tags that stand for codes of templates, and comments that begin an element
 _INLINE = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q s samp small span strike",
     "strong sub sup time tt u var wbr",
@@ -57,6 +58,7 @@ _SPACE = re.compile(f"[{WHITE}]+")
 _LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _TAG, _REFERENCE = re.compile("<[^>]*>"), re.compile(r"&[^&;\s]*;")
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*\[.*?\]\s*>", re.DOTALL)  # with entities of its own
+_KNOCKOUT = re.compile(r"\s*(/?)ko\b")  # comments around a part of a page
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,16 @@ class _Tokens(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._add_text(self._place())
 
+    def handle_comment(self, data: str) -> None:
+        if found := _KNOCKOUT.match(data):
+            self._add("end" if found[1] else "start", "!ko")
+        else:
+            self._add("other")
+
     def _add_other(self, data: str) -> None:
         self._add("other")
 
-    handle_comment = handle_pi = unknown_decl = _add_other
+    handle_pi = unknown_decl = _add_other
 
     def handle_decl(self, decl: str) -> None:
         self._add("other")
@@ -126,6 +134,14 @@ class _Tokens(HTMLParser):
                 self._add("other")
                 return doctype.end()
         return super().parse_html_declaration(i)
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """A comment without an end goes on up to the end of the document, as in browsers. Python's own method looks for
+        the end again at each comment that follows."""
+        if self.rawdata.find("--", i + 4) >= 0 and (end := super().parse_comment(i, report)) >= 0:
+            return end
+        self._add("other")
+        return len(self.rawdata)
 
     def parse_pi(self, i: int) -> int:
         """Python's own method ends it at the first `>`, as HTML says; in XML and PHP it ends at `?>`."""
@@ -159,7 +175,10 @@ class Part:
     def text(self) -> str:
         if self.kind not in ("text", "untranslated"):
             return ""
-        return line_of(self.html if self.kind == "text" else _TAG.sub("", self.html))
+        if self.kind == "text":
+            return line_of(self.html)
+        end = self.html.rfind(">") + 1  # behind it no tag ends: each `<` would look for its end
+        return line_of(_TAG.sub("", self.html[:end]) + self.html[end:])
 
 
 def line_of(html: str) -> str:
@@ -187,7 +206,8 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
         is_alone = token.kind == "start" and token.tag in rules.void
         kind = "other" if is_alone or (token.kind == "text" and not translated) else token.kind
         wanted = {"no": False, "yes": True, "": True}.get(token.translate, translated)
-        part = Part(kind, html[start:end], token.tag, has_attributes=wanted and token.tag != "" and kind != "end")
+        has_attributes = wanted and token.tag != "" and kind != "end" and not token.tag.startswith("!")
+        part = Part(kind, html[start:end], token.tag, has_attributes)
         if kind == "start":
             is_read, breaks = (
                 wanted and token.tag not in rules.untranslated,
@@ -254,9 +274,10 @@ def _cut(block: Sequence[Part], language: str) -> Iterator[list[Part]]:
         if not left and part.kind != "end":
             yield sentence
             sentence, left = [], next(lengths, 0)
-        while part.kind == "text" and len(part.html) > left:
-            yield [*sentence, replace(part, html=part.html[:left])]
-            sentence, part, left = [], replace(part, html=part.html[left:]), next(lengths)
-        sentence.append(part)
-        left -= len(part.html) * (part.kind in ("text", "untranslated"))
+        start = 0  # of what is left of the part
+        while part.kind == "text" and len(part.html) - start > left:
+            yield [*sentence, replace(part, html=part.html[start : start + left])]
+            sentence, start, left = [], start + left, next(lengths)
+        sentence.append(replace(part, html=part.html[start:]) if start else part)
+        left -= (len(part.html) - start) * (part.kind in ("text", "untranslated"))
     yield sentence

@@ -16,8 +16,9 @@ from functools import partial
 from html import escape, unescape
 from itertools import accumulate, chain
 
+from nmt.data.sentences import UNSPACED
 from nmt.decoding.kept_items import kept_items
-from nmt.decoding.markup.aligned_words import AlignedWords
+from nmt.decoding.markup.aligned_words import AlignedWords, can_search
 from nmt.decoding.markup.blocks import RULES, WHITE, Markup, Part, line_of, parts_of_sentences
 from nmt.decoding.markup.elements import LINE, Element, Span, with_elements
 from nmt.decoding.markup.placement import place
@@ -29,6 +30,7 @@ _ATTRIBUTE = re.compile(
     (?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'<>][^\s<>]*))""",
     re.DOTALL | re.VERBOSE,
 )
+_IN_WORD = re.compile(rf"[^\W{UNSPACED}]{{2}}")
 _PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE))  # characters for private use
 
 
@@ -60,7 +62,10 @@ class MarkedLine:
             else:
                 before += element.before
         numbers = {number: i for i, number in enumerate(around)}
-        inside = [replace(element, parent=numbers.get(element.parent, LINE)) for element in around.values()]
+        inside = [
+            element if element.parent == LINE else replace(element, parent=numbers[element.parent])
+            for element in around.values()
+        ]
         written = "".join(part.html for part in parts)
         return cls(text, written, inside, before, behind + after, partial(escape, quote=False))
 
@@ -74,11 +79,12 @@ class MarkedLine:
         text, copies = translation.text, dict[int, Span]()
         replaced = {i: self.text[each.start : each.stop] for i, each in enumerate(self.elements) if each.replaces}
         often = Counter(replaced.values())
-        for number, own in replaced.items():
+        for number, own in replaced.items() if can_search(len(replaced), self.text, text) else ():
             if own and often[own] == 1 and text.count(own) == self.text.count(own) == 1:
                 copies[number] = text.index(own), text.index(own) + len(own)
         of_elements = [((self.elements[i].start, self.elements[i].stop), span) for i, span in copies.items()]
-        words = AlignedWords.of(self.text, translation, [*of_elements, *_items(self.text, text, of_elements, keep)])
+        of_elements += _items(self.text, text, of_elements, keep)
+        words = AlignedWords.of(self.text, translation, of_elements, len(self.elements))
         places = place(self.elements, words, copies)
         return f"{self.before}{with_elements(text, self.elements, places, copies, self.as_written)}{self.after}"
 
@@ -123,41 +129,68 @@ def _without_white(parts: Sequence[Part], *, at_end: bool = False) -> tuple[str,
 
 def _elements(parts: Sequence[Part]) -> tuple[str, dict[int, Element]]:
     """The text of a sentence, and its elements by the numbers of the parts at which they begin."""
-    text, open_ = "", list[tuple[int, int]]()
+    texts, size, last = list[str](), 0, ""  # size: of all texts; last: their last character
+    open_, tags = list[tuple[int, int]](), Counter[str]()
     found, ends = dict[int, Element](), dict[int, int]()
     from_before = LINE  # the number of the last element that began in the sentence before
     for number, part in enumerate(parts):
-        start, added = len(text), part.text
-        text += added.lstrip(" ") if text[-1:] in ("", " ") else added
-        stop = len(text.rstrip(" "))
+        start, added = size, part.text
+        added = added.lstrip(" ") if last in ("", " ") else added
+        texts.append(added)
+        size, last = size + len(added), added[-1:] or last
+        stop = size - (last == " ")
         if part.kind == "untranslated":
             found[number] = Element(min(start, stop), stop, part.html, replaces=True)
         elif part.kind != "text":  # a tag is alone until the other one is found
             found[number] = Element(stop, stop, part.html)
         if part.kind == "start":
             open_.append((number, start))
-        elif part.kind == "end" and any(parts[first].tag == part.tag for first, _ in open_):
-            while parts[(opened := open_.pop())[0]].tag != part.tag:
-                pass  # it has no end
-            first, start = opened
-            ends[first], start = number, stop - len(text[start:stop].lstrip(" "))
-            found[first] = Element(start, stop, parts[first].html, found.pop(number).before)
+            tags[part.tag] += 1
+        elif part.kind == "end" and tags[part.tag]:
+            while True:
+                first, start = open_.pop()
+                tags[parts[first].tag] -= 1
+                if parts[first].tag == part.tag:  # the others have no end
+                    break
+            ends[first] = number
+            found[first] = Element(min(start, stop), stop, parts[first].html, found.pop(number).before)
         elif part.kind == "end" and not open_ and stop:
             from_before -= 1  # around all before it
             ends[from_before] = number
             found[from_before] = Element(0, stop, "", found.pop(number).before, goes_on="from before")
-    text = text.rstrip(" ")
+    text = "".join(texts).rstrip(" ")
     for first, start in open_:
         if start < len(text):
             ends[first] = len(parts)
             found[first] = Element(start, len(text), parts[first].html, goes_on="behind")
     parents, (before, behind) = _parents(sorted(found), ends), _characters_beside(parts)
-    for number in parents:
-        found[number] = replace(found[number], parent=parents[number])
-        if found[number].is_alone:
-            beside = before[number], behind[ends.get(number, number)]
-            found[number] = replace(found[number], beside=beside)
-    return text, {number: found[number] for number in parents}
+    for number, parent in parents.items():
+        element = found[number]
+        start = element.start + (element.start < element.stop and text[element.start] == " ")
+        beside = (before[number], behind[ends.get(number, number)]) if element.is_alone else element.beside
+        found[number] = replace(element, start=start, parent=parent, beside=beside)
+    return text, _with_whole_words(text, {number: found[number] for number in parents})
+
+
+def _with_whole_words(text: str, elements: dict[int, Element]) -> dict[int, Element]:
+    """Letters beside an untranslated element, as in `<code>x</code>s`, are a part of it: in the translation it stands
+    in place of a whole word."""
+    taken = {i for each in elements.values() if each.replaces for i in range(each.start, each.stop)}
+    for number, element in elements.items():
+        if not element.replaces or element.start == element.stop:
+            continue
+        start, stop = element.start, element.stop
+        while start - 1 not in taken and _IN_WORD.fullmatch(text[max(0, start - 1) : start + 1]):
+            start -= 1
+        while stop not in taken and _IN_WORD.fullmatch(text[stop - 1 : stop + 1]):
+            stop += 1
+        taken |= {*range(start, element.start), *range(element.stop, stop)}
+        before, after = escape(text[start : element.start], quote=False), escape(text[element.stop : stop], quote=False)
+        beside = text[start - 1 : start] or " ", text[stop : stop + 1] or " "
+        if before or after:
+            new = f"{before}{element.before}{after}"
+            elements[number] = replace(element, start=start, stop=stop, before=new, beside=beside)
+    return elements
 
 
 def _characters_beside(parts: Sequence[Part]) -> tuple[list[str], list[str]]:

@@ -20,15 +20,20 @@ log = logging.getLogger("nmt.texts")  # apart, as it quotes texts: a service swi
 
 def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
     """A line without its items, and these with their places there. Items without anything between them are one."""
-    text, elements, end = "", list[Element](), 0
+    text, size, elements, end = list[str](), 0, list[Element](), 0  # size: of the text
     for start, stop in _joined(kept_items(line, patterns)):
-        text += line[end:start]
-        before, behind = text[-1:] or " ", line[stop : stop + 1] or " "
-        if before.isspace() and not (behind.isspace() or behind.isalnum()):
-            text = text.rstrip()  # no space before a punctuation mark
-        elements.append(Element(len(text), len(text), line[start:stop], replaces=True, beside=(before, behind)))
+        text.append(line[end:start])
+        size += start - end
+        before, behind = text[-1][-1:] or " ", line[stop : stop + 1] or " "
+        if before.isspace() and not (behind.isspace() or behind.isalnum()):  # no space before a punctuation mark
+            while text and not (kept := text[-1].rstrip()):
+                size -= len(text.pop())
+            if text:
+                size -= len(text[-1]) - len(kept)
+                text[-1] = kept
+        elements.append(Element(size, size, line[start:stop], replaces=True, beside=(before, behind)))
         end = stop + (before.isspace() and behind.isspace())  # without a second space
-    return text + line[end:], elements
+    return "".join([*text, line[end:]]), elements
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
@@ -42,7 +47,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 def unmasked(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:
     """The translation of `text` with the items that were taken out of `line`."""
-    places = place(elements, AlignedWords.of(text, translation), {})
+    places = place(elements, AlignedWords.of(text, translation, elements=len(elements)), {})
     if not any(map(is_unspaced, translation.text)):  # where the line has no space between words, it has one
         elements = [replace(each, beside=_spaced(*each.beside)) for each in elements]
     found = with_elements(translation.text, elements, places, {})

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def translated(document: Document, texts: dict[str, str]) -> str:
         *("{name}", "{0:N2}", "{n, number}", "{ $name }", "{{ x }}", "{{a | b:'c'}}", "{{'{'}}", "{{{raw}}}", "${x.y}"),
         *("{% if x %}", "#{x}", "%{name}", "%<a>.2f", "%<PRIu64>", "$t(a.b)", "%s", "%(n)d", "%1$s", "%-5.2f", "%.*f"),
         *("%*d", "%n", "%@", "%lld", "%dpx", "100%%", "%#@files@", "%1", "%L2", "%name%", "%title", ":name", "@count"),
+        *("%v", "%+v", "%q", "%T", "%[2]d", "%,d", "%b", "%tY", "%m", "%a", "%zu", "%jd", "%08b", "%'*10s", "<%= x %>"),
         *("!x", "$1", "$NAME", "$NAME$", "[_1]", "__name__", "##NAME##", "@:a.b", "@.lower:a", "<0/>", "</0>", "'{'"),
     ],
 )  # fmt: skip
@@ -45,6 +47,7 @@ def test_prose_is_no_placeholder() -> None:
     for line in (
         "half of 50% discount at #1, he said {",
         "100%free, a 50 %-iger Rabatt",
+        "100 % des, 50% a, 5 %a, 20 %v. [sic]",
         "at 10:30: $5.50, $20; so!",
         "hm: a",
     ):
@@ -65,23 +68,35 @@ def test_prose_is_no_placeholder() -> None:
         ("%name%, 5%do %s", "%name%, 5%do %s", "5%do %s", "5%do %s"),
         ("%2$s of %1$d", "%2$s of %1$d", "%1$d a %2$s", "%1$d a %2$s"),
         ("%(a)s of %(b)d", "%(a)s of %(b)d", "%(b)d a %(a)s", "%(b)d a %(a)s"),
+        ("%<PRIu64> of %s", "%1$<PRIu64> of %2$s", "%2$s a %1$<PRIu64>", "%2$s a %1$<PRIu64>"),
+        ("%'*10s of %d", "%1$'*10s of %2$d", "%2$d a %1$'*10s", "%2$d a %1$'*10s"),
+        ("%v of %q", "%1$v of %2$q", "%1$v a %2$q", "%v a %q"),
+        ("%v of %q", "%1$v of %2$q", "%2$q a %1$v", None),  # Go has no such numbers
+        ("{} of {:d}", "{0} of {1:d}", "{0} a {1:d}", "{} a {:d}"),
+        ("{} of {:d}", "{0} of {1:d}", "{1:d} a {0}", None),  # nobody knows whether the program has numbers
+        ("{0} of {1}", "{0} of {1}", "{1} a {0}", "{1} a {0}"),
     ],
 )
 def test_arguments_keep_their_order_or_have_numbers(string: str, numbered: str, new: str, expected: str | None) -> None:
     message = message_template(string)
     assert "\n".join(text.text for text in message.texts) == numbered
     assert message.with_texts(new.split("\n")) == expected
-    unit = f"<xliff><trans-unit><source>{string}</source></trans-unit></xliff>"
+    unit = f"<xliff><trans-unit><source>{escape(string)}</source></trans-unit></xliff>"
     old_new = dict(zip(numbered.split("\n"), new.split("\n"), strict=True))
-    end = f"{'</source>' if expected is None else f'>{expected}</target>'}</trans-unit></xliff>"
+    end = f"{'</source>' if expected is None else f'>{escape(expected, quote=False)}</target>'}</trans-unit></xliff>"
     assert translated(xliff.read(unit, Path("a.xliff")), old_new).endswith(end)
 
 
 def test_where_no_program_knows_numbers_nothing_changes() -> None:
-    entry = '#, {}-format\nmsgid "%s, %d men"\nmsgstr ""\n'
-    for language, expected in {"c": "%2$d men, %1$s", "python": ""}.items():
-        document = gettext.read(entry.format(language), Path("a.po"))
-        assert f'msgstr "{expected}"' in translated(document, {"%1$s, %2$d men": "%2$d men, %1$s"})
+    for language, old, numbered, new, written in (
+        ("c", "%s, %d men", "%1$s, %2$d men", "%2$d men, %1$s", "%2$d men, %1$s"),
+        ("python", "%s, %d men", "%1$s, %2$d men", "%2$d men, %1$s", ""),
+        ("c", "{} of {}", "{0} of {1}", "{1} a {0}", ""),
+        ("python-brace", "{} of {}", "{0} of {1}", "{1} a {0}", "{1} a {0}"),
+        ("c", "{n, plural, one {%s of %s} other {b}}", "%1$s of %2$s", "%2$s a %1$s", ""),  # in each form the same
+    ):
+        document = gettext.read(f'#, {language}-format\nmsgid "{old}"\nmsgstr ""\n', Path("a.po"))
+        assert f'msgstr "{written}"' in translated(document, {numbered: new})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nmt.commands.documents.formats import FORMATS, check_lines, format_of
 from nmt.commands.documents.opened import OpenedDocument
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import Request
+from nmt.decoding.translation import Translation
 from nmt.errors import NmtError
 
 
@@ -130,3 +132,51 @@ def test_endings_that_are_languages(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(NmtError, match="are not read: convert it") if refused else nullcontext():
             check_lines(path)
+
+
+LINEAR = {
+    "badly nested": "<b><i></b></i>",
+    "open": "<b>x",
+    "ends of others": "</i>{{/x}}",
+    "spaces": "x <b> </b>",
+    "codes": "{% if x %}<code>a</code>s{% else %}b{% endif %} {}",
+    "lines": "<b>a\n</b>\n\n",
+    "bits": "<{&[%",
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_twice_as_long_a_document_takes_twice_as_many_steps(name: str) -> None:
+    """Function calls, of Python and of C: they are the same on any machine."""
+
+    def steps(document: str, count: int) -> int:
+        text, calls = f"<b>x {LINEAR[name] * count} y", [0]
+        content = {
+            "a.html": text,
+            "a.vtt": f"WEBVTT\n\n00:00:01.000 --> 00:00:02.000\n{text}",
+            "a.po": f'msgid {json.dumps(text)}\nmsgstr ""',
+        }[document]
+
+        def called(*_: object) -> None:
+            calls[0] += 1
+
+        sys.setprofile(called)
+        try:
+            opened = OpenedDocument.of(content.encode(), Path(document), FORMATS[Path(document).suffix])
+            lines = [line.translated(Translation(line.text.upper(), 0, 0, [], [])) for line in opened.marked_lines]
+            opened.translated(list(map(json.dumps, lines)), Path(document))
+        finally:
+            sys.setprofile(None)
+        return calls[0]
+
+    for document in ("a.html", "a.vtt", "a.po"):
+        steps(document, 10)  # what is loaded or compiled once
+        assert steps(document, 140) < 2.4 * steps(document, 70)
+
+
+@pytest.mark.usefixtures("time_limit")
+@pytest.mark.parametrize("text", ["x <code>" + "<" * 400_000, "<b>x</b> " + "<!--<a>" * 100_000 + "<!--"])
+def test_the_end_of_what_has_none_is_looked_for_once(text: str) -> None:
+    """For each it would take minutes."""
+    opened = OpenedDocument.of(json.dumps([text]).encode(), Path("a.json"), FORMATS[".json"])
+    assert opened.marked_lines[0].text.startswith("x")

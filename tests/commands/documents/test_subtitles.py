@@ -50,6 +50,7 @@ def test_text_without_spaces_is_cut_between_words(text: str, lengths: list[int])
     shares = share(text, lengths)
     assert "".join("".join(shares).split()) == "".join(text.split()) or shares == [text] * len(lengths)
     assert len(shares) == len(lengths)
+    assert all(each.strip() for each in shares) or not text.strip()
     assert share("日本では、SentencePieceがある", [1, 1]) == ["日本では、", "SentencePieceがある"]
 
 
@@ -112,6 +113,18 @@ def test_scripts_without_spaces() -> None:
     assert [text.text for text in document.texts] == ["日本", "本日、 日日", "one two"]
     assert "1 of 1 cue has" in next(iter(document.report(f"{TIMES}\n{'日' * 11}")))
     assert not list(document.report(f"{TIMES}\n{'日' * 10}"))
+
+
+def test_text_behind_an_empty_line() -> None:
+    """Players of SRT show it; in WebVTT it is in no cue, which is said."""
+    content = f"1\n{TIMES}\none\n\ntwo\n\n2\n\n{TIMES}\n\n\n3\n{TIMES}\n<i>a</i> b\n\n7\n"
+    document = read("a.srt", content)
+    assert [text.text for text in document.texts] == ["one two", "<c0>a</c0> b\n\n7"]
+    assert document.translated(upper).lower().split() == content.lower().split()
+    assert written("a\n\nb", "c") == "c" and written("a\n\n<i>b</i> c", "d <c0>e</c0>") == "d\n\n<i>e</i>"
+    blocks = ["WEBVTT\nx", "NOTE\nx", f"id\n{TIMES}\none", "two\nthree", f"{TIMES}\none", "STYLE x", "four"]
+    [said] = read("a.vtt", "\n\n".join(blocks)).report("\n\n".join(blocks))
+    assert said.startswith("2 texts are in no cue and not translated, the first in line 11")
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.srt", "one\n"), ("a.vtt", f"{TIMES}\none\n")])

@@ -24,6 +24,8 @@ GERMAN = {
     "dog": ("Hund", "0"),
     "Run nmt train now.": ("Starte jetzt nmt train.", "0 3 1 2 4"),
     "Run x now.": ("Lauf jetzt.", "0 2 3"),
+    "Run abs now.": ("Lauf jetzt.", "0 2 3"),
+    "Run xabs now.": ("Lauf abx jetzt.", "0 1 2 3"),
     "A big red dog sits.": ("A big sits red dog.", "0 1 4 2 3 5"),
     "Now sits a big red dog.": ("Now a big sits red dog.", "0 2 3 1 4 5 6"),
     "One two.": ("Eins, zwei.", "0 0 1 2"),
@@ -90,6 +92,10 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
         ("x runs <code>x</code>.", "x läuft <code>x</code>."),
         ("<b>One. Two</b> three <i>four. Five</i>.", "<b>ONE. </b>Vier drei zwei<i>. FIVE</i>."),  # well nested
         ("Hi <code>{name}</code> you.", "Hallo <code>{name}</code>s du."),  # a part of a word
+        ("Run <code>ab</code>s now.", "Lauf <code>ab</code>s jetzt."),  # letters beside it are not lost
+        ("Run x<code>a</code><b>b</b>s now.", "Lauf x<code>a</code>bs <b></b>jetzt."),
+        ("A <!-- ko if: x -->cat<!-- /ko --> sits here.", "Hier sitzt eine <!-- ko if: x -->Katze<!-- /ko -->."),
+        ("A dog<!-- dog <b>", "A DOG<!-- dog <b>"),  # a comment up to the end
         ("H<sub>2</sub>O runs.", "H<sub>2</sub>O läuft."),
         ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft. </b>\n"),
         ("<i>\n<b> dog\t</b>\n</i> ", "<i>\n<b> Hund\t</b>\n</i> "),
