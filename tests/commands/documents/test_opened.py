@@ -137,7 +137,7 @@ def test_endings_that_are_languages(tmp_path: Path) -> None:
 LINEAR = {
     "badly nested": "<b><i></b></i>",
     "open": "<b>x",
-    "ends of others": "</i>{{/x}}",
+    "ends of others": "<u></i>{{/x}}",
     "spaces": "x <b> </b>",
     "codes": "{% if x %}<code>a</code>s{% else %}b{% endif %} {}",
     "lines": "<b>a\n</b>\n\n",
@@ -171,7 +171,7 @@ def test_twice_as_long_a_document_takes_twice_as_many_steps(name: str) -> None:
 
     for document in ("a.html", "a.vtt", "a.po"):
         steps(document, 10)  # what is loaded or compiled once
-        assert steps(document, 140) < 2.4 * steps(document, 70)
+        assert steps(document, 200) < 2.1 * steps(document, 100)
 
 
 @pytest.mark.usefixtures("time_limit")

@@ -175,3 +175,29 @@ def test_many_markers_take_linear_time(marker: str) -> None:
     many = marker * 20_000
     content = unit(f"<source>{many}</source><seg-source>{many}</seg-source><target>{many}<mrk mtype='seg'/></target>")
     assert read("a.xlf", content).existing == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("<bpt id='1'>b</bpt>a<ept id='1'>/b</ept>", "<x0>a</x0>"),
+        ("<bpt id='1' rid='3'/>a<ept id='2' rid='3'/>", "<x0>a</x0>"),
+        ("<bx id='1' rid='3'/>a<ex id='2' rid='3'/>", "<x0>a</x0>"),
+        ("<sc id='1'/>a<ec startRef='1'/>", "<x0>a</x0>"),
+        ("<sc id='1' isolated='yes'/>a<ec id='2' isolated='yes'/>", "<x0/>a<x1/>"),
+        ("<x id='START_BOLD_TEXT'/>a<x id='CLOSE_BOLD_TEXT'/>", "<x0>a</x0>"),
+        ("<x id='START_LINK'/><x id='START_LINK_1'/>a<x id='CLOSE_LINK'/><x id='CLOSE_LINK'/>", "<x0><x1>a</x1></x0>"),
+        ("<ph id='0' equiv='START_TAG_A' disp='>'/>a<ph id='1' equiv='CLOSE_TAG_A'/>", "<x0>a</x0>"),
+        ("<ph id='0'>&lt;i&gt;</ph>a<ph id='1'>&lt;/i&gt;</ph><ph id='2'>&lt;br&gt;</ph>", "<x0>a</x0><x2/>"),
+        ("<g id='1'\n ctype='italic'>a</g>\n{% if x %}b{% endif %}", "<g id='1'\n ctype='italic'>a</g>|<nmt2>b</nmt2>"),
+    ],
+)
+def test_codes_that_belong_together_are_elements(source: str, text: str) -> None:
+    document = read("a.xlf", unit(f"<source>{source}</source>"))
+    assert "|".join(each.text for each in document.texts) == text
+    assert f">{source}</target>" in document.translated(lambda each: each.text)
+
+
+def test_codes_that_cross_stay_where_they_are() -> None:
+    document = read("a.xlf", unit("<source>a <bx id='1'/>b <bx id='2'/>c<ex id='1'/> d<ex id='2'/></source>"))
+    assert [each.text for each in document.texts] == ["a <x0>b", "c</x0> d"]

@@ -165,6 +165,14 @@ def test_what_python_is_told() -> None:
         new_translator().translate(["one"], markup="markdown")  # type: ignore[arg-type]
 
 
+def test_comments_of_knockout_are_around_words() -> None:
+    [line] = MarkedText("A <!-- ko if: x -->dog<!-- /ko --> <!-- koala -->runs.").lines
+    assert [(each.before, each.after) for each in line.elements] == [
+        ("<!-- ko if: x -->", "<!-- /ko -->"),
+        ("<!-- koala -->", ""),
+    ]
+
+
 def test_entities_of_a_document_stay() -> None:
     doctype = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY x "1 > 0"> ]>\n'
     assert translated(f"{doctype}<a>Run &x; now.</a>", "xml") == f"{doctype}<a>Lauf &x; jetzt.</a>"
