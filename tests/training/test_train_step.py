@@ -217,14 +217,15 @@ def test_a_sentence_longer_than_any_before_can_be_averaged_over(make_config: Mak
 
 # ------------------------------------------------------------------------ precision
 
+SMOOTH = ("model.dropout=0", "model.activation=swish")  # near its step, the gradient of relu is another one
+
 
 @pytest.mark.parametrize(("precision", "least", "most"), [("bfloat16", 1e-3, 0.015), ("float16", 1e-4, 2e-3)])
 def test_a_step_in_half_precision_comes_near_one_in_float32(
     make_config: MakeConfig, precision: str, least: float, most: float
 ) -> None:
-    smooth = ("model.dropout=0", "model.activation=swish")  # near its step, the gradient of relu is another one
     whole, half = (
-        make_train_step(make_config(*smooth, f"training.precision={kind}")) for kind in ("float32", precision)
+        make_train_step(make_config(*SMOOTH, f"training.precision={kind}")) for kind in ("float32", precision)
     )
     error = relative(gradients(half, make_step()), gradients(whole, make_step()))
     assert least < error < most  # not float32 in disguise
@@ -255,7 +256,7 @@ def scaled(of: TrainStep, scale: float) -> TrainStep:
 @pytest.mark.parametrize("clip", [None, 0.05])
 def test_the_norm_does_not_depend_on_the_loss_scale(make_config: MakeConfig, clip: float | None) -> None:
     """Nor does what is clipped: the gradient is freed of the scale before."""
-    overrides = ("model.dropout=0", f"training.clip_norm={'null' if clip is None else clip}")
+    overrides = (*SMOOTH, f"training.clip_norm={'null' if clip is None else clip}")
     exact = make_train_step(make_config(*overrides))
     expected = gradients(exact, make_step())
     assert exact.gradient_norm is not None
