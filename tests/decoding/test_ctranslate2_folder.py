@@ -42,7 +42,7 @@ def test_n_best_are_ours(beam_size: int, folder: Path) -> None:
         for found, again in zip(one, other, strict=True):
             assert found.text == again.text
             assert found.token_scores == pytest.approx(again.token_scores, abs=1e-4)
-            assert found.score == pytest.approx(again.score, abs=1e-4)
+            assert found.score == pytest.approx(again.score, rel=1e-5, abs=1e-4)
             assert found.log_probability == pytest.approx(again.log_probability, rel=1e-5)
     assert its.translate(lines) == mine.translate(lines)
     assert its.longest_source == 40
