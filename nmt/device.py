@@ -157,7 +157,7 @@ def prepare_memory() -> None:
 
 
 def make_products_repeatable() -> None:
-    """Have MKL give the same product of two matrices with any number of threads. To be called before PyTorch computes.
+    """Have MKL give the same product of two matrices with fewer threads. To be called before PyTorch computes.
 
     By default MKL divides long sums among its threads where that is faster. AUTO is the code that it takes anyway. A
     user's own mode stays.

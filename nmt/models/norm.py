@@ -40,13 +40,13 @@ class _LayerNorm(torch.autograd.Function):
         x, weight, bias, mean, deviation = ctx.saved_tensors
         needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
         wide = torch.promote_types(x.dtype, torch.float32)
-        of_x = of_weight = of_bias = None
+        grad_x = grad_weight = grad_bias = None
         if needs_x:
             backward, wanted = torch.ops.aten.native_layer_norm_backward, [True, False, False]
-            of_x = backward(gradient, x, weight.shape, mean, deviation, weight, bias, wanted)[0]
+            grad_x = backward(gradient, x, weight.shape, mean, deviation, weight, bias, wanted)[0]
         if needs_weight:
             normalized = (x.to(wide) - mean).mul_(deviation)
-            of_weight = normalized.mul_(gradient).flatten(0, -2).sum(dim=0).to(weight.dtype)
+            grad_weight = normalized.mul_(gradient).flatten(0, -2).sum(dim=0).to(weight.dtype)
         if needs_bias:
-            of_bias = gradient.flatten(0, -2).sum(dim=0, dtype=wide).to(bias.dtype)
-        return of_x, of_weight, of_bias, None
+            grad_bias = gradient.flatten(0, -2).sum(dim=0, dtype=wide).to(bias.dtype)
+        return grad_x, grad_weight, grad_bias, None

@@ -30,7 +30,7 @@ from nmt.training.profiling import Profile
 from nmt.training.progress import Progress
 from nmt.training.run_log import OnMetrics, ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
-from nmt.training.threads import same_with_any_threads
+from nmt.training.threads import same_with_fewer_threads
 from nmt.training.train_step import TrainStep
 from nmt.training.validation import validate
 
@@ -58,7 +58,7 @@ class Trainer:
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
-        adapts = config.training.threads == "shared" or same_with_any_threads(config)
+        adapts = config.training.threads == "shared" or same_with_fewer_threads(config, torch.get_num_threads())
         self.cores = SharedCores(device, ranks.size, adapts=adapts)
         prepared = data.prepared
         ranks.agree({"the vocabulary": data.vocabulary_key, "the training data": prepared.data_key})

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from nmt import device
-from nmt.commands.train import training_data
+from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
 from nmt.models.translation_model import TranslationModel
 from nmt.training.data import TranslationScores
-from nmt.training.threads import same_with_any_threads
+from nmt.training.threads import same_with_fewer_threads
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
@@ -31,14 +31,28 @@ OTHER = [
     "model.attention_dropout=0.1",
     "training.precision=bfloat16",
     "training.compile=true",
+    "model.value_size=8",
+    "model.d_model=24 model.feed_forward=64 model.heads=3",
+    "model.feed_forward=24",
     "'model={architecture: recurrent, embedding_size: 8, hidden_size: 16}'",
 ]
 
 
 @pytest.mark.parametrize(("models", "same"), [(SAME, True), (OTHER, False)])
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a PyTorch without MKL: the number never changes")
 def test_for_which_models_the_number_may_change(models: list[str], same: bool, make_config: MakeConfig) -> None:
     for overrides in models:
-        assert same_with_any_threads(make_config(*shlex.split(overrides))) == same, overrides
+        assert same_with_fewer_threads(make_config(*shlex.split(overrides)), 2) == same, overrides
+
+
+def test_only_where_mkl_repeats_its_products(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = make_config("training.max_steps=1")
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    assert not same_with_fewer_threads(config, 1)
+    monkeypatch.delenv("MKL_CBWR")
+    assert not same_with_fewer_threads(config, 1)
+    train(config, "cpu")  # sets it
+    assert same_with_fewer_threads(config, 1) == torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
 
 
 def test_a_step_gives_the_same_weights_with_any_number() -> None:
