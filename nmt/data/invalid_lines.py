@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import regex
+
 from nmt.config import schema
-from nmt.config.language_codes import base
+from nmt.config.language_codes import base, scripts
 from nmt.errors import NmtError
 from nmt.files.notes import Note, counted
 from nmt.files.text import NotUtf8Error, blocks_of_lines, opened
@@ -16,14 +18,25 @@ Pair = tuple[str, str]  # source sentence, target sentence
 KEPT_BYTES = "surrogateescape"  # how bytes that are not UTF-8 are decoded, so that their lines can be left out
 _HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs
 _SAMPLE = 1000  # lines whose encoding is looked for
-# The encodings of Windows by language; those of all other languages are in Windows-1252.
+# The encodings that text of these languages can be in; that of all others which are written in Latin letters is the
+# default.
 _ENCODINGS = {
-    "windows-1250": "cs hr hu pl ro sk sl sq bs", "windows-1251": "be bg kk ky mk mn ru sr tg tt uk",
-    "windows-1253": "el", "windows-1254": "az tr", "windows-1255": "he yi", "windows-1256": "ar fa ur",
-    "windows-1257": "et lt lv", "windows-1258": "vi", "cp874": "th", "gb18030": "zh", "shift_jis": "ja",
-    "euc_kr": "ko",
-}  # fmt: skip
+    "cs hr hu pl ro sk sl sq bs": "windows-1250 iso-8859-2",
+    "be bg kk ky mk mn ru sr tg tt uk": "windows-1251 koi8-r koi8-u iso-8859-5 cp866",
+    "el": "windows-1253 iso-8859-7",
+    "az tr": "windows-1254",
+    "he yi": "windows-1255",
+    "ar fa ur": "windows-1256 iso-8859-6",
+    "et lt lv": "windows-1257 iso-8859-4",
+    "vi": "windows-1258",
+    "th": "cp874",
+    "zh": "gb18030 big5",
+    "ja": "shift_jis euc_jp",
+    "ko": "euc_kr",
+}
 _DEFAULT = "windows-1252"
+# Both encodings have letters everywhere: here the most frequent ones are counted.
+_FREQUENT = {"zh": "的一是不了在有人我他这這们們个個中大来來上国國说說就和"}
 
 
 @contextmanager
@@ -76,16 +89,43 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def likely_encoding(lines: Sequence[bytes], languages: Sequence[str]) -> str | None:
-    """The encoding that text in one of these languages has on Windows, if the lines can be in it; None if in none."""
-    usual = [name for code in languages for name, codes in _ENCODINGS.items() if base(code) in codes.split()]
-    for encoding in dict.fromkeys([*usual, _DEFAULT]):
-        try:
-            for line in lines:
-                line.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        return encoding
-    return None
+    """The encoding that text in one of these languages can have, if the lines can be in it: that by which they have the
+    most letters of the language, capitals left out, as other encodings have them in other places. None if there is
+    none, or if another fits as well and gives other text."""
+    texts = list[tuple[int, str, str]]()
+    for code in languages:
+        letters = _letters(code)
+        for encoding in _encodings(code):
+            with suppress(UnicodeDecodeError):
+                text = "\n".join(line.decode(encoding) for line in lines)
+                texts.append((len(letters.findall(text)), encoding, text))
+    if not texts:
+        return None
+    most, encoding, text = max(texts, key=lambda each: each[0])
+    others = [other for count, _, other in texts if count == most and other != text]
+    return None if others else encoding
+
+
+def _encodings(code: str) -> list[str]:
+    for languages, encodings in _ENCODINGS.items():
+        if base(code) in languages.split():
+            return encodings.split()
+    return [_DEFAULT] if "Latn" in _scripts(code) else []
+
+
+def _scripts(code: str) -> tuple[str, ...]:
+    try:
+        return scripts(code) or ("Latn",)
+    except NmtError:  # a code of no language
+        return ("Latn",)
+
+
+def _letters(code: str) -> regex.Pattern[str]:
+    """A letter of the language's scripts that is no capital and not in ASCII; in Chinese, a frequent one."""
+    if frequent := _FREQUENT.get(base(code)):
+        return regex.compile(f"[{frequent}]")
+    of_scripts = "".join(rf"\p{{Script={script}}}" for script in _scripts(code))
+    return regex.compile(rf"(?V1)[[{of_scripts}]--\p{{Lu}}--[\x00-\x7f]]")
 
 
 def emptied(pairs: Iterator[Pair], languages: tuple[str, str], note: Note) -> Iterator[Pair]:

@@ -31,7 +31,7 @@ def split_command(command: str) -> list[str]:
         program, *arguments = shlex.split(command)
     except ValueError:  # no word, or a quotation mark that is not closed
         program, arguments = "", []
-    found = shutil.which(str(Path(program).expanduser())) if program else None
+    found = shutil.which(os.path.expanduser(program)) if program else None  # noqa: PTH111 (Path would drop `./`)
     if found is None:
         raise NmtError(
             f"--comet: there is no program {program or command}: install COMET in an environment of its own (python3 "

@@ -66,6 +66,7 @@ def test_a_model_to_start_from_gives_its_settings() -> None:
     [
         (["--train", "tr.fr", "tr.pt_BR.gz"], ("fr", "pt_BR")),
         (["--train", "tr.fr", "tr.pl", "--target-language", "cs"], ("fr", "cs")),
+        (["--train", "tr.yo", "tr.amh"], ("yo", "amh")),
         (["--train", "a.txt", "b"], ("en", "de")),
         ([], ("en", "de")),
     ],

@@ -190,14 +190,23 @@ def test_half_of_a_surrogate_pair_is_not_utf8_either(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "encoding", "languages", "named"),
     [
-        ("Příliš žluťoučký kůň", "cp1250", ["cs"], "windows-1250"), ("Съешь ещё", "cp1251", ["ru"], "windows-1251"),
-        ("Ψυχή", "cp1253", ["en", "el"], "windows-1253"), ("漢字", "shift_jis", ["ja"], "shift_jis"),
-        ("汉字", "gbk", ["zh-Hans"], "gb18030"), ("été", "cp1252", ["ja", "fr"], "windows-1252"),
-        ("“don’t”", "cp1252", ["qaa"], "windows-1252"),
+        ("Příliš žluťoučký kůň", "cp1250", ["cs"], "windows-1250"),
+        ("Zażółć gęślą jaźń", "cp1250", ["en", "pl"], "windows-1250"),
+        ("Zażółć gęślą jaźń", "iso-8859-2", ["pl"], "iso-8859-2"),
+        ("Съешь ещё французских булок", "cp1251", ["ru"], "windows-1251"),
+        ("Съешь ещё французских булок", "koi8-r", ["ru"], "koi8-r"),
+        ("Съешь ещё французских булок", "iso-8859-5", ["ru"], "iso-8859-5"),
+        ("Ψυχή", "cp1253", ["en", "el"], "windows-1253"),
+        ("هذا كتاب مفيد", "iso-8859-6", ["ar"], "iso-8859-6"),
+        ("漢字", "shift_jis", ["ja"], "shift_jis"), ("これは本です", "euc_jp", ["ja"], "euc_jp"),
+        ("这是一本很有用的书", "gbk", ["zh-Hans"], "gb18030"), ("這是一本很有用的書", "big5", ["zh"], "big5"),
+        ("été", "cp1252", ["ja", "fr"], "windows-1252"), ("“don’t”", "cp1252", ["qaa"], "windows-1252"),
+        ("été", "cp1252", ["yo"], "windows-1252"), ("été", "cp1252", ["hi"], None),
+        ("ğı", "cp1254", ["tr"], "windows-1254"), ("ğı", "cp1254", ["tr", "fr"], None),
     ],
 )  # fmt: skip
 def test_the_likely_encoding_is_that_of_the_language(
-    text: str, encoding: str, languages: list[str], named: str
+    text: str, encoding: str, languages: list[str], named: str | None
 ) -> None:
     assert likely_encoding([text.encode(encoding)], languages) == named
     assert likely_encoding([b"\x81\xff", b"\x8d"], ["en"]) is None
