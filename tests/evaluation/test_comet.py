@@ -82,6 +82,12 @@ def test_a_command_that_fails_is_reported_in_one_line(command: list[str], model:
     assert "\n" not in str(error.value)
 
 
+def test_a_program_in_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("score").touch(mode=0o755)
+    assert comet.split_command("./score -x") == ["./score", "-x"]
+
+
 def test_the_program_sees_the_chosen_gpu_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert comet._environment(torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "1"

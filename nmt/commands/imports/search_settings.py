@@ -166,4 +166,4 @@ def of_marian(search: Mapping[str, Any]) -> SearchSettings:
 def _notes(lacking: Sequence[str]) -> tuple[str, ...]:
     if not lacking:
         return ()
-    return (f"not imported: {', '.join(lacking)}: nmt does not search so, and its translations can differ",)
+    return (f"not imported: {', '.join(lacking)}: nmt has no such search, so its translations can differ",)
