@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import permutations
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,7 @@ _TRACES = (
     ),
 )
 _RARE = 0.01  # of the lines: fewer that could show a trace say nothing
+_FEWEST = 20  # lines that could show a trace, and lines that show it: fewer say nothing
 
 
 @dataclass
@@ -74,12 +76,16 @@ class TokenizerTraces:
     def share(self, trace: _Trace) -> float | None:
         """Of the lines that could show a trace, the share of those that do; None where too few could."""
         possible = self.possible[trace]
-        return self.found[trace] / possible if possible > _RARE * self.lines else None
+        return self.found[trace] / possible if possible >= max(_FEWEST, _RARE * self.lines) else None
+
+    def shows(self, trace: _Trace, least: float) -> bool:
+        """Whether more than a few lines show a trace, and at least this share of those that could."""
+        return self.found[trace] >= _FEWEST and (self.share(trace) or 0) >= least
 
     @property
     def look_tokenized(self) -> bool:
-        """Whether most lines have spaces before full stops or commas."""
-        return (self.share(_TRACES[0]) or 0) > 0.5
+        """Whether at least half of the lines have spaces before full stops or commas."""
+        return self.shows(_TRACES[0], 0.5)
 
 
 def contrast(name: str, text: TokenizerTraces, other_name: str, other: TokenizerTraces) -> str | None:
@@ -87,11 +93,9 @@ def contrast(name: str, text: TokenizerTraces, other_name: str, other: Tokenizer
     where they are alike."""
     parts = []
     for trace in _TRACES:
-        shares = [(text.share(trace), name), (other.share(trace), other_name)]
-        known = sorted((share, which) for share, which in shares if share is not None)
-        if len(known) == 2 and known[1][0] - known[0][0] >= trace.least:
-            (low, without), (high, having) = known
-            parts.append(
-                f"{having} {trace.is_so} and {without} {trace.is_not} ({high:.0%} and {low:.0%} {trace.of_lines})"
-            )
+        for (having, high), (without, low) in permutations(((name, text), (other_name, other))):
+            low_share = low.share(trace)
+            if low_share is not None and high.shows(trace, low_share + trace.least):
+                shares = f"({high.share(trace):.0%} and {low_share:.0%} {trace.of_lines})"
+                parts.append(f"{having} {trace.is_so} and {without} {trace.is_not} {shares}")
     return "; ".join(parts) or None

@@ -36,7 +36,7 @@ def test_each_trace_is_found_beside_plain_text(lines: list[str], expected: str) 
 
 
 def test_several_traces_are_in_one_message() -> None:
-    found = compared(["He &apos;s he@@ re ."], RAW)
+    found = compared(["He &apos;s he@@ re ."] * 20, RAW)
     assert all(f"a.en {trace}" in found for trace in ("looks tokenized", "is escaped", "is split into subwords"))
 
 
@@ -57,3 +57,13 @@ def test_what_languages_write_themselves_is_no_trace(ordinary: list[str]) -> Non
 
 def test_a_few_lines_that_could_show_a_trace_say_nothing() -> None:
     assert compared(["ไม่มี"] * 200 + ["ok ."], RAW) == ""
+    numbers = ["seven, or so"] * 7 + ["none of it"] * 393
+    assert compared(numbers, ["100 , 200"] + ["none of it"] * 399) == compared(numbers * 9, ["100 , 200"] * 3) == ""
+
+
+@pytest.mark.parametrize(("line", "other"), [("a , b", "a, b"), ("&amp;", '"'), ("a@@ b", "ab")])
+def test_fewer_than_20_lines_say_nothing(line: str, other: str) -> None:
+    for count, plain in ((20, 20), (19, 20), (20, 19)):
+        assert bool(compared([line] * count, [other] * plain)) == (count == plain), (count, plain)
+    assert compared([line] * 19 + [other] * 5, [other] * 50) == ""
+    assert [TokenizerTraces().add([line] * count).look_tokenized for count in (19, 20)] == [False, line == "a , b"]
