@@ -17,6 +17,7 @@ import regex
 from nmt.config.language_codes import of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.corpus import read_pairs
+from nmt.data.invalid_lines import InvalidLinesError
 from nmt.data.rules.near_duplicates import folded_texts
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
@@ -56,7 +57,10 @@ def split(
         raise NmtError(f"{folder}: exists already and is not overwritten: choose another --output")
     check_new_folder(folder)
     data = DataConfig(source_language=languages[0], target_language=languages[1], train=(corpus,))
-    read = [(source.strip(), target.strip()) for source, target in read_pairs(corpus, data, "train")]
+    try:
+        read = [(source.strip(), target.strip()) for source, target in read_pairs(corpus, data, "train")]
+    except InvalidLinesError as error:
+        raise NmtError(error.problem) from None  # there is no config
     pairs = [pair for pair in read if all(pair)]
     for place, side in enumerate(("source", "target")):
         if pairs and all(pair[place].isdigit() for pair in pairs):

@@ -133,12 +133,18 @@ LANGUAGES = ("--languages", "en", "de")
             "en twice: the new files of both sides would have the same names: name two others",
         ),
         ("a\tb\n", ("--languages", "en", "../de"), 1, "--languages: '../de' is no code"),
+        (
+            "a\té\n",
+            LANGUAGES,
+            1,
+            "1 of 1 lines are not (probably windows-1252): convert the file: iconv -f WINDOWS-1252 -t UTF-8\n",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
     text: str, arguments: tuple[object, ...], status: int, message: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "pairs.tsv").write_text(text)
+    (tmp_path / "pairs.tsv").write_text(text, encoding="cp1252")
     done = run(tmp_path / "pairs.tsv", "--output", tmp_path / "out", *arguments)
     assert done.exit_code == status and message in done.stderr.split("\n")[-2 if status == 1 else -3] + done.stderr
     assert status == 2 or done.stderr.count("\n") == 1
