@@ -188,7 +188,8 @@ def _other_languages(lines: Sequence[str], code: str) -> list[str]:
 
 def sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
     """Pairs at equal distances, for rules 10 and 13."""
-    return pairs[:: max(1, len(pairs) // _HELD_OUT_SAMPLE)][:_HELD_OUT_SAMPLE]
+    count = min(len(pairs), _HELD_OUT_SAMPLE)
+    return [pairs[i * len(pairs) // count] for i in range(count)]
 
 
 def _clear_lines(texts: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,14 @@ def test_sides_that_are_no_sentences() -> None:
             "columns"
         ]
         assert len(said(wrong[:201] + of[201:])) == 1 and said(wrong[:100] + of[100:]) == []
+
+
+@pytest.mark.parametrize("count", [0, 511, 512, 513, 1023, 5000])
+def test_a_sample_is_at_equal_distances(count: int) -> None:
+    numbers = [int(source) for source, _ in corpus_checks.sample([(str(i), "") for i in range(count)])]
+    steps = {after - before for before, after in pairwise([*numbers, count])}
+    assert len(numbers) == min(count, 512) and numbers[:1] == [0][:count]
+    assert steps <= {count // 512 or 1, -(-count // 512)}
 
 
 def language_said(of: Sequence[Pair], languages: tuple[str, str]) -> list[str]:
