@@ -192,6 +192,11 @@ def test_a_side_in_another_language() -> None:
     assert len(language_said(of[:250] + turned(of[250:]), ("de", "qaa"))) == 1
 
 
+def test_letters_that_are_words_or_syllables_count_as_three() -> None:
+    lines = ["你" * 10, "你" * 9, "ก" * 10, "a" * 30, "a" * 29, "я" * 29, "你" * 9 + "abc"]
+    assert corpus_checks._clear_lines(lines) == [lines[i] for i in (0, 2, 3, 6)]
+
+
 def test_what_no_identifier_can_be_sure_of_is_not_said_to_be_another_language() -> None:
     of = pairs(400)
     for right in (
