@@ -18,6 +18,7 @@ from nmt.config.language_codes import of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.corpus import read_pairs
 from nmt.data.invalid_lines import InvalidLinesError
+from nmt.data.normalization import as_read
 from nmt.data.rules.near_duplicates import folded_texts
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
@@ -65,8 +66,9 @@ def split(
     for place, side in enumerate(("source", "target")):
         if pairs and all(pair[place].isdigit() for pair in pairs):
             raise NmtError(f"{corpus.label}: the {side} is only numbers: name the columns of the text with --columns")
-    different = set(pairs)
-    sets = split_pairs(different, held_out, most, seed)
+    # Those that a model reads as equal are duplicates, as for data.drop_duplicates; the first of them in order is kept.
+    different = {(as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)}
+    sets = split_pairs(different.values(), held_out, most, seed)
     _write(folder, sets, languages)
     counts = ", ".join(f"{len(of):,} {name}" for name, of in sets.items())
     left = len(different) - sum(map(len, sets.values()))

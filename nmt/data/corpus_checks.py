@@ -221,7 +221,7 @@ def tokenized(
     found = [contrast("the source", source, "the target", target)]
     for side, code, traces in (("source", languages[0], source), ("target", languages[1], target)):
         name, other = first.setdefault(code, (f"the {side} of {label}", traces))
-        found.append(contrast(f"the {side}", traces, name, other))
+        found.append(contrast(f"the {side} of this corpus", traces, name, other))
     if different := "; ".join(filter(None, found)):
         yield f"{label}: {different}: use text as people write it, in all corpora, data.validation and for translation"
 

@@ -1,8 +1,9 @@
 """Whether text looks as tokenizers write it: with spaces before punctuation, with escaped signs, or in subwords.
 
 Such text beside text that is not like it gives a low score, or a model that writes what nobody wants. A share counts
-only lines that could show the trace. Punctuation that some languages write after a space is not looked at: the French
-` ?`, ` !`, ` :` and ` »`, the danda of Hindi, the comma of Arabic, the full stop of Khmer.
+only lines that could show the trace. Punctuation that French writes after a space, ` ?`, ` !`, ` :` and ` »`, is not
+looked at. The danda of Hindi, the comma of Arabic and the full stop of Khmer, which are written both with a space and
+without, count only where nearly all of one text have it and nearly none of the other.
 """
 
 import re
@@ -15,7 +16,8 @@ from itertools import permutations
 @dataclass(frozen=True, eq=False)
 class _Trace:
     """possible: finds lines that could show it; found: finds it; least: the smallest difference of two shares that
-    means something. The other texts describe a text with it and one without."""
+    means something. The other texts describe a text with it and one without. beside_any: a text without it is one
+    without, even if too few of its lines could show it."""
 
     possible: re.Pattern[str]
     found: re.Pattern[str]
@@ -23,6 +25,7 @@ class _Trace:
     is_so: str
     is_not: str
     of_lines: str
+    beside_any: bool = False
 
 
 _TRACES = (
@@ -35,12 +38,21 @@ _TRACES = (
         "of their lines with a full stop or comma have a space before one",
     ),
     _Trace(
-        re.compile(r"['\"&<>\[\]|]"),
+        re.compile("[।॥،؛۔។]"),
+        re.compile("(?<= )[।॥،؛۔។]"),
+        0.8,
+        "looks tokenized",
+        "does not",
+        "of their lines with such punctuation as । or ، have a space before one",
+    ),
+    _Trace(
+        re.compile(r"['\"‘’“”«»&<>\[\]|]"),
         re.compile(r"&(?:[a-z]{2,6}|#\d{1,5}|#x[\da-fA-F]{1,5});"),  # &apos; &#39; &#x27;
         0.2,
         "is escaped",
         "is not",
         "of their lines with a quotation mark, & or bracket have it as &apos; or the like",
+        beside_any=True,
     ),
     _Trace(
         re.compile(""),
@@ -76,6 +88,8 @@ class TokenizerTraces:
     def share(self, trace: _Trace) -> float | None:
         """Of the lines that could show a trace, the share of those that do; None where too few could."""
         possible = self.possible[trace]
+        if trace.beside_any and not self.found[trace] and self.lines >= _FEWEST:
+            return 0.0
         return self.found[trace] / possible if possible >= max(_FEWEST, _RARE * self.lines) else None
 
     def shows(self, trace: _Trace, least: float) -> bool:

@@ -177,7 +177,9 @@ def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[s
 def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataConfig) -> str:
     most = max(range(len(data.train)), key=lambda corpus: overlap.by_corpus[corpus][0])
     where = f", most of them in {data.train[most].label}" if len(data.train) > 1 else ""
-    folded = f", {overlap.folded:,} of them but for case, accents, punctuation or spaces" if overlap.folded else ""
+    folded = ""
+    if overlap.folded:
+        folded = f" ({overlap.folded:,} of them differ only in case, accents, punctuation or spaces)"
     return (
         f"data.validation, {held_out.label}: {overlap.pairs:,} of {overlap.total:,} pairs "
         f"({overlap.pairs / overlap.total:.1%}) are training pairs too{folded}{where}"

@@ -75,12 +75,13 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_one_file_of_both_sides(tmp_path: Path) -> None:
     lines = [f"{number}\t{source}\t{target}\tby somebody\n" for number, (source, target) in enumerate(ALONE)]
-    (tmp_path / "pairs.tsv").write_text("".join(lines) + lines[0] + "40\t \tempty\tby somebody\n")
+    same = lines[1].replace(" ", "  ").replace("s", "\u00ads", 1)  # to a model
+    (tmp_path / "pairs.tsv").write_text(same + "".join(lines) + lines[0] + "40\t \tempty\tby somebody\n")
     folder = tmp_path / "new" / "sets"
     command = (tmp_path / "pairs.tsv", "--output", folder, "--languages", "en", "de", "--pairs", 4, "--most", 9)
     done = run(*command, "--columns", 2, 3)
     assert (done.exit_code, done.stdout) == (0, f"{folder}\n"), done.stderr
-    assert "42 pairs: 9 train, 4 validation, 4 test, 23 left out, 1 duplicates, 1 with an empty side\n" in done.stderr
+    assert "43 pairs: 9 train, 4 validation, 4 test, 23 left out, 2 duplicates, 1 with an empty side\n" in done.stderr
     files = contents(folder)
     assert files.keys() == {f"{name}.{side}" for name in SETS for side in ("en", "de")}
     for name in SETS:

@@ -237,8 +237,12 @@ SUBWORDS = [(source, target.replace("oder", "od@@ er")) for source, target in PL
     [
         ([PLAIN, PLAIN], ["", ""]),
         ([TOKENIZED], ["the target looks tokenized and the source does not"]),
-        ([PLAIN, [(target, target) for _, target in TOKENIZED]], ["", "the source looks tokenized and the source of"]),
-        ([PLAIN, ESCAPED, PLAIN], ["", "the source is escaped and the source of 0 is not", ""]),
+        (
+            [PLAIN, [(target, target) for _, target in TOKENIZED]],
+            ["", "the source of this corpus looks tokenized and the source of 0 does not"],
+        ),
+        ([PLAIN, ESCAPED, PLAIN], ["", "the source of this corpus is escaped and the source of 0 is not", ""]),
+        ([ESCAPED, PLAIN], ["the source is", "1: the source of 0 is escaped and the source of this corpus is not"]),
         ([PLAIN, SUBWORDS], ["", "the target is split into subwords and the source is not"]),
         ([PLAIN, SUBWORDS[:99]], ["", ""]),
     ],
@@ -346,7 +350,9 @@ def test_prepare_warns_of_tokenized_text(tmp_path: Path, caplog: pytest.LogCaptu
     run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=300))
     found = [warning for warning in warnings_of(run, caplog) if "use text as people write it" in warning]
     assert [warning.split(": ")[0] for warning in found] == [data.train[1].label, f"data.validation, {held_out.label}"]
-    assert f"the source looks tokenized and the source of {plain.label} does not (100% and 0%" in found[1]
+    assert (
+        f"the source of this corpus looks tokenized and the source of {plain.label} does not (100% and 0%" in found[1]
+    )
 
 
 def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

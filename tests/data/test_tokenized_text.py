@@ -55,6 +55,25 @@ def test_what_languages_write_themselves_is_no_trace(ordinary: list[str]) -> Non
     assert compared(ordinary * 25, RAW) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "other", "expected"),
+    [
+        (["यह है ।"], ["यह है।"], "looks tokenized and b.en does not (100% and 0% of their lines with such"),
+        (["این ، و"], ["این، و"], "looks tokenized"),
+        (["यह है ।", "यह है।"], ["यह है।"], ""),  # some write it so
+        (["l&apos;eau", "et", "et"], ["l’eau", "et", "et"], "is escaped and b.en is not (100% and 0%"),
+        (["&quot;evet&quot;"], ["“evet”"], "is escaped"),
+        (["&quot;evet&quot;"], ["evet"], "is escaped"),
+        (["&quot;evet&quot;", '"evet"', "'evet'", "[e]", "<e>", "|"], ["evet"], ""),
+    ],
+)
+def test_punctuation_of_other_scripts_and_curly_quotation_marks(
+    text: list[str], other: list[str], expected: str
+) -> None:
+    found = compared(text * 50, other * 50)
+    assert found.startswith(f"a.en {expected}") if expected else not found
+
+
 def test_a_few_lines_that_could_show_a_trace_say_nothing() -> None:
     assert compared(["ไม่มี"] * 200 + ["ok ."], RAW) == ""
     numbers = ["seven, or so"] * 7 + ["none of it"] * 393
