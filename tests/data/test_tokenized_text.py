@@ -62,6 +62,7 @@ def test_what_languages_write_themselves_is_no_trace(ordinary: list[str]) -> Non
         (["این ، و"], ["این، و"], "looks tokenized"),
         (["यह है ।", "यह है।"], ["यह है।"], ""),  # some write it so
         (["l&apos;eau", "et", "et"], ["l’eau", "et", "et"], "is escaped and b.en is not (100% and 0%"),
+        (["l&apos;eau"] * 2, ["l’eau", "l’eau"] * 9 + ["l&apos;eau"], "is escaped and b.en is not (100% and 5%"),
         (["&quot;evet&quot;"], ["“evet”"], "is escaped"),
         (["&quot;evet&quot;"], ["evet"], "is escaped"),
         (["&quot;evet&quot;", '"evet"', "'evet'", "[e]", "<e>", "|"], ["evet"], ""),
