@@ -15,12 +15,12 @@ from itertools import permutations
 
 @dataclass(frozen=True, eq=False)
 class _Trace:
-    """possible: finds lines that could show it; found: finds it; least: the smallest difference of two shares that
+    """possible: finds lines that could show it; pattern: finds it; least: the smallest difference of two shares that
     means something. The other texts describe a text with it and one without. beside_any: a text without it is one
     without, even if too few of its lines could show it."""
 
     possible: re.Pattern[str]
-    found: re.Pattern[str]
+    pattern: re.Pattern[str]
     least: float
     is_so: str
     is_not: str
@@ -73,7 +73,7 @@ class TokenizerTraces:
 
     lines: int = 0
     possible: Counter[_Trace] = field(default_factory=Counter)
-    found: Counter[_Trace] = field(default_factory=Counter)
+    showing: Counter[_Trace] = field(default_factory=Counter)
 
     def add(self, lines: Iterable[str]) -> "TokenizerTraces":
         """Count more lines, and return self. Empty lines do not count."""
@@ -82,19 +82,19 @@ class TokenizerTraces:
             for trace in _TRACES:
                 if line.strip() and trace.possible.search(line):
                     self.possible[trace] += 1
-                    self.found[trace] += trace.found.search(line) is not None
+                    self.showing[trace] += trace.pattern.search(line) is not None
         return self
 
     def share(self, trace: _Trace) -> float | None:
         """Of the lines that could show a trace, the share of those that do; None where too few could."""
         possible = self.possible[trace]
-        if trace.beside_any and not self.found[trace] and self.lines >= _FEWEST:
+        if trace.beside_any and not self.showing[trace] and self.lines >= _FEWEST:
             return 0.0
-        return self.found[trace] / possible if possible >= max(_FEWEST, _RARE * self.lines) else None
+        return self.showing[trace] / possible if possible >= max(_FEWEST, _RARE * self.lines) else None
 
     def shows(self, trace: _Trace, least: float) -> bool:
         """Whether more than a few lines show a trace, and at least this share of those that could."""
-        return self.found[trace] >= _FEWEST and (self.share(trace) or 0) >= least
+        return self.showing[trace] >= _FEWEST and (self.share(trace) or 0) >= least
 
     @property
     def look_tokenized(self) -> bool:

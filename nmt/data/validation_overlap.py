@@ -90,11 +90,11 @@ class OverlapSearch:
             turned = [(target, source) for source, target in pairs] if direction == "opposite" else pairs
             if direction not in keys_of_sources:
                 keys_of_sources[direction] = folded_texts([source for source, _ in turned])
-            known = [
+            with_source = [
                 (pair, key) for pair, key in zip(turned, keys_of_sources[direction], strict=True) if key in sources
             ]
-            targets = folded_texts([target for (_, target), _ in known])
-            for (pair, source), target in zip(known, targets, strict=True):
+            targets = folded_texts([target for (_, target), _ in with_source])
+            for (pair, source), target in zip(with_source, targets, strict=True):
                 self._add(number, corpus, pair, (source, target))
 
     def _add(self, number: int, corpus: int, pair: Pair, key: Pair) -> None:
