@@ -118,10 +118,10 @@ def _warn_of_tokenized(systems: Sequence[AlignedText], reference: AlignedText, t
     """Warn where translations look as tokenizers write text and the reference does not, or the other way round."""
     expected, contrasts = TokenizerTraces().add(reference.lines), list[str]()
     for system in systems:
-        found = TokenizerTraces().add(system.lines)
-        if contrast := contrasted(system.name, found, reference.name, expected):
+        traces = TokenizerTraces().add(system.lines)
+        if contrast := contrasted(system.name, traces, reference.name, expected):
             contrasts.append(contrast)
-        elif found.look_tokenized and expected.look_tokenized and tokenizer is None:
+        elif traces.look_tokenized and expected.look_tokenized and tokenizer is None:
             log.warning(
                 "%s and %s look tokenized: BLEU tokenizes them again, so it cannot be compared with that of other "
                 "text: detokenize both, or give --tokenize none",

@@ -17,6 +17,8 @@ import regex
 from nmt.config.language_codes import of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.corpus import read_pairs
+from nmt.data.invalid_lines import InvalidLinesError
+from nmt.data.normalization import as_read
 from nmt.data.rules.near_duplicates import folded_texts
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
@@ -56,13 +58,17 @@ def split(
         raise NmtError(f"{folder}: exists already and is not overwritten: choose another --output")
     check_new_folder(folder)
     data = DataConfig(source_language=languages[0], target_language=languages[1], train=(corpus,))
-    read = [(source.strip(), target.strip()) for source, target in read_pairs(corpus, data, "train")]
+    try:
+        read = [(source.strip(), target.strip()) for source, target in read_pairs(corpus, data, "train")]
+    except InvalidLinesError as error:
+        raise NmtError(error.problem) from None  # there is no config
     pairs = [pair for pair in read if all(pair)]
     for place, side in enumerate(("source", "target")):
         if pairs and all(pair[place].isdigit() for pair in pairs):
             raise NmtError(f"{corpus.label}: the {side} is only numbers: name the columns of the text with --columns")
-    different = set(pairs)
-    sets = split_pairs(different, held_out, most, seed)
+    # Those that a model reads as equal are duplicates, as for data.drop_duplicates; the first of them in order is kept.
+    different = {(as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)}
+    sets = split_pairs(different.values(), held_out, most, seed)
     _write(folder, sets, languages)
     counts = ", ".join(f"{len(of):,} {name}" for name, of in sets.items())
     left = len(different) - sum(map(len, sets.values()))

@@ -224,8 +224,8 @@ class _Reader:
             text = node.value if str in (annotation, *typing.get_args(annotation)) else None
             if isinstance(text, str) and (character := _CONTROL.search(text)):
                 remedy = "rename the file or folder" if setting.path else "leave it out"
-                found = f"{shortened(repr(text))} has {_name(character[0])}"
-                self._break(f"{node.where}{path}: {found}, which no setting can have: {remedy}")
+                problem = f"{shortened(repr(text))} has {_name(character[0])}"
+                self._break(f"{node.where}{path}: {problem}, which no setting can have: {remedy}")
                 return None
             expected = setting._replace(type=annotation).expected
             advice = _advice(annotation, node) or _of_another(annotation, node, path, beside)

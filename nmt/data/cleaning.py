@@ -121,9 +121,9 @@ class Cleaner:
             new = self._seen[chunk.corpus].add([pairs[place] for place in left])
             duplicates = drop("drop_duplicates", new.tolist())
         scores = [] if chunk.scores is None else [chunk.scores[place] for place in left]
-        known = [score for score in scores if not math.isnan(score)]
-        self._unscored[chunk.corpus] += len(scores) - len(known)
-        extremes = (min(known), max(known)) if known else None
+        numbers = [score for score in scores if not math.isnan(score)]
+        self._unscored[chunk.corpus] += len(scores) - len(numbers)
+        extremes = (min(numbers), max(numbers)) if numbers else None
         counts = CorpusCounts(len(pairs), empty, copies, duplicates, scores=extremes)
         return _Candidates(chunk, left, counts, examples)
 

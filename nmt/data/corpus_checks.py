@@ -145,11 +145,11 @@ def _no_sentences(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
     for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
         lines = Lines.of(texts)
         kinds = {"web or mail addresses": addresses(lines) > 0.5, "text without letters": lines.count_kind(LETTER) == 0}
-        for kind, found in kinds.items():
-            if 2 * found.sum() > len(pairs):
-                example = shortened(texts[int(found.argmax())], 60)
+        for kind, marked in kinds.items():
+            if 2 * marked.sum() > len(pairs):
+                example = shortened(texts[int(marked.argmax())], 60)
                 yield (
-                    f"{label}: the {side} is {kind} in {found.sum():,} of the first {len(pairs):,} pairs, such as "
+                    f"{label}: the {side} is {kind} in {marked.sum():,} of the first {len(pairs):,} pairs, such as "
                     f"{example!r}: correct the files or columns"
                 )
 
@@ -188,7 +188,8 @@ def _other_languages(lines: Sequence[str], code: str) -> list[str]:
 
 def sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
     """Pairs at equal distances, for rules 10 and 13."""
-    return pairs[:: max(1, len(pairs) // _HELD_OUT_SAMPLE)][:_HELD_OUT_SAMPLE]
+    count = min(len(pairs), _HELD_OUT_SAMPLE)
+    return [pairs[i * len(pairs) // count] for i in range(count)]
 
 
 def _clear_lines(texts: Sequence[str]) -> list[str]:
@@ -217,19 +218,19 @@ def tokenized(
     if len(pairs) < _FEWEST_LINES:
         return
     source, target = (TokenizerTraces().add(texts) for texts in zip(*pairs, strict=True))
-    found = [contrast("the source", source, "the target", target)]
+    contrasts = [contrast("the source", source, "the target", target)]
     for side, code, traces in (("source", languages[0], source), ("target", languages[1], target)):
         name, other = first.setdefault(code, (f"the {side} of {label}", traces))
-        found.append(contrast(f"the {side}", traces, name, other))
-    if different := "; ".join(filter(None, found)):
+        contrasts.append(contrast(f"the {side} of this corpus", traces, name, other))
+    if different := "; ".join(filter(None, contrasts)):
         yield f"{label}: {different}: use text as people write it, in all corpora, data.validation and for translation"
 
 
 def repeated(label: str, commonest: Sequence[tuple[str, int] | None], kept: int) -> Iterator[str]:
     """Rule 11. commonest: the sentence that is most often the source, and the target, and how often."""
-    for side, found in zip(("source", "target"), commonest, strict=False):
-        if kept >= _FEWEST and found is not None and found[1] > _REPEATED * kept:
-            sentence, count = shortened(found[0], 60), found[1]
+    for side, entry in zip(("source", "target"), commonest, strict=False):
+        if kept >= _FEWEST and entry is not None and entry[1] > _REPEATED * kept:
+            sentence, count = shortened(entry[0], 60), entry[1]
             yield (
                 f"{label}: {count:,} of {kept:,} pairs ({count / kept:.0%}) have the same {side}, {sentence!r}: "
                 "if that is no translation, remove them"

@@ -46,9 +46,9 @@ def of_samples(
     data.validation."""
     recorded, samples = statistics.read(tokens), list[tuple[str, LanguagePair, Sequence[Pair]]]()
     stored = () if recorded is None else recorded["corpora"]  # none of a store of an earlier version
-    for corpus, count, found in zip(data.train, counts, stored, strict=False):
-        yield from corpus_checks.repeated(corpus.label, found.get("commonest", ()), count.kept)
-        samples.append((corpus.label, data.pair_of(corpus), found["sample"]))
+    for corpus, count, stored_corpus in zip(data.train, counts, stored, strict=False):
+        yield from corpus_checks.repeated(corpus.label, stored_corpus.get("commonest", ()), count.kept)
+        samples.append((corpus.label, data.pair_of(corpus), stored_corpus["sample"]))
     for corpus, pairs in zip(data.held_out, held_out, strict=True):
         samples.append((f"data.validation, {corpus.label}", data.pair_of(corpus), corpus_checks.sample(pairs)))
     first = dict[str, tuple[str, TokenizerTraces]]()

@@ -1,5 +1,6 @@
 """Tables of columns with a delimiter between them: .tsv and .csv files."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -29,20 +30,20 @@ def delimited_pairs(
 
 def _plain(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
     source, target, needed = layout.source, layout.target, layout.needed
-    width, others = layout.columns, 0  # rows of another width
+    width, others = layout.columns, Counter[int]()  # rows by their width, if it is another one
     for number, line in enumerate(islice(lines, layout.skipped, None), start=layout.skipped + 1):
         fields = line.replace("\r", " ").split("\t")  # of line breaks and tabs what a field can have
         if len(fields) < needed:
             raise NmtError(f"{path}:{number}: no column {needed}: the line has {len(fields)}; a tab separates columns")
+        width = width or len(fields)
         if len(fields) != width:
-            width = width or len(fields)
-            others += len(fields) != width
+            others[len(fields)] += 1
         yield fields[source], fields[target]
     _note_width(others, width, note)
 
 
 def _quoted(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
-    others = 0  # rows of another width
+    others = Counter[int]()  # rows by their width, if it is another one
     most = layout.columns if table_layout.is_csv(path) else None
     for number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):
         if most is not None and (columns := _width(fields)) > most:
@@ -50,16 +51,18 @@ def _quoted(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Ite
                 f"{path}:{number}: {columns} columns, and the first line has {most}: put quotes around a field that "
                 f"holds {table_layout.shown(layout.delimiter)}"
             )
-        others += len(fields) < layout.columns
+        if len(fields) < layout.columns:
+            others[len(fields)] += 1
         fields += [""] * (layout.needed - len(fields))
         yield one_line(fields[layout.source]), one_line(fields[layout.target])
     _note_width(others, layout.columns, note)
 
 
-def _note_width(others: int, width: int, note: Note) -> None:
+def _note_width(others: Counter[int], width: int, note: Note) -> None:
     if others:
-        columns = counted(width, "column", "columns")
-        note(f"{counted(others, 'row does', 'rows do')} not have {columns}, as the first row has")
+        rows, columns = counted(others.total(), "row does", "rows do"), counted(width, "column", "columns")
+        most = ", ".join(f"{counted(count, 'has', 'have')} {other:,}" for other, count in others.most_common(3))
+        note(f"{rows} not have {columns}, as the first row has: {most}{', …' * (len(others) > 3)}")
 
 
 def _width(row: Sequence[str]) -> int:

@@ -39,20 +39,25 @@ _DEFAULT = "windows-1252"
 _FREQUENT = {"zh": "的一是不了在有人我他这這们們个個中大来來上国國说說就和"}
 
 
+class InvalidLinesError(NmtError):
+    """Lines of a corpus are not UTF-8. problem: how many, and how to convert them, for commands without a config."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}, or give the corpus invalid: drop in the config, to leave such lines out")
+        self.problem = problem
+
+
 @contextmanager
 def explained(corpus: schema.Corpus, languages: tuple[str, str]) -> Iterator[None]:
     """Add to the error for a line that is not UTF-8 how many there are, their likely encoding, and what can be done.
-    languages: of source and target."""
+    languages: of source and target. Raises InvalidLinesError."""
     try:
         yield
     except NotUtf8Error as error:
-        found = "convert the file to UTF-8"
+        advice = "convert the file to UTF-8"
         if error.path is not None and error.path.is_file():  # a pipe cannot be read again
-            found = _survey(error.path, _of_file(error.path, corpus, languages))
-        raise NmtError(
-            f"{error.place} is not UTF-8: {found}, or give the corpus invalid: drop in the config, to leave such lines "
-            "out"
-        ) from None
+            advice = _survey(error.path, _of_file(error.path, corpus, languages))
+        raise InvalidLinesError(f"{error.place} is not UTF-8: {advice}") from None
 
 
 def _of_file(path: Path, corpus: schema.Corpus, languages: tuple[str, str]) -> Sequence[str]:

@@ -2,10 +2,9 @@
 
 It is counted while the text is encoded, shard by shard, and stored beside the tokens, so that `nmt prepare --report`
 needs no further pass over the text. Memory is bounded, and the result does not depend on the shards, but for the counts
-of sentences that are repeated.
+of sentences that are repeated: see `SideStatistics`.
 """
 
-import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,7 @@ Lengths = npt.NDArray[np.int64]
 FILE = "statistics.json"  # in the folder of a token store
 OCTAVE = 8  # ratios of lengths are counted in steps of 1/8 of a factor of two
 SAMPLE = 512  # pairs of a corpus that are kept as text
-COMMONEST = 100  # sentences of a side that are counted, of those that are repeated
+COMMONEST = 100  # sentences of a side that are counted
 MOST = 30  # subwords and characters of each kind that are listed
 # Occurrences of a subword in the training text that are needed to learn it well (Gowda and May 2020, "Finding the
 # Optimal Vocabulary Size for Neural Machine Translation").
@@ -42,7 +41,14 @@ ENOUGH = 100
 
 @dataclass
 class SideStatistics:
-    """Of the source or the target. Lengths are in subwords, without tags and EOS."""
+    """Of the source or the target. Lengths are in subwords, without tags and EOS.
+
+    The sentences that are repeated are found as by Misra and Gries (1982, "Finding repeated elements"), and of several
+    parts as by Agarwal et al. (2012, "Mergeable summaries"): where there are more than k = `COMMONEST`, the (k+1)-th
+    largest weight is subtracted from all weights, and those without weight are left out. So a weight is too low by at
+    most n / (k + 1) of n pairs. The count of a sentence, which begins when it gets a weight, is at least its weight and
+    never too high; it is exact where nothing was left out before, as in one shard.
+    """
 
     lengths: Counter[int] = field(default_factory=Counter)  # pairs by length
     subwords: Counter[int] = field(default_factory=Counter)  # how often each occurs, by id
@@ -51,14 +57,24 @@ class SideStatistics:
     removed: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
     lines: Counter[bool] = field(default_factory=Counter)
-    # Sentences that are repeated. Of a part with more different ones the `COMMONEST` are kept, so that memory is
-    # bounded: a count is too low by less than 1 in `COMMONEST` pairs.
-    repeated: Counter[str] = field(default_factory=Counter)
+    sentences: Counter[str] = field(default_factory=Counter)
+    weights: Counter[str] = field(default_factory=Counter)  # of the sentences
 
     def merge(self, other: "SideStatistics") -> None:
         for counter in fields(self):
             getattr(self, counter.name).update(getattr(other, counter.name))
-        self.repeated = _commonest(self.repeated)
+        self.leave_out_rare()
+
+    def leave_out_rare(self) -> None:
+        """Leave out all but `COMMONEST` sentences at most, by their weights."""
+        subtracted = sorted(self.weights.values(), reverse=True)[COMMONEST : COMMONEST + 1]
+        self.weights = self.weights - Counter(dict.fromkeys(self.weights, sum(subtracted)))
+        self.sentences = Counter({text: self.sentences[text] for text in self.weights})
+
+    def commonest(self) -> tuple[str, int] | None:
+        """The most frequent sentence of those that are repeated, shortened, and its count; None: there is none."""
+        text, count = min(self.sentences.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
+        return (shortened(text), count) if count > 1 else None
 
     def to_json(self) -> dict[str, list[tuple[Any, int]]]:
         return {counter.name: _items(getattr(self, counter.name)) for counter in fields(self)}
@@ -117,12 +133,6 @@ def _items(counter: Counter[Any]) -> list[tuple[Any, int]]:
     return sorted(counter.items())
 
 
-def _commonest(counter: Counter[str]) -> Counter[str]:
-    """The `COMMONEST` sentences of those that are repeated."""
-    several = ((text, number) for text, number in counter.items() if number > 1)
-    return Counter(dict(heapq.nsmallest(COMMONEST, several, key=lambda item: (-item[1], item[0]))))
-
-
 def _most(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:MOST])
 
@@ -178,8 +188,8 @@ class StatisticsCounter:
                 counter.update(dict(zip(present.tolist(), counts[present].tolist(), strict=True)))
             changes = self._changes[number]
             side.removed, side.lost, side.lines = changes.removed, changes.lost, changes.lines
-            commonest = _commonest(self._sentences[number])
-            side.repeated = Counter({shortened(text): count for text, count in commonest.items()})
+            side.sentences = side.weights = self._sentences[number]
+            side.leave_out_rare()
         return self._found
 
 
@@ -218,7 +228,7 @@ def _of_corpus(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dic
         "bytes": [sum(side.subwords[i] for i in ids) for side, ids in zip(corpus.sides, of_bytes, strict=True)],
         "examples": corpus.examples.to_json(),
         "suspicious": corpus.suspicious.to_json(),
-        "commonest": [next(iter(side.repeated.most_common(1)), None) for side in corpus.sides],
+        "commonest": [side.commonest() for side in corpus.sides],
         "sample": [list(map(shortened, pair)) for pair in corpus.sample],
     }
 

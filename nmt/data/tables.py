@@ -39,11 +39,11 @@ def jsonl_pairs(
                 continue
             keys = [columns[name] for name in column_names(columns, corpus, data, f"{path}:{waiting[0][0]}")]
         for place, fields in waiting:
-            found = [_json_field(fields, key, f"{path}:{place}", of_line[".".join(key)]) for key in keys]
+            texts = [_json_field(fields, key, f"{path}:{place}", of_line[".".join(key)]) for key in keys]
             if errors == "strict":
-                for text, key in zip(found, keys, strict=True):
+                for text, key in zip(texts, keys, strict=True):
                     _check_unicode(text, key, f"{path}:{place}")
-            source, target = found
+            source, target = texts
             yield source, target
         waiting = []
     if waiting:
@@ -77,9 +77,9 @@ def _json_field(row: object, keys: tuple[str, ...], place: str, known_from: int)
     return one_line(row)
 
 
-def _check_unicode(text: str, keys: tuple[str, ...], place: str) -> None:
+def _check_unicode(text: str, keys: tuple[str, ...], where: str) -> None:
     if not text.isascii() and re.search("[\ud800-\udfff]", text):  # JSON can escape half of a character
-        raise NmtError(f"{place}: column {'.'.join(keys)!r} holds half of a surrogate pair: not Unicode text")
+        raise NmtError(f"{where}: column {'.'.join(keys)!r} holds half of a surrogate pair: not Unicode text")
 
 
 def _row_columns(row: Mapping[str, object], above: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:

@@ -1,27 +1,31 @@
 """Whether text looks as tokenizers write it: with spaces before punctuation, with escaped signs, or in subwords.
 
 Such text beside text that is not like it gives a low score, or a model that writes what nobody wants. A share counts
-only lines that could show the trace. Punctuation that some languages write after a space is not looked at: the French
-` ?`, ` !`, ` :` and ` »`, the danda of Hindi, the comma of Arabic, the full stop of Khmer.
+only lines that could show the trace. Punctuation that French writes after a space, ` ?`, ` !`, ` :` and ` »`, is not
+looked at. The danda of Hindi, the comma of Arabic and the full stop of Khmer, which are written both with a space and
+without, count only where nearly all of one text have it and nearly none of the other.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import permutations
 
 
 @dataclass(frozen=True, eq=False)
 class _Trace:
-    """possible: finds lines that could show it; found: finds it; least: the smallest difference of two shares that
-    means something. The other texts describe a text with it and one without."""
+    """possible: finds lines that could show it; pattern: finds it; least: the smallest difference of two shares that
+    means something. The other texts describe a text with it and one without. beside_any: a text without it is one
+    without, even if too few of its lines could show it."""
 
     possible: re.Pattern[str]
-    found: re.Pattern[str]
+    pattern: re.Pattern[str]
     least: float
     is_so: str
     is_not: str
     of_lines: str
+    beside_any: bool = False
 
 
 _TRACES = (
@@ -34,12 +38,21 @@ _TRACES = (
         "of their lines with a full stop or comma have a space before one",
     ),
     _Trace(
-        re.compile(r"['\"&<>\[\]|]"),
+        re.compile("[।॥،؛۔។]"),
+        re.compile("(?<= )[।॥،؛۔។]"),
+        0.8,
+        "looks tokenized",
+        "does not",
+        "of their lines with such punctuation as । or ، have a space before one",
+    ),
+    _Trace(
+        re.compile(r"['\"‘’“”«»&<>\[\]|]"),
         re.compile(r"&(?:[a-z]{2,6}|#\d{1,5}|#x[\da-fA-F]{1,5});"),  # &apos; &#39; &#x27;
         0.2,
         "is escaped",
         "is not",
         "of their lines with a quotation mark, & or bracket have it as &apos; or the like",
+        beside_any=True,
     ),
     _Trace(
         re.compile(""),
@@ -51,6 +64,7 @@ _TRACES = (
     ),
 )
 _RARE = 0.01  # of the lines: fewer that could show a trace say nothing
+_FEWEST = 20  # lines that could show a trace, and lines that show it: fewer say nothing
 
 
 @dataclass
@@ -59,7 +73,7 @@ class TokenizerTraces:
 
     lines: int = 0
     possible: Counter[_Trace] = field(default_factory=Counter)
-    found: Counter[_Trace] = field(default_factory=Counter)
+    showing: Counter[_Trace] = field(default_factory=Counter)
 
     def add(self, lines: Iterable[str]) -> "TokenizerTraces":
         """Count more lines, and return self. Empty lines do not count."""
@@ -68,18 +82,24 @@ class TokenizerTraces:
             for trace in _TRACES:
                 if line.strip() and trace.possible.search(line):
                     self.possible[trace] += 1
-                    self.found[trace] += trace.found.search(line) is not None
+                    self.showing[trace] += trace.pattern.search(line) is not None
         return self
 
     def share(self, trace: _Trace) -> float | None:
         """Of the lines that could show a trace, the share of those that do; None where too few could."""
         possible = self.possible[trace]
-        return self.found[trace] / possible if possible > _RARE * self.lines else None
+        if trace.beside_any and not self.showing[trace] and self.lines >= _FEWEST:
+            return 0.0
+        return self.showing[trace] / possible if possible >= max(_FEWEST, _RARE * self.lines) else None
+
+    def shows(self, trace: _Trace, least: float) -> bool:
+        """Whether more than a few lines show a trace, and at least this share of those that could."""
+        return self.showing[trace] >= _FEWEST and (self.share(trace) or 0) >= least
 
     @property
     def look_tokenized(self) -> bool:
-        """Whether most lines have spaces before full stops or commas."""
-        return (self.share(_TRACES[0]) or 0) > 0.5
+        """Whether at least half of the lines have spaces before full stops or commas."""
+        return self.shows(_TRACES[0], 0.5)
 
 
 def contrast(name: str, text: TokenizerTraces, other_name: str, other: TokenizerTraces) -> str | None:
@@ -87,11 +107,9 @@ def contrast(name: str, text: TokenizerTraces, other_name: str, other: Tokenizer
     where they are alike."""
     parts = []
     for trace in _TRACES:
-        shares = [(text.share(trace), name), (other.share(trace), other_name)]
-        known = sorted((share, which) for share, which in shares if share is not None)
-        if len(known) == 2 and known[1][0] - known[0][0] >= trace.least:
-            (low, without), (high, having) = known
-            parts.append(
-                f"{having} {trace.is_so} and {without} {trace.is_not} ({high:.0%} and {low:.0%} {trace.of_lines})"
-            )
+        for (having, high), (without, low) in permutations(((name, text), (other_name, other))):
+            low_share = low.share(trace)
+            if low_share is not None and high.shows(trace, low_share + trace.least):
+                shares = f"({high.share(trace):.0%} and {low_share:.0%} {trace.of_lines})"
+                parts.append(f"{having} {trace.is_so} and {without} {trace.is_not} {shares}")
     return "; ".join(parts) or None

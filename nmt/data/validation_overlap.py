@@ -90,11 +90,11 @@ class OverlapSearch:
             turned = [(target, source) for source, target in pairs] if direction == "opposite" else pairs
             if direction not in keys_of_sources:
                 keys_of_sources[direction] = folded_texts([source for source, _ in turned])
-            known = [
+            with_source = [
                 (pair, key) for pair, key in zip(turned, keys_of_sources[direction], strict=True) if key in sources
             ]
-            targets = folded_texts([target for (_, target), _ in known])
-            for (pair, source), target in zip(known, targets, strict=True):
+            targets = folded_texts([target for (_, target), _ in with_source])
+            for (pair, source), target in zip(with_source, targets, strict=True):
                 self._add(number, corpus, pair, (source, target))
 
     def _add(self, number: int, corpus: int, pair: Pair, key: Pair) -> None:
@@ -177,7 +177,9 @@ def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[s
 def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataConfig) -> str:
     most = max(range(len(data.train)), key=lambda corpus: overlap.by_corpus[corpus][0])
     where = f", most of them in {data.train[most].label}" if len(data.train) > 1 else ""
-    folded = f", {overlap.folded:,} of them but for case, accents, punctuation or spaces" if overlap.folded else ""
+    folded = ""
+    if overlap.folded:
+        folded = f" ({overlap.folded:,} of them differ only in case, accents, punctuation or spaces)"
     return (
         f"data.validation, {held_out.label}: {overlap.pairs:,} of {overlap.total:,} pairs "
         f"({overlap.pairs / overlap.total:.1%}) are training pairs too{folded}{where}"

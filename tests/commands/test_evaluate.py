@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
@@ -275,6 +276,18 @@ def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypat
         for path in files
         for metric in (sacrebleu.corpus_bleu, sacrebleu.corpus_chrf, sacrebleu.corpus_ter)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_comet_gets_all_texts_in_that_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool) -> None:
+    compared = list[AlignedText]()
+    monkeypatch.setattr(comet, "score", lambda model, command, source, systems, reference, device: compared.extend(
+        [source, *systems, reference]
+    ) or [])  # fmt: skip
+    file = written(tmp_path, "t", list(map(odd, REFERENCES)))
+    given = {"source": file, "hypotheses": [file], "references": [file], "language": "yo", "comet": "model"}
+    evaluate(Request(**given, comet_command=sys.executable, raw=raw))
+    assert [list(text.lines) == REFERENCES for text in compared] == [not raw] * 3
 
 
 def test_robustness_compares_in_that_form_too(

@@ -75,12 +75,13 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_one_file_of_both_sides(tmp_path: Path) -> None:
     lines = [f"{number}\t{source}\t{target}\tby somebody\n" for number, (source, target) in enumerate(ALONE)]
-    (tmp_path / "pairs.tsv").write_text("".join(lines) + lines[0] + "40\t \tempty\tby somebody\n")
+    same = lines[1].replace(" ", "  ").replace("s", "\u00ads", 1)  # to a model
+    (tmp_path / "pairs.tsv").write_text(same + "".join(lines) + lines[0] + "40\t \tempty\tby somebody\n")
     folder = tmp_path / "new" / "sets"
     command = (tmp_path / "pairs.tsv", "--output", folder, "--languages", "en", "de", "--pairs", 4, "--most", 9)
     done = run(*command, "--columns", 2, 3)
     assert (done.exit_code, done.stdout) == (0, f"{folder}\n"), done.stderr
-    assert "42 pairs: 9 train, 4 validation, 4 test, 23 left out, 1 duplicates, 1 with an empty side\n" in done.stderr
+    assert "43 pairs: 9 train, 4 validation, 4 test, 23 left out, 2 duplicates, 1 with an empty side\n" in done.stderr
     files = contents(folder)
     assert files.keys() == {f"{name}.{side}" for name in SETS for side in ("en", "de")}
     for name in SETS:
@@ -133,12 +134,18 @@ LANGUAGES = ("--languages", "en", "de")
             "en twice: the new files of both sides would have the same names: name two others",
         ),
         ("a\tb\n", ("--languages", "en", "../de"), 1, "--languages: '../de' is no code"),
+        (
+            "a\té\n",
+            LANGUAGES,
+            1,
+            "1 of 1 lines are not (probably windows-1252): convert the file: iconv -f WINDOWS-1252 -t UTF-8\n",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
     text: str, arguments: tuple[object, ...], status: int, message: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "pairs.tsv").write_text(text)
+    (tmp_path / "pairs.tsv").write_text(text, encoding="cp1252")
     done = run(tmp_path / "pairs.tsv", "--output", tmp_path / "out", *arguments)
     assert done.exit_code == status and message in done.stderr.split("\n")[-2 if status == 1 else -3] + done.stderr
     assert status == 2 or done.stderr.count("\n") == 1

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.cleaning import SeenPairs, hashes_of, without_empty
+from nmt.config.schema import Corpus, DataConfig
+from nmt.data.cleaning import Cleaner, RawChunk, SeenPairs, hashes_of, without_empty
 from nmt.data.corpus import Pair
 
 
@@ -45,3 +46,11 @@ def test_duplicates_are_what_a_model_reads_as_equal(text: str, same: bool) -> No
         first, second = hashes_of([one, other])
         assert bool(first == second) == same
     assert len(set(hashes_of([("a b", "c"), ("a", "b c"), ("a b c", "c")]).tolist())) == 3
+
+
+def test_the_lowest_and_highest_scores_are_of_the_pairs_that_the_rules_look_at() -> None:
+    """Not of those that are empty or duplicates."""
+    data = DataConfig("en", "de", (Corpus(file="a.tsv"),), drop_duplicates=True)
+    pairs = [("a", "b"), ("", "b"), ("a", "b"), ("c", "d"), ("e", "f")]
+    chunks = [RawChunk(0, 0, pairs, [-2.0, -9.0, 0.0, -1.0, float("nan")]), RawChunk(0, 1, pairs[:1], [-8.0])]
+    assert [chunk.counts.scores for chunk in Cleaner(data).clean(chunks)] == [(-2.0, -1.0), None]

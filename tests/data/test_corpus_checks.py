@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,14 @@ def test_sides_that_are_no_sentences() -> None:
         assert len(said(wrong[:201] + of[201:])) == 1 and said(wrong[:100] + of[100:]) == []
 
 
+@pytest.mark.parametrize("count", [0, 511, 512, 513, 1023, 5000])
+def test_a_sample_is_at_equal_distances(count: int) -> None:
+    numbers = [int(source) for source, _ in corpus_checks.sample([(str(i), "") for i in range(count)])]
+    steps = {after - before for before, after in pairwise([*numbers, count])}
+    assert len(numbers) == min(count, 512) and numbers[:1] == [0][:count]
+    assert steps <= {count // 512 or 1, -(-count // 512)}
+
+
 def language_said(of: Sequence[Pair], languages: tuple[str, str]) -> list[str]:
     return list(corpus_checks.other_language("corpus", of, languages))
 
@@ -181,6 +190,11 @@ def test_a_side_in_another_language() -> None:
     assert warning.startswith("corpus: the source is declared as sw") and "are in en (English)" in warning
     assert len(language_said(turned(of), ("fr", "sw"))) == 2
     assert len(language_said(of[:250] + turned(of[250:]), ("de", "qaa"))) == 1
+
+
+def test_letters_that_are_words_or_syllables_count_as_three() -> None:
+    lines = ["你" * 10, "你" * 9, "ก" * 10, "a" * 30, "a" * 29, "я" * 29, "你" * 9 + "abc"]
+    assert corpus_checks._clear_lines(lines) == [lines[i] for i in (0, 2, 3, 6)]
 
 
 def test_what_no_identifier_can_be_sure_of_is_not_said_to_be_another_language() -> None:
@@ -223,8 +237,12 @@ SUBWORDS = [(source, target.replace("oder", "od@@ er")) for source, target in PL
     [
         ([PLAIN, PLAIN], ["", ""]),
         ([TOKENIZED], ["the target looks tokenized and the source does not"]),
-        ([PLAIN, [(target, target) for _, target in TOKENIZED]], ["", "the source looks tokenized and the source of"]),
-        ([PLAIN, ESCAPED, PLAIN], ["", "the source is escaped and the source of 0 is not", ""]),
+        (
+            [PLAIN, [(target, target) for _, target in TOKENIZED]],
+            ["", "the source of this corpus looks tokenized and the source of 0 does not"],
+        ),
+        ([PLAIN, ESCAPED, PLAIN], ["", "the source of this corpus is escaped and the source of 0 is not", ""]),
+        ([ESCAPED, PLAIN], ["the source is", "1: the source of 0 is escaped and the source of this corpus is not"]),
         ([PLAIN, SUBWORDS], ["", "the target is split into subwords and the source is not"]),
         ([PLAIN, SUBWORDS[:99]], ["", ""]),
     ],
@@ -332,7 +350,9 @@ def test_prepare_warns_of_tokenized_text(tmp_path: Path, caplog: pytest.LogCaptu
     run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=300))
     found = [warning for warning in warnings_of(run, caplog) if "use text as people write it" in warning]
     assert [warning.split(": ")[0] for warning in found] == [data.train[1].label, f"data.validation, {held_out.label}"]
-    assert f"the source looks tokenized and the source of {plain.label} does not (100% and 0%" in found[1]
+    assert (
+        f"the source of this corpus looks tokenized and the source of {plain.label} does not (100% and 0%" in found[1]
+    )
 
 
 def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

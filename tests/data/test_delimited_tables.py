@@ -87,8 +87,10 @@ TEXT = st.text(st.sampled_from('",;\n aä\u2028'), max_size=6)
         ("http://x\thttp://y\tone\teins\t0.9\n", "3 of 5 columns are not used: 3 ('one'), 4 ('eins'), 5 ('0.9')"),
         (f"a\tb\t{'c' * 40}" + "\td" * 6 + "\n",
          f"7 of 9 columns are not used: 3 ('{'c' * 30}…'), 4 ('d'), 5 ('d'), 6 ('d'), 7 ('d'), …"),
-        ("a\tb\n" * 3 + "c\td\te\nf\tg\t\n", "2 rows do not have 2 columns, as the first row has"),
-        ("a\tb\tc\nd\te\n", "1 row does not have 3 columns, as the first row has"),
+        ("a\tb\n" * 3 + "c\td\te\nf\tg\t\n", "2 rows do not have 2 columns, as the first row has: 2 have 3"),
+        ("a\tb\tc\nd\te\n", "1 row does not have 3 columns, as the first row has: 1 has 2"),
+        ("a\tb\n" + "a\tb\tc\td\te\n" + "".join(f"a{chr(9) * i}b\n" for i in (2, 2, 3, 4, 5)),
+         "6 rows do not have 2 columns, as the first row has: 2 have 5, 2 have 3, 1 has 4, …"),
     ],
 )  # fmt: skip
 def test_columns_and_widths_that_are_not_expected_are_said_once(tmp_path: Path, content: str, said: str) -> None:
@@ -100,7 +102,7 @@ def test_columns_and_widths_that_are_not_expected_are_said_once(tmp_path: Path, 
     csv_said = read(tmp_path / "a.csv", "a,b,c\nd,e\nf,g,h\n")[1]
     assert csv_said[1:] == [
         "1 of 3 columns is not used: 3 ('c')",
-        "1 row does not have 3 columns, as the first row has",
+        "1 row does not have 3 columns, as the first row has: 1 has 2",
     ]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data import normalization, sentencepiece_model, vocabulary
-from nmt.data.normalization import Normalization, UsedCharacters, comparable
+from nmt.data.normalization import Normalization, UsedCharacters, as_read, comparable, nfc, plain
 from nmt.data.vocabulary import Tokenizer
 
 LETTERS = ["the quick brown fox jumps over the lazy dog", "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich"]
@@ -154,6 +154,7 @@ def test_what_a_vocabulary_changes_does_not_count_when_texts_are_compared(text: 
     ("text", "expected"),
     [
         ("pe\u00ad\u0301re\u00a0 \t \u2060et\ufeff", "pére et"),
+        ("漢\U000e0100字\U000e01ef 한\ufe00 👩\ufe0f", "漢字 한 👩"),
         ("Auf\u200clage Schiff\u200dfahrt \u200fein\u200e", "Auflage Schifffahrt ein"),
         (PERSIAN, PERSIAN),
         ("می\u00ad\u200c ب", "می\u200c ب"),  # beside the letter once the soft hyphen is gone
@@ -166,3 +167,16 @@ def test_what_a_vocabulary_changes_does_not_count_when_texts_are_compared(text: 
 )
 def test_the_form_in_which_texts_are_compared(text: str, expected: str) -> None:
     assert comparable(text) == expected
+
+
+@given(
+    st.text(
+        CHARACTERS | st.sampled_from("\0\r\x0b\x1c\x1f\x7f\u00ad\u200c\u200d\u0645\u2065\ufe0f\U000e0101\u0323\u0958")
+    )
+)
+@example("one\rtwo\x0bthree\x1cfour\x1ffive\0six  seven\x7f ")
+@example("a\u0301 \u0645\u200d a\u200d 漢\U000e0101 ▁a▁")
+def test_what_is_fast_for_most_text_gives_the_same(text: str) -> None:
+    for part in (text, *text, "漢".join(text), f"{text[:2]}  b"):  # one odd character makes a text take the long way
+        assert as_read(part) == plain(nfc(part))
+        assert comparable(part) == comparable(f"\t{part}\t")

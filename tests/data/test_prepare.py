@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +386,22 @@ def test_a_changed_byte_in_any_prepared_file_is_found(run: Config, monkeypatch: 
     prepare(run, verify=False)  # as the other ranks of a machine do
     (tokens / checksums.FILE).unlink()
     prepare(run)  # as a store of an earlier version
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{}", r"checksums\.json: damaged \(it names no files\)"), ("[]", r"checksums\.json: damaged \(it names"),
+        ("{", r"checksums\.json: damaged \(Expecting"), ('{"inner": 1}', r"inner: cannot be read \(Is a directory\)"),
+        ('{"gone": 1}', "gone: missing"), ('{"file": 1}', r"file: damaged \(other bytes"), ('{"file": 0}', None),
+    ],
+)  # fmt: skip
+def test_checksums_that_do_not_fit(tmp_path: Path, content: str, said: str | None) -> None:
+    (tmp_path / checksums.FILE).write_text(content)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(NmtError, match=f"^{tmp_path}/{said}.*: delete the folder") if said else nullcontext():
+        checksums.check(tmp_path)
 
 
 def test_a_store_that_cannot_be_written_is_used(

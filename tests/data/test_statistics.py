@@ -15,7 +15,7 @@ from nmt.data import statistics, vocabulary
 from nmt.data.corpus import Pair
 from nmt.data.encoding import encode_pairs
 from nmt.data.rules.examples import DropExamples
-from nmt.data.statistics import CorpusStatistics, StatisticsCounter
+from nmt.data.statistics import CorpusStatistics, SideStatistics, StatisticsCounter
 from nmt.data.summary import SideChanges
 from nmt.data.vocabulary import Vocabulary
 from nmt.errors import NmtError
@@ -119,16 +119,43 @@ def test_the_same_in_chunks_and_shards_of_any_size(
     assert in_parts == whole
 
 
-def test_the_commonest_sentence_of_each_side(count: Callable[..., dict[str, Any]], monkeypatch: Any) -> None:
+def test_the_commonest_sentence_of_each_side(count: Callable[..., dict[str, Any]]) -> None:
+    """Sentences with the same beginning are different ones."""
+    long = "b" * 600
+    pairs = [(str(i), f"{long}{'ac'[i < 2]}") for i in range(202)] + [("7", "j")] * 2
+    for chunk, shard in ((1000, 1), (50, 2)):
+        found = count(pairs, chunk=chunk, shard=shard)["corpora"][0]["commonest"]
+        assert found == [["7", 3 if chunk == 1000 else 2], ["b" * 500 + "…", 200]]
+    assert count([("a", long), ("b", long)])["corpora"][0]["commonest"] == [None, ["b" * 500 + "…", 2]]
+
+
+def parts_merged(parts: list[list[str]]) -> SideStatistics:
+    whole = SideStatistics()
+    for part in parts:
+        side = SideStatistics(sentences=Counter(part), weights=Counter(part))
+        side.leave_out_rare()
+        whole.merge(SideStatistics.from_json(json.loads(json.dumps(side.to_json()))))
+        assert len(whole.weights) == len(whole.sentences) <= statistics.COMMONEST  # so memory is bounded
+    return whole
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.sampled_from(LETTERS), max_size=40), max_size=12))
+def test_counts_of_sentences_are_too_low_by_no_more_than_is_said(
+    monkeypatch: pytest.MonkeyPatch, parts: list[list[str]]
+) -> None:
     monkeypatch.setattr(statistics, "COMMONEST", 3)
-    pairs = [("abc"[i % 3] + "abcdefghij"[i % 10] * (i % 3), "j" if i % 4 else str(i)) for i in range(400)]
-    pairs += [("ab", "b" * 600)] * 60
-    sources = Counter(source for source, _ in pairs)
-    for chunk, shard in ((1000, 2), (50, 2)):
-        [source, target] = count(pairs, chunk=chunk, shard=shard)["corpora"][0]["commonest"]
-        assert target == ["j", 300]
-        assert sources[source[0]] == max(sources.values()) and 0 <= sources[source[0]] - source[1] <= len(pairs) // 3
-    assert count([("a", "b" * 600), ("b", "b" * 600)])["corpora"][0]["commonest"] == [None, ["b" * 500 + "…", 2]]
+    whole, right = parts_merged(parts), Counter(text for part in parts for text in part)
+    for text, count in right.items():
+        assert 0 <= count - whole.weights[text] <= right.total() / 4
+        assert whole.weights[text] <= whole.sentences[text] <= count
+
+
+def test_a_sentence_that_comes_late_is_counted() -> None:
+    """Also where earlier parts had as many other sentences as are counted."""
+    early = [[f"{part} {i % 150}" for i in range(1000)] for part in range(20)]
+    late = [["late"] * 115 + [f"{part} {i % 500}" for i in range(885)] for part in range(20, 40)]
+    assert parts_merged(early + late).commonest() == ("late", 20 * 115)
 
 
 def test_what_is_stored_is_read(count: Callable[..., dict[str, Any]], tmp_path: Path) -> None:

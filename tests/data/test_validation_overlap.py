@@ -69,7 +69,8 @@ def test_case_accents_spaces_and_punctuation_do_not_count_and_numbers_do() -> No
     assert found.source_examples[1] == Common(*held_out[31], "Auch.", 1)
     data = DataConfig("en", "de", (Corpus(file="a.tsv"), Corpus(file="b.tsv")), validation=Corpus(file="held-out.tsv"))
     said = (
-        "are training pairs too, 25 of them but for case, accents, punctuation or spaces, most of them in b.tsv: scores"
+        "are training pairs too (25 of them differ only in case, accents, punctuation or "
+        "spaces), most of them in b.tsv: scores"
     )
     assert said in next(validation_overlap.problems([found], data))
     assert find(held_out, [(f"The café has {i} chairs.", "x") for i in range(100, 200)]).sources == 0

@@ -74,5 +74,5 @@ def _rows(text: Text, destination: Path, loaded: Checkpoint, options: Options) -
 
 def scores(text: Text, translations: Sequence[str]) -> list[str]:
     """BLEU and chrF, as they are printed."""
-    found = ValidationMetrics(text.pair.target).scores(translations, text.references)
-    return [f"{value:.2f}" for value in found.values()]
+    by_metric = ValidationMetrics(text.pair.target).scores(translations, text.references)
+    return [f"{value:.2f}" for value in by_metric.values()]

@@ -51,8 +51,8 @@ class _ScoredSet:
     compared: str
 
     def __str__(self) -> str:
-        known = [self.name, self.languages, f"{self.sentences:,} sentences" if self.sentences else None]
-        return ", ".join(str(one) for one in known if one)
+        parts = [self.name, self.languages, f"{self.sentences:,} sentences" if self.sentences else None]
+        return ", ".join(str(one) for one in parts if one)
 
 
 def write(folder: Path, loaded: Checkpoint, usage: Usage) -> None:

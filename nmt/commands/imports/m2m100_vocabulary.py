@@ -122,9 +122,9 @@ def _languages(folder: Path, family: Family, ids: Mapping[str, int], size: int) 
 
     A token without an id in the files has the next one after the pieces. Beside tokens with ids, such as one that was
     added for another language, this holds only if no two have the same id."""
-    found = {token: i for token, i in _named(folder) if family.token.fullmatch(token)}
-    tokens = {token: i for token, i in found.items() if i is not None}
-    listed = [token for token in found if token not in tokens]
+    named = {token: i for token, i in _named(folder) if family.token.fullmatch(token)}
+    tokens = {token: i for token, i in named.items() if i is not None}
+    listed = [token for token in named if token not in tokens]
     if not listed and not family.is_nllb:
         listed = [f"__{code}__" for code in _OF_M2M100.split()]
     after_pieces = {token: i for i, token in enumerate(listed, start=len(ids)) if token not in tokens}

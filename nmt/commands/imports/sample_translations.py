@@ -19,9 +19,9 @@ def problem(translate: Callable[[Sequence[str]], Sequence[str]], pair: LanguageP
     right one at most copies what is in its target already. Nothing is said of languages that the identifier does not
     know, or of which there are too few lines.
     """
-    known = identifier()
+    languages = identifier()
     try:
-        if not known.knows(pair.target):
+        if not languages.knows(pair.target):
             return None
         lines = [line for code in pair for line in _lines(code)]
     except NmtError:  # a code of no language
@@ -29,15 +29,15 @@ def problem(translate: Callable[[Sequence[str]], Sequence[str]], pair: LanguageP
     outputs = [output for output in translate(lines) if output.strip()]
     if len(outputs) < _FEWEST:
         return None
-    scores, lengths = known.scores(outputs)
-    others = [name for name, doubt in zip(known.names(scores), known.doubt(scores, lengths, pair.target), strict=True)
-              if doubt > 1]  # fmt: skip
+    scores, lengths = languages.scores(outputs)
+    doubts = languages.doubt(scores, lengths, pair.target)
+    others = [name for name, doubt in zip(languages.names(scores), doubts, strict=True) if doubt > 1]
     if 2 * len(others) <= len(outputs):
         return None
-    [(found, count)] = Counter(others).most_common(1)
+    [(seen, count)] = Counter(others).most_common(1)
     return (
         f"--languages {','.join(pair)}: {len(others)} of {len(outputs)} sample translations are not in "
-        f"{english_name(pair.target)}, and {count} seem to be {english_name(found)}: import it again if these are not "
+        f"{english_name(pair.target)}, and {count} seem to be {english_name(seen)}: import it again if these are not "
         "its languages"
     )
 
@@ -46,5 +46,5 @@ def _lines(code: str) -> Sequence[str]:
     """Those in a language. Raises NmtError for a code of no language."""
     scores, lengths = identifier().scores(LINES)
     sure = identifier().doubt(scores, lengths, code) < -0.5 if identifier().knows(code) else [False] * len(LINES)
-    found = [line for line, is_sure in zip(LINES, sure, strict=True) if is_sure]
-    return [*found, *ENGLISH] if "en" in alike(code) else found
+    of_language = [line for line, is_sure in zip(LINES, sure, strict=True) if is_sure]
+    return [*of_language, *ENGLISH] if "en" in alike(code) else of_language

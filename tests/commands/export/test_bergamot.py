@@ -210,6 +210,8 @@ def test_the_settings_are_the_models(exported: tuple[Checkpoint, Path]) -> None:
     assert settings["dim-vocabs"][1] == items["decoder_ff_logit_out_b"].shape[1]
     sizes = [settings[key] for key in ("dim-emb", "transformer-dim-ffn", "transformer-heads")]
     assert sizes == [64, 128, model.heads]  # type: ignore[union-attr]
+    tied = model.tie == "all"  # type: ignore[union-attr]
+    assert [settings[f"tied-embeddings{which}"] for which in ("", "-src", "-all")] == [not tied, False, tied]
     assert settings["transformer-guided-alignment-layer"] == str(aligning_layer_and_head(made)[0] + 1)
     for side, short in (("encoder", "enc"), ("decoder", "dec")):
         layers = {name.split("_")[1] for name in items if name.startswith(f"{side}_l")}

@@ -13,7 +13,7 @@ from helpers.runs import write_corpus
 import nmt
 from nmt.checkpoints import model_file
 from nmt.commands.export.export import export
-from nmt.commands.imports import m2m100, m2m100_subwords
+from nmt.commands.imports import m2m100, m2m100_subwords, m2m100_vocabulary
 from nmt.commands.imports.imported import Imported
 from nmt.commands.imports.imports import import_model
 from nmt.commands.imports.m2m100_proof import M2M100Source
@@ -175,6 +175,17 @@ def test_a_language_that_was_added_is_there_beside_the_others(m2m100_folder: Pat
 def token_ids(read: Imported, *codes: str) -> list[int]:
     """The ids that the tokens of languages have in the model that was read."""
     return [read.to_theirs[0][i] for i in read.vocabulary.source.tags([f"<{code}>" for code in codes])]
+
+
+@pytest.mark.parametrize(("size", "expected"), [(6, {"en": 4, "de": 5, "xx": 2}), (5, {"xx": 2})])
+def test_languages_that_are_only_listed_follow_the_pieces_where_the_matrix_has_rows(
+    tmp_path: Path, size: int, expected: dict[str, int]
+) -> None:
+    (tmp_path / "special_tokens_map.json").write_text('{"additional_special_tokens": ["__en__", "__de__"]}')
+    (tmp_path / "added_tokens.json").write_text('{"__xx__": 2}')
+    ids = {piece: i for i, piece in enumerate("abcd")}
+    found = m2m100_vocabulary._languages(tmp_path, m2m100_vocabulary._M2M100, ids, size)
+    assert {code: i for code, (_, i) in found.items()} == expected
 
 
 # --------------------------------------------------------------------------- after the import
