@@ -5,7 +5,7 @@ function that writes the range with other texts. So whatever a reader does not u
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 
@@ -37,10 +37,14 @@ class Text:
         return is_kept(old, new, keep)
 
 
+class LeftAsItIs(Exception):
+    """Why a string is not translated: its translation could not be used by the program that reads it."""
+
+
 @dataclass(frozen=True)
 class Segment:
     """The characters of a document from start up to stop, with the texts in it. write: these characters with other
-    texts in place of them, as many."""
+    texts in place of them, as many; it raises LeftAsItIs if they have to stay."""
 
     start: int
     stop: int
@@ -66,23 +70,23 @@ class Document:
         found = (text for segment in self.segments for text in segment.texts if text.is_translated(self.keep))
         return list(dict.fromkeys(found))
 
-    def translated(self, translation: Callable[[Text], str | None]) -> str:
-        """The document with these translations of its texts. A segment with a text that has none stays as it is."""
-        parts, end = list[str](), 0
+    def translated(self, translation: Callable[[Text], str], left: list[tuple[int, str]] | None = None) -> str:
+        """The document with these translations of its texts. translation: raises LeftAsItIs for a text that has none.
+        left: gets of each segment that stays as it is the number of the line in which it begins, and why."""
+        parts, end, line, counted = list[str](), 0, 1, 0
         for segment in self.segments:
-            texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
-            if (new := [text for text in texts if text is not None]) == texts:
-                parts += self.content[end : segment.start], segment.write(new)
+            line += self.content.count("\n", counted, segment.start)
+            counted = segment.start
+            try:
+                texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
+                new = segment.write(texts)
+            except LeftAsItIs as why:
+                if left is not None:
+                    left.append((line, f"left as it is, since {why}"))
+            else:
+                parts += self.content[end : segment.start], new
                 end = segment.stop
         return "".join([*parts, self.content[end:]])
-
-    def lines_of(self, texts: Container[Text]) -> Iterator[tuple[str, int]]:
-        """Where some of its texts stand: each with the number of the line in which its segment begins."""
-        line, end = 1, 0
-        for segment in self.segments:
-            line += self.content.count("\n", end, segment.start)
-            end = segment.start
-            yield from ((text.text, line) for text in dict.fromkeys(segment.texts) if text in texts)
 
 
 def _lines(string: str, *, marked: bool) -> Iterator[tuple[int, int]]:

@@ -1,18 +1,15 @@
 """The strings of string tables: their placeholders, tags, arguments of printf and ICU messages, of which each form is
 translated by itself."""
 
-import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from nmt.commands.documents import icu
 from nmt.commands.documents.codes import CodedText, coded
-from nmt.commands.documents.document import Template, Text
+from nmt.commands.documents.document import LeftAsItIs, Template, Text
 from nmt.commands.documents.printf import NAMED, NUMBERED, Order, in_order, numbered
 from nmt.decoding.markup.blocks import Markup
-
-log = logging.getLogger("nmt")
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 # decoding.keep for string tables: `verbatim`, and placeholders that would be something else in prose.
@@ -37,6 +34,13 @@ _NAME_OF_ARGUMENT = re.compile(r"%[^\s<>%]{0,20}<\w{1,40}>")  # no tag
 _REFERENCE = re.compile(r"&#?\w+;")
 
 
+class Malformed(Template):
+    """An ICU message that is not well formed, without texts."""
+
+    def with_texts(self, texts: Iterable[str]) -> str:
+        raise LeftAsItIs(f"it is an ICU message that is not well formed: {self.parts[0]!r:.80}")
+
+
 @dataclass(frozen=True)
 class Message:
     """A string of a table. template: of its texts as a model reads them; coded: what has the codes of its tags;
@@ -52,8 +56,8 @@ class Message:
     def texts(self) -> list[Text]:
         return self.template.texts
 
-    def with_texts(self, texts: Iterable[str]) -> str | None:
-        """The string with other texts; None if arguments of printf are in an order that it cannot have."""
+    def with_texts(self, texts: Iterable[str]) -> str:
+        """The string with other texts. Raises LeftAsItIs if its arguments are in an order that it cannot have."""
         new = self.template.with_texts(map(self.writing.encoded, texts))
         if self.template.markup and not _REFERENCE.search(self.string):  # such as React has it
             new = new.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
@@ -74,8 +78,7 @@ def message_template(string: str, order: Order = NUMBERED) -> Message | Template
     marked = marked or ("xml" if text.codes else None)
     parts = icu.parts_of(_NUMBERED_TAG.sub(r"<\1n\2\3>", text.text) if marked == "xml" else text.text)
     if parts is None:
-        log.warning("left as it is: an ICU message that is not well formed: %.80r", string)
-        return Template([string])
+        return Malformed([string])
     writing = icu.Writing.of(string, has_forms=has_forms)
     order = replace(order, printf=order.printf and not has_forms)  # each form has the same arguments
     message = Message(string, template_of(parts, writing, marked), text, writing, order)
