@@ -10,10 +10,15 @@ from dataclasses import dataclass
 from html import unescape
 
 from nmt.commands.documents.codes import CUT, TAG
-from nmt.decoding.kept_items import is_kept, kept_pattern
-from nmt.decoding.markup.blocks import Markup
+from nmt.decoding.kept_items import has_invented, is_kept, kept_pattern
+from nmt.decoding.markup.blocks import RULES, Markup
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
+_TRANSLATED_ATTRIBUTE = re.compile(
+    rf"""(?<=[\s"'/])(?:{"|".join(sorted(RULES["html"].attributes))})\s*=\s*
+    (?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'<>][^\s<>]*))""",
+    re.DOTALL | re.VERBOSE | re.IGNORECASE,
+)
 _BREAK, _BREAK_OUTSIDE_TAGS = re.compile(r"[\n\r]+"), re.compile(rf"(?P<break>[\n\r]+|{CUT})|{TAG}")
 
 
@@ -30,11 +35,22 @@ class Text:
         return any(map(str.isalpha, text)) and not _HALF.search(text)
 
     def is_kept(self, translation: str, keep: tuple[str, ...]) -> bool:
-        """Whether what `keep` finds is in a translation as often."""
+        """Whether what `keep` finds is in a translation as often, and no other placeholder."""
         old, new = self.text, translation
         if self.markup is not None:  # the `%` before a tag does not belong to it
-            old, new = (unescape(text.replace("<", " <")) for text in (old, new))
-        return is_kept(old, new, keep)
+            old, new = (unescape(self._with_attributes_apart(text).replace("<", " <")) for text in (old, new))
+        return is_kept(old, new, keep) and not has_invented(old, new)
+
+    def _with_attributes_apart(self, text: str) -> str:
+        """A text in which the attributes that are translated stand behind their tags, without their names."""
+        if self.markup != "html":
+            return text
+
+        def apart(found: re.Match[str]) -> str:
+            values = " ".join(each["quoted"] or each["bare"] or "" for each in _TRANSLATED_ATTRIBUTE.finditer(found[0]))
+            return f"{_TRANSLATED_ATTRIBUTE.sub('', found[0])} {values}" if values else found[0]
+
+        return re.sub(TAG, apart, text)
 
 
 class LeftAsItIs(Exception):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
 from nmt.commands.documents import gettext, json_strings, xliff
-from nmt.commands.documents.document import Document, LeftAsItIs, Template
+from nmt.commands.documents.document import Document, LeftAsItIs, Template, Text
 from nmt.commands.documents.messages import KEPT, Message, message_template
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
@@ -49,6 +49,28 @@ def test_placeholders_are_kept(item: str) -> None:
     for line in (f"one {item} two", f"one ({item}).", f"一{item}二"):
         assert items(line) == [item]
     assert is_kept(f"one {item} two", f"{item} eins", KEPT) and not is_kept(f"one {item} two", "eins", KEPT)
+
+
+IMAGE = "a <img alt='The child {n}' src=x>"
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "kept"),
+    [
+        *(("a", f"b {invented}", False) for invented in ("%s", "%d", "{}", "{0}", "$1", "%1", "%(n)s", "%2$s", "%%")),
+        ("a {0} of %s", "b {0} %s {1}", False),
+        ("a 1 {0}", "b {0} {1}", False),
+        ("100 % or 50%", "%100 %50eko", True),
+        ("5 dollars, 20 percent", "$5 20 %", True),
+        ("a", "100 % des b", True),
+        (IMAGE, "b <img alt='L’enfant {n}' src=x>", True),
+        ("<a href=x title=one>b</a>", '<a href=x title="zwei drei">c</a>', True),
+        (IMAGE, "b <img alt='L’enfant' src=x>", False),
+        (IMAGE, "b <img alt='L’enfant {n}' src=y>", False),
+    ],
+)
+def test_what_is_kept_in_a_translation(text: str, translation: str, kept: bool) -> None:
+    assert Text(text, "html" if "<" in text else None).is_kept(translation, KEPT) == kept
 
 
 def test_prose_is_no_placeholder() -> None:

@@ -109,6 +109,16 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     assert f"{path}: no text to translate was found" in caplog.text
 
 
+def test_attributes_of_strings_are_translated() -> None:
+    content = json.dumps({"a": 'two <img alt="The child &amp; {n}" title=milk src=x> boats'})
+    document = OpenedDocument.of(content.encode(), Path("a.json"), FORMATS[".json"])
+    new = (Translation(line.text.upper().replace("{N}", "{n}"), 0, 0, [], []) for line in document.marked_lines)
+    lines = [line.translated(each, document.keep) for line, each in zip(document.marked_lines, new, strict=True)]
+    written, notes = document.translated(list(map(json.dumps, lines)), Path("b.json"))
+    assert not notes
+    assert json.loads(written)["a"] == 'TWO <img alt="THE CHILD &amp; {n}" title="MILK" src=x> BOATS'
+
+
 def test_documents_that_are_not_read(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match=r"\.ASS are not read.*nmt translate MODEL < film\.ASS"):
         check_lines(Path("film.ASS"))
