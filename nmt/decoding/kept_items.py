@@ -46,10 +46,12 @@ _PRINTF = "|".join(
         rf"%{_INDEX}{CONVERSION}(?![A-Za-z])",  # no `100%free`
     )
 )
+_NESTED = r"\{(?:[^{}]++|\{[^{}]{0,80}\}){0,9}\}"
 _BRACES = "|".join(
     (
         r"\{\{\{[^{}]{0,200}\}\}\}",  # Mustache
-        r"\$?\{\{(?:[^{}]++|(?<=')[{}]{1,4}(?=')){0,9}\}\}",  # i18next, Vue, Angular, Jinja
+        rf"\$?\{{\{{(?:[^{{}}]++|(?<=')[{{}}]{{1,4}}(?=')|{_NESTED}){{0,9}}\}}\}}",  # i18next, Vue, Angular, Jinja
+        rf"\$\{{(?:[^{{}}]++|{_NESTED}){{0,9}}\}}",  # JavaScript
         r"\{%[^{}]{0,200}%\}|<%[^%<>]{0,200}%>",
         r"[$#%]?\{\s?[^\s{}]{0,80}\s?\}",  # ICU, Python, C#, Ruby, JavaScript, Fluent
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from nmt.commands.documents import icu
 from nmt.commands.documents.codes import CodedText, coded
 from nmt.commands.documents.document import LeftAsItIs, Template, Text
-from nmt.commands.documents.printf import NAMED, NUMBERED, Order, in_order, numbered
+from nmt.commands.documents.printf import DATE, NAMED, NUMBERED, Order, in_order, numbered
 from nmt.decoding.markup.blocks import Markup
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
@@ -17,6 +17,9 @@ KEPT = (
     icu.LITERAL,
     rf"@(?:\.[a-z]+)?:(?:{_NAME}(?:\.[A-Za-z0-9_]+)*|\([^()]{{1,80}}\)|(?=\{{))",  # Vue
     NAMED,
+    r"(?<!\d)%\d{1,2}%(?![A-Za-z0-9_%])|%\|[^|\s%]{1,20}\|",  # Boost
+    r"%\d{1,2}:-?[\d.*]{0,9}[A-Za-z](?![A-Za-z])",  # Object Pascal
+    DATE,
     "verbatim",
     r"%L?\d{1,2}(?![.,]?\d)",  # Qt
     r"(?<!\d)%[A-Za-z_](?:[A-Za-z0-9_-]{0,40}[A-Za-z0-9])",  # Drupal
@@ -28,7 +31,10 @@ KEPT = (
     r"(?<![A-Za-z0-9_@!.])[@!][a-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?",  # Drupal
     r"\[_\d{1,2}\]|\[[a-z]+,_\d[^\[\]]*\]",  # Perl's Maketext
 )
-_TAG, _NUMBERED_TAG = re.compile(r"</?[a-zA-Z](?:[^<>\"']++|\"[^\"]*\"|'[^']*')*>"), re.compile(r"<(/?)(\d+)(\s?/?)>")
+_TAG, _NUMBERED_TAG = (
+    re.compile(r"<[/!]?[a-zA-Z](?:[^<>\"']++|\"[^\"]*\"|'[^']*')*>"),
+    re.compile(r"<(/?)(\d+)(\s?/?)>"),
+)
 _NAMED_TAG = re.compile(r"<(/?)n(\d+)(\s?/?)>")  # a numbered one, as parsers of XML accept it
 _NAME_OF_ARGUMENT = re.compile(r"%[^\s<>%]{0,20}<\w{1,40}>")  # no tag
 _REFERENCE = re.compile(r"&#?\w+;")

@@ -11,6 +11,7 @@ from nmt.commands.documents.document import LeftAsItIs
 from nmt.decoding.kept_items import BEFORE_VERB, CONVERSION, VERB
 
 NAMED = r"(?<![A-Za-z0-9_%])%[A-Za-z_][A-Za-z0-9_.-]{1,40}%(?![A-Za-z0-9_%$(<{#.*+-])"  # %name% of Symfony
+DATE = rf"{BEFORE_VERB}%[-_0^#EO]?[YyMIjkVWZzR](?![A-Za-z0-9_])"  # of strftime; no argument has such a form
 _INTEGER = r"[-+#0-9.*]{0,9}<(?:PRI|SCN)\w{1,20}>"  # of gettext, for the macros of C
 _INDEX = r"\d{1,2}\$|\[\d{1,2}\]"  # of `%1$s`, and of `%[1]s` in Go
 _CONVERSION = re.compile(
@@ -24,6 +25,7 @@ _FORM = r"(?P<form>(?:![a-z])?(?::[^{}]*)?)\}(?!\})"
 _BRACES = re.compile(rf"(?<![{{$#%])\{{{_FORM}")  # of Python, Rust and C++
 _NUMBERED_BRACES = re.compile(rf"(?<![{{$#%])\{{(?P<number>\d{{1,3}}){_FORM}")
 _WITHOUT_ARGUMENT = ("n", "m")  # Java's line break, and the error's name in C
+_DATE = re.compile(DATE)
 _OF_GO = ("v", "q", "T", "w")  # Go has no numbers in this form
 
 
@@ -108,9 +110,11 @@ class _Arguments(NamedTuple):
 
 
 def _arguments(string: str) -> _Arguments:
-    """The arguments of a string; none if there is but one, or if all have numbers or names.
+    """The arguments of a string; none if there is but one, if all have numbers or names, or in a date.
 
     No argument are `%%`, Java's `%n`, `100%free`, and names where nothing else is one."""
+    if _DATE.search(string):
+        return _Arguments([])
     found = [each for each in _CONVERSION.finditer(string) if each["form"] or each["verb"] or each["key"]]
     found = [each for each in found if (each["form"] or each["verb"]) not in _WITHOUT_ARGUMENT]
     found = [each for each in found if not (each["name"] and string[max(0, each.start() - 1) : each.start()].isdigit())]

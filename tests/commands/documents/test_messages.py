@@ -39,6 +39,7 @@ def translated(document: Document, texts: dict[str, str]) -> str:
     "item",
     [
         *("{name}", "{0:N2}", "{n, number}", "{ $name }", "{{ x }}", "{{a | b:'c'}}", "{{'{'}}", "{{{raw}}}", "${x.y}"),
+        *("{{ $t('k', {n: 1}) }}", "{{ 'x' | translate:{a: {b: 1}} }}", "${ f({a: 1}) }", "%1%", "%|1$|", "%0:s", "%Y"),
         *("{% if x %}", "#{x}", "%{name}", "%<a>.2f", "%<PRIu64>", "$t(a.b)", "%s", "%(n)d", "%1$s", "%-5.2f", "%.*f"),
         *("%*d", "%n", "%@", "%lld", "%dpx", "100%%", "%#@files@", "%1", "%L2", "%name%", "%title", ":name", "@count"),
         *("%v", "%+v", "%q", "%T", "%[2]d", "%,d", "%b", "%tY", "%m", "%a", "%zu", "%jd", "%08b", "%'*10s", "<%= x %>"),
@@ -77,7 +78,7 @@ def test_prose_is_no_placeholder() -> None:
     for line in (
         "half of 50% discount at #1, he said {",
         "100%free, a 50 %-iger Rabatt",
-        "100 % des, 50% a, 5 %a, 20 %v. [sic]",
+        "100 % des, 50% a, 5 %a, 20 %v, 9 %Y. [sic]",
         "at 10:30: $5.50, $20; so!",
         "hm: a",
     ):
@@ -116,6 +117,7 @@ def test_prose_is_no_placeholder() -> None:
         ("%(n)s of %s, %d", "%(n)s of %1$s, %2$d", "%1$s, %2$d a %(n)s", "%s, %d a %(n)s"),
         ("%(n)s of %s, %d", "%(n)s of %1$s, %2$d", "%2$d, %1$s a %(n)s", None),
         ("{} of {}, {0}", "{1} of {2}, {0}", "{1} a {2} {0}", "{} a {} {0}"),
+        ("on %B %d, %Y", "on %B %d, %Y", "am %d. %B %Y", "am %d. %B %Y"),  # a date
         ("{} of {}, {0}", "{1} of {2}, {0}", "{2} a {1} {0}", None),
     ],
 )
