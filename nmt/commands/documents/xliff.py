@@ -31,7 +31,8 @@ _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
 _CODE = re.compile(
     r"""<!--.*?-->|<(?P<name>ph|bpt|ept|it|ut|x|bx|ex|sc|ec)\b(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
-    (?:/>|>(?P<content>.*?)</(?P=name)\s*>)""",
+    (?:/>|>(?P<content>.*?)</(?P=name)\s*>)
+    |(?:&\#(?:10|x0*[aA]);)*&\#(?:13|x0*[dD]);(?:&\#(?:1[03]|x0*[aAdD]);)*""",
     re.DOTALL | re.VERBOSE,
 )
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -275,7 +276,8 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     protection = protected(without_data, marker)
     if protection is None:
         return None
-    text, codes = _without_codes(protection.text)
+    text, codes = _without_codes(protection.text) if "<" in protection.text else (protection.text, {})
+    carriage_return = re.compile("\r(?!\n)" if "\r" in text else "\r")  # that of no line end of the file
     is_marked = "<" in text
     marked = coded(numbered(text), has_tags=True, has_forms=icu.has_forms(text))
     template: Message | Template
@@ -290,7 +292,7 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     def write(texts: Sequence[str]) -> str:
         new = template.with_texts(texts)
         if not is_marked:
-            return escape(new, quote=False)
+            return carriage_return.sub("&#13;", escape(new, quote=False))
         new = in_order(marked.restored(new), text, order)
         return protection.restored(_STAND_IN.sub(lambda found: codes[found[0]], new))
 
@@ -339,7 +341,8 @@ def _without_codes(source: str) -> tuple[str, dict[str, str]]:
 
 
 def _kind(found: re.Match[str]) -> Code:
-    """Whether a code begins or ends something: by its element, by the names that Angular gives, or by the tag in it."""
+    """Whether a code begins or ends something, by its element, by the names that Angular gives, or by the tag in it; or
+    separates lines."""
     attributes = {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(found["attributes"] or "")}
     number, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
     match found["name"]:
@@ -358,4 +361,4 @@ def _kind(found: re.Match[str]) -> Code:
             shown = unescape(found["content"] or "") or attributes.get("equiv-text", "")
             if (tag := _OF_HTML.fullmatch(shown.strip())) and tag[2].lower() not in VOID:
                 return "end" if tag[1] else "begin", f"<{tag[2].lower()}"
-    return "alone", ""
+    return "between" if found[0].startswith("&") else "alone", ""

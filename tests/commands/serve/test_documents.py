@@ -272,7 +272,7 @@ def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> No
         (form(b"one", "a.pdf"), 400, "a.pdf: this format is not supported: send .srt, "),
         (form(b"one", "a\tb.json"), 400, "a_b.json: not JSON"),
         (form(b"\xff\xfe\xff", "a.txt"), 400, "a.txt: "),
-        (form(b"a" * 20_001), 413, "20001 characters in one text of a.txt, more than 20000"),
+        (form(b"a" * 20_001), 413, "20001 characters in one text of a.txt, more than 20000: split the text into"),
         (form(b"a\n" * 70_000), 413, "the file has more than 0.125 MiB"),
         (form(b"a\n" * 100_000), 413, "the body has more than"),
         (whole[:-20], 400, "the body is not complete and valid multipart/form-data"),
