@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
+from nmt.decoding.markup.blocks import RULES
+
 # "begin" and "end" belong together if their names are the same; "between" stands in between, as `{% else %}` does.
 Kind = Literal["begin", "end", "between", "alone"]
 Code = tuple[Kind, str]
@@ -23,7 +25,7 @@ TAG = (
     r"""|[/?!]?[a-zA-Z](?:[^<>"']++|"[^"]*"|'[^']*')*>)"""
 )
 CUT = r"<cutx?\d+/>"
-VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+VOID = RULES["html"].void
 _NO_FORMS = r"(?!\s*[\w.-]+\s*,\s*(?:plural|select))"  # which are in braces that belong to no code
 _INSIDE = r"(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+"  # of braces
 _CODE = re.compile(

@@ -30,7 +30,7 @@ _INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break befo
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
 _CODE = re.compile(
-    r"""<!--.*?-->|<(?P<name>ph|bpt|ept|it|ut|x|bx|ex|sc|ec)\b(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
+    r"""<!--.*?-->|<(?P<name>(?:[\w.-]+:)?(?:ph|bpt|ept|it|ut|x|bx|ex|sc|ec))\b(?!:)(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
     (?:/>|>(?P<content>.*?)</(?P=name)\s*>)
     |(?:&\#(?:10|x0*[aA]);)*&\#(?:13|x0*[dD]);(?:&\#(?:1[03]|x0*[aAdD]);)*""",
     re.DOTALL | re.VERBOSE,
@@ -345,18 +345,19 @@ def _kind(found: re.Match[str]) -> Code:
     separates lines."""
     attributes = {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(found["attributes"] or "")}
     number, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
-    match found["name"]:
+    name = (found["name"] or "").rpartition(":")[2]
+    match name:
         case "bpt" | "bx":
-            return "begin", f"{found['name'][1]}{number}"
+            return "begin", f"{name[1]}{number}"
         case "ept" | "ex":
-            return "end", f"{found['name'][1]}{number}"
+            return "end", f"{name[1]}{number}"
         case "sc" if not isolated:
             return "begin", f"sc{number}"
         case "ec" if not isolated:
             return "end", f"sc{attributes.get('startRef', '')}"
         case "x" | "ph":
-            for name in (attributes.get("equiv", ""), attributes.get("id", "")):
-                if of_angular := _ANGULAR.fullmatch(name):
+            for text in (attributes.get("equiv", ""), attributes.get("id", "")):
+                if of_angular := _ANGULAR.fullmatch(text):
                     return "begin" if of_angular[1] == "START" else "end", of_angular[2]
             shown = unescape(found["content"] or "") or attributes.get("equiv-text", "")
             if (tag := _OF_HTML.fullmatch(shown.strip())) and tag[2].lower() not in VOID:

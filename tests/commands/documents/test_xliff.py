@@ -110,6 +110,13 @@ UNITS = {
         "<segment><source>c <sm id='2'/></source>{<target>c <sm id='2'/></target>}</segment>"
         "<segment><source>d<em startRef='1'/> e</source>{<target>d<em startRef='1'/> E</target>}</segment>"
     ),
+    "line breaks in what is protected": unit(
+        "<source>one <g id='8'><mrk mtype='protected'>¶<x id='2'/>¶b</mrk></g> two</source>"
+        "{<target STATE>ONE <g id='8'><mrk mtype='protected'>¶<x id='2'/>¶b</mrk></g> TWO</target>}"
+    ),
+    "codes with a prefix": "<x:xliff version='1.2'><x:trans-unit><x:source>a <x:ph id='1'>b</x:ph> "
+    "<x:bpt id='2'>c</x:bpt>d<x:ept id='2'>e</x:ept></x:source>{<x:target STATE>A <x:ph id='1'>b</x:ph> "
+    "<x:bpt id='2'>c</x:bpt>D<x:ept id='2'>e</x:ept></x:target>}</x:trans-unit></x:xliff>",
     "carriage returns": unit(
         "<source>a&#13;b &amp; c&#xD;&#10;d</source>{<target STATE>A&#13;B &amp; C&#13;\nD</target>}"
     ),
