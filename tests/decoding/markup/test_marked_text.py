@@ -25,7 +25,7 @@ GERMAN = {
     "Run nmt train now.": ("Starte jetzt nmt train.", "0 3 1 2 4"),
     "Run x now.": ("Lauf jetzt.", "0 2 3"),
     "Run abs now.": ("Lauf jetzt.", "0 2 3"),
-    "Run xsy now.": ("Lauf jetzt.", "0 2 3"),
+    "Run xsy now.": ("Lauf xsy jetzt.", "0 1 2 3"),
     "Run xabs now.": ("Lauf abx jetzt.", "0 1 2 3"),
     "A big red dog sits.": ("A big sits red dog.", "0 1 4 2 3 5"),
     "Now sits a big red dog.": ("Now a big sits red dog.", "0 2 3 1 4 5 6"),
