@@ -13,15 +13,14 @@ _TAG = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""(?<![\w.:-])(?:[\w.-]+:)?+([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CODE = re.compile(r"<((?:[\w.-]+:)?(?:ph|bpt|ept|it|ut))\b[^<>]*(?<!/)>[^<]*</\1\s*>")  # of the document's format
-_BRACKETS, _BREAKS = re.compile(r"[{}\[\]]"), re.compile(r"[\n\r]+")
+_BRACKETS = re.compile(r"[{}\[\]]")
 _STAND_IN = re.compile(r'<protected nmt="(\d+)" translate="no">[^<]*</protected>')
 
 
 @dataclass(frozen=True)
 class Protected:
     """A text as it is translated. text: with elements that are not translated in place of what is protected; these have
-    no tags inside, nor brackets, which could belong to one outside, nor line breaks, at which texts end. texts: what is
-    protected."""
+    no tags inside, nor brackets, which could belong to one outside. texts: what is protected."""
 
     text: str
     texts: Sequence[str]
@@ -44,7 +43,7 @@ def protected(content: str, marker: str = "") -> Protected | None:
         return None
     text, texts, end = "", list[str](), 0
     for start, stop in spans:
-        inside = _BREAKS.sub(" ", _BRACKETS.sub("", _TAG.sub("", _CODE.sub("", content[start:stop]))))
+        inside = _BRACKETS.sub("", _TAG.sub("", _CODE.sub("", content[start:stop])))
         text += f'{content[end:start]}<protected nmt="{len(texts)}" translate="no">{inside}</protected>'
         texts.append(content[start:stop])
         end = stop
