@@ -42,7 +42,8 @@ _CODE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _STAND_IN = re.compile(r"</?nmt\d+/?>|<cut\d+/>")
-_ANGULAR = re.compile(r"\{\$(START|CLOSE)_([A-Z_]+?)(?:_\d+)?\}")
+ANGULAR = r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?"  # names of codes
+_ANGULAR = re.compile(rf"\{{\${ANGULAR}\}}")
 _BETWEEN = re.compile(r"(?:else|elif|elsif|elseif|empty|plural|pluralize|when)\b")  # in Jinja, Twig, Django; in Ruby
 _OF_GO = re.compile(r"(?:if|range|with|block|define)\b")
 _OF_RUBY = re.compile(r"(?:if|unless|case|while|until|for|begin)\b|.*\bdo(?:\s*\|[^|]*\|)?\Z", re.DOTALL)

@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from nmt.commands.documents import icu
-from nmt.commands.documents.codes import VOID, Code, coded, stand_ins
+from nmt.commands.documents.codes import ANGULAR, VOID, Code, coded, stand_ins
 from nmt.commands.documents.document import Document, Segment, Template, Text
 from nmt.commands.documents.messages import KEPT, Message, message_template, template_of
 from nmt.commands.documents.printf import Order, in_order, numbered
@@ -36,7 +36,7 @@ _CODE = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_ANGULAR = re.compile(r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?")
+_ANGULAR = re.compile(ANGULAR)
 _OF_HTML = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:[^<>]*[^<>/])?>")
 _STAND_IN = re.compile(r"</?x\d+/?>|<cutx\d+/>")
 

@@ -200,6 +200,14 @@ def test_no_document_is_translated_for_a_service_that_stops() -> None:
         assert (answer.result(20).status, answer.result().json) == (503, stopped)
 
 
+def test_what_is_left_as_it_is_is_said_in_the_answer_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    with service(Gated()) as (served, _):
+        answer = send(served, b'{"a": "one",\n"b": "ten {n, plural, x"}', "a.json")
+    why = "it is an ICU message that is not well formed: 'ten {n, plural, x'"
+    assert answer.json["notes"] == [f"a.json: line 2: left as it is, since {why}"]
+    assert "ten" not in capfd.readouterr().err
+
+
 def is_refused(served: Service) -> bool:
     try:
         served.get("/health")
