@@ -63,6 +63,7 @@ IMAGE = "a <img alt='The child {n}' src=x>"
         ("a 1 {0}", "b {0} {1}", False),
         ("100 % or 50%", "%100 %50eko", True),
         ("5 dollars, 20 percent", "$5 20 %", True),
+        ("half", "%50", True),
         ("a", "100 % des b", True),
         ("100 %<b>a</b>", "<b>b</b> 100 %", True),
         (IMAGE, "b <img alt='L’enfant {n}' src=x>", True),
@@ -104,7 +105,7 @@ def test_prose_is_no_placeholder() -> None:
         ("%'*10s of %d", "%1$'*10s of %2$d", "%2$d a %1$'*10s", "%2$d a %1$'*10s"),
         ("%v of %q", "%1$v of %2$q", "%1$v a %2$q", "%v a %q"),
         ("%v of %q", "%1$v of %2$q", "%2$q a %1$v", None),  # Go has no such numbers
-        *((f"%s of %{verb}", f"%1$s of %2${verb}", f"%2${verb} a %1$s", None) for verb in "vqTw"),
+        *((f"%s of %{verb}", f"%1$s of %2${verb}", f"%2${verb} a %1$s", None) for verb in "vqTwaAbBH"),
         ("{} of {:d}", "{0} of {1:d}", "{0} a {1:d}", "{} a {:d}"),
         ("{} of {:d}", "{0} of {1:d}", "{1:d} a {0}", None),  # nobody knows whether the program has numbers
         ("{0} of {1}", "{0} of {1}", "{1} a {0}", "{1} a {0}"),
