@@ -30,7 +30,8 @@ _INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break befo
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
 _CODE = re.compile(
-    r"""<!--.*?-->|<(?P<name>(?:[\w.-]+:)?(?:ph|bpt|ept|it|ut|x|bx|ex|sc|ec))\b(?!:)(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
+    r"""<!--.*?-->|<(?P<name>(?:[\w.-]+:)?(?:ph|bpt|ept|it|ut|x|bx|ex|sc|ec))\b(?!:)
+    (?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
     (?:/>|>(?P<content>.*?)</(?P=name)\s*>)
     |(?:&\#(?:10|x0*[aA]);)*&\#(?:13|x0*[dD]);(?:&\#(?:1[03]|x0*[aAdD]);)*""",
     re.DOTALL | re.VERBOSE,
