@@ -77,8 +77,18 @@ def test_byte_order_marks(tmp_path: Path) -> None:
     content = DECLARED["a.xlf"].format("ISO-8859-1")
     for codec in ("utf-8-sig", "utf-16", "utf-32"):
         assert "ONEž" in translated(tmp_path / "a.xlf", content.encode(codec), "ž").decode(codec)
-    with pytest.raises(NmtError, match="UTF-16 without a byte order mark"):
-        decoded(content.encode("utf-16-le"), tmp_path)
+    for data, message in (
+        (content.encode("utf-16-le"), "UTF-16 without a byte order mark: convert it: iconv -f UTF-16LE"),
+        ((content + "\u3000").encode("utf-16-be"), "UTF-16 without a byte order mark: convert it: iconv -f UTF-16BE"),
+        (b"PK\3\4\0\0", "a ZIP archive"),
+        (b"\x7fELF\0\0\0\0", "no text, as it has bytes that are zero"),
+        (
+            "é".encode("cp1252"),
+            "line 1 is not UTF-8: convert it from its encoding, such as: iconv -f WINDOWS-1252 -t UTF-8",
+        ),
+    ):
+        with pytest.raises(NmtError, match=message):
+            decoded(data, tmp_path)
 
 
 def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -90,10 +100,33 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     assert list(document.texts) == [Text("one"), Text("two %s")]
     new = document.with_lines([json.dumps("eins"), json.dumps("zwei")], tmp_path / "b.po")
     assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
-    assert f"{path}: line 4: left as it is" in caplog.text and "1 text has a translation and stays" in caplog.text
+    assert (
+        f"{path}: line 4: left as it is, since its placeholders were not kept: 'two %s'" in caplog.text
+        and "1 text has a translation and stays" in caplog.text
+    )
+    path.write_text('msgid "%s, %d"\nmsgstr ""\n\nmsgid "{n, plural, a"\nmsgstr ""\n\nmsgid "%v of %q"\nmsgstr ""\n')
+    document = OpenedDocument.read(path, FORMATS[".po"])
+    _, notes = document.translated([json.dumps("%2$q a %1$v")], tmp_path / "b.po")
+    assert notes == [
+        (logging.WARNING, f"{path}: line {line}: left as it is, since {why}")
+        for line, why in (
+            (4, "it is an ICU message that is not well formed: '{n, plural, a'"),
+            (7, "its arguments would have another order: '%v of %q'"),
+        )
+    ]
     path.write_text('msgid ""\nmsgstr "x"\n')
     OpenedDocument.read(path, FORMATS[".po"]).with_lines([], tmp_path)
     assert f"{path}: no text to translate was found" in caplog.text
+
+
+def test_attributes_of_strings_are_translated() -> None:
+    content = json.dumps({"a": 'two <img alt="The child &amp; {n}" title=milk src=x> boats'})
+    document = OpenedDocument.of(content.encode(), Path("a.json"), FORMATS[".json"])
+    new = (Translation(line.text.upper().replace("{N}", "{n}"), 0, 0, [], []) for line in document.marked_lines)
+    lines = [line.translated(each, document.keep) for line, each in zip(document.marked_lines, new, strict=True)]
+    written, notes = document.translated(list(map(json.dumps, lines)), Path("b.json"))
+    assert not notes
+    assert json.loads(written)["a"] == 'TWO <img alt="THE CHILD &amp; {n}" title="MILK" src=x> BOATS'
 
 
 def test_documents_that_are_not_read(tmp_path: Path) -> None:
@@ -109,6 +142,8 @@ def test_documents_that_are_not_read(tmp_path: Path) -> None:
     request = Request(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
     with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
         assert request.document_format
+    with pytest.raises(NmtError, match=f"{tmp_path}: a folder: name a file in it"):
+        assert Request(model=Path("m"), source=Path("a.po"), output=tmp_path).document_format
     assert Request(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format is None
 
 

@@ -76,11 +76,20 @@ def test_a_cue_ends_where_the_next_begins(name: str, content: str, texts: list[s
         ("a.srt", "{\\an8}a{\\b1} b", "<c0/>c <c1/>d", "{\\an8}c {\\b1}d"),
         ("a.srt", "a <font color=red><b>b</font></b>", "<c0><c1/>c</c0><c3/> d", "<font color=red><b>c</font></b> d"),
         ("a.vtt", "a<00:01.500><c.x> b &lt;</c>", "<c1>c</c1><c0/> &lt;", "<c.x>c</c><00:01.500> &lt;"),
+        (
+            "a.vtt",
+            "a <00:04.100>b <c>d <1:00:04.200>c</c>",
+            "<c1><c2/>e</c1> <c0/>f",
+            "<c><00:04.100>e</c> <1:00:04.200>f",
+        ),
         ("a.srt", "<i>a b</i>\n<i>c d</i>", "e f g h", "<i>e f</i>\n<i>g h</i>"),
         ("a.srt", "{\\an8}<i>a b\nc d</i>", "e f g h", "{\\an8}<i>e f\ng h</i>"),
         ("a.srt", "<i>a b</i>\n<i>c</i>", "e", "<i>e</i><i></i>"),
         ("a.srt", "<b>a b</b>\r\n<u>c d</u>", "<c0>e f</c0> <c2>g\nh</c2>", "<b>e f</b>\r\n<u>g h</u>"),
         ("a.srt", "one\\htwo", "zwei", "zwei"),
+        ("a.vtt", "a b\n<i>\nc d</i>", "<c0>e f\ng h</c0>", "<i>e f\ng h</i>"),
+        ("a.vtt", "<c>a</c>\n<c></c>\n<c>b</c>", "<c0>d</c0><c2></c2> <c4>e</c4>", "<c>d</c><c></c>\n<c>e</c>"),
+        ("a.srt", "a\n\n<i></i>\n<b>c</b> d", "e <c0></c0><c2>f</c2> g", "e\n\n<i></i><b>f</b> g"),
     ],
 )
 def test_codes_and_lines_stay(name: str, cue: str, translation: str, expected: str) -> None:
