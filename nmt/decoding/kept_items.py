@@ -46,15 +46,20 @@ _PRINTF = "|".join(
         rf"%{_INDEX}{CONVERSION}(?![A-Za-z])",  # no `100%free`
     )
 )
+_NESTED = r"\{(?:[^{}]++|\{[^{}]{0,80}\}){0,9}\}"
 _BRACES = "|".join(
     (
         r"\{\{\{[^{}]{0,200}\}\}\}",  # Mustache
-        r"\$?\{\{(?:[^{}]++|(?<=')[{}]{1,4}(?=')){0,9}\}\}",  # i18next, Vue, Angular, Jinja
+        rf"\$?\{{\{{(?:[^{{}}]++|(?<=')[{{}}]{{1,4}}(?=')|{_NESTED}){{0,9}}\}}\}}",  # i18next, Vue, Angular, Jinja
+        rf"\$\{{(?:[^{{}}]++|{_NESTED}){{0,9}}\}}",  # JavaScript
         r"\{%[^{}]{0,200}%\}|<%[^%<>]{0,200}%>",
         r"[$#%]?\{\s?[^\s{}]{0,80}\s?\}",  # ICU, Python, C#, Ruby, JavaScript, Fluent
     )
 )
 _VERBATIM = rf"{_URL}|{_BRACES}|{_PRINTF}|\$t\([^()]*\)|{TAG}|</?\d+\s?/?>|{_EMAIL}"  # without groups
+
+_PLACEHOLDER = re.compile(rf"{_BRACES}|{_PRINTF}|%\d{{1,2}}(?![.,]?\d)|(?<![A-Z])\$\d(?![.,]?\d|[A-Za-z])")
+_AMOUNT = re.compile(r"[%$](\d+)(?!\d|\$|%)")
 
 
 @cache
@@ -66,6 +71,16 @@ def kept_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
 def kept_items(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
     """The characters of each item that is to be kept in a line. patterns: as decoding.keep."""
     return [found.span() for found in kept_pattern(patterns).finditer(line) if found[0]]
+
+
+def has_invented(line: str, text: str) -> bool:
+    """Whether a translation has a placeholder that its line has not, such as `%s`, `{0}` or `$1`. No placeholder is an
+    amount, whose number is in the line: `50 %` is `%50` in Turkish."""
+    numbers = set(re.findall(r"\d+", line))
+    text = _AMOUNT.sub(lambda found: "" if found[1] in numbers else found[0], text)
+    return bool(
+        {found[0] for found in _PLACEHOLDER.finditer(text)} - {found[0] for found in _PLACEHOLDER.finditer(line)}
+    )
 
 
 def is_kept(line: str, text: str, patterns: tuple[str, ...]) -> bool:

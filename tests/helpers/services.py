@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import uvicorn
 from helpers.model_files import make_checkpoint, shared_vocabulary
 from helpers.runs import WORDS, config_text
 
@@ -122,7 +121,7 @@ def service(
     languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
     application = app.build(queue, languages, limits, "", log_requests, hosts or AllowedHosts())
     listening = socket.create_server(("127.0.0.1", 0))
-    running = uvicorn.Server(server.settings(application, limits, shutdown=shutdown))
+    running = server.Server(server.settings(application, limits, shutdown=shutdown))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, name=SERVING, daemon=True)
     thread.start()
     try:

@@ -24,17 +24,19 @@ TAG = (
 )
 CUT = r"<cutx?\d+/>"
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+_NO_FORMS = r"(?!\s*[\w.-]+\s*,\s*(?:plural|select))"  # which are in braces that belong to no code
+_INSIDE = r"(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+"  # of braces
 _CODE = re.compile(
     rf"""(?P<raw><(?:script|style)\b(?:[^<]|<(?!/(?:script|style)\b))*+)
     | (?P<tag>{TAG}|</?\d+\s?/?>)
     | (?P<script><%(?:[^%<]|%(?!>)|<(?!%))*+%>)                # ERB, EJS
-    | (?P<mustache>\{{\{{\{{[^{{}}]*\}}\}}\}}|\{{\{{[^{{}}]*\}}\}})
+    | (?P<mustache>\{{\{{\{{[^{{}}]*\}}\}}\}}|\{{\{{{_NO_FORMS}{_INSIDE}\}}\}})
     | (?P<block>\{{%[^{{}}]*%\}})                              # Jinja, Django, Twig
     | (?P<angular>\{{\$[A-Z][A-Z\d_]*\}})
     | (?P<curly>\{{/?[A-Za-z]\w*(?:\s[^{{}}]*)?\}})            # Smarty: `{{b}}` if there is `{{/b}}`
     | (?P<bracket>\[/?[A-Za-z][\w-]*(?:[=\s][^\[\]]*)?\])      # BBCode
     | (?P<argument>%[^\s<>%]{{0,20}}<\w{{1,40}}>)              # Ruby; <PRIu64> of gettext
-    | (?P<braces>[$\#%]?\{{[^{{}}]*\}})""",
+    | (?P<braces>\$\{{{_NO_FORMS}{_INSIDE}\}}|[$\#%]?\{{[^{{}}]*\}})""",
     re.VERBOSE | re.IGNORECASE,
 )
 _STAND_IN = re.compile(r"</?nmt\d+/?>|<cut\d+/>")
@@ -68,7 +70,7 @@ def coded(string: str, *, has_tags: bool, has_forms: bool = False, is_page: bool
     for number, (tag, each) in enumerate(zip(tags, found, strict=True)):
         is_alone = tag.startswith("<nmt") and tag.endswith("/>")
         is_text = is_alone and (is_page or not _stands_alone(each, kinds[number], has_tags, has_forms))
-        if is_text or each.lastgroup in ("tag", "raw"):
+        if is_text or each.lastgroup == "raw" or (each.lastgroup == "tag" and not _is_instruction(each[0])):
             tags[number] = ""
     if not any(tags):
         return CodedText(string)
@@ -122,11 +124,16 @@ def _stands_alone(found: re.Match[str], code: Code, has_tags: bool, has_forms: b
     """Whether a tag stands for a code that belongs to no other."""
     if found.lastgroup == "bracket":
         return code[0] == "end"
-    if found.lastgroup == "script":
+    if found.lastgroup == "script" or _is_instruction(found[0]):
         return True
     if found.lastgroup in ("curly", "braces") and has_forms and not re.match(r"\S?\{\s*[\w.-]+\s*,", found[0]):
         return False  # the text of a form
     return bool(re.search(r"[\n\r]", found[0]) or (has_tags and re.search("[<>&]", found[0])))
+
+
+def _is_instruction(code: str) -> bool:
+    """Whether it is `<?php … ?>` or the like, which has `>` in it."""
+    return code.startswith("<?")
 
 
 def _read(found: re.Match[str]) -> Code:

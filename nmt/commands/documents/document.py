@@ -5,15 +5,20 @@ function that writes the range with other texts. So whatever a reader does not u
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 
 from nmt.commands.documents.codes import CUT, TAG
-from nmt.decoding.kept_items import is_kept, kept_pattern
-from nmt.decoding.markup.blocks import Markup
+from nmt.decoding.kept_items import has_invented, is_kept, kept_pattern
+from nmt.decoding.markup.blocks import RULES, Markup
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
+_TRANSLATED_ATTRIBUTE = re.compile(
+    rf"""(?<=[\s"'/])(?:{"|".join(sorted(RULES["html"].attributes))})\s*=\s*
+    (?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'<>][^\s<>]*))""",
+    re.DOTALL | re.VERBOSE | re.IGNORECASE,
+)
 _BREAK, _BREAK_OUTSIDE_TAGS = re.compile(r"[\n\r]+"), re.compile(rf"(?P<break>[\n\r]+|{CUT})|{TAG}")
 
 
@@ -30,17 +35,32 @@ class Text:
         return any(map(str.isalpha, text)) and not _HALF.search(text)
 
     def is_kept(self, translation: str, keep: tuple[str, ...]) -> bool:
-        """Whether what `keep` finds is in a translation as often."""
+        """Whether what `keep` finds is in a translation as often, and no other placeholder."""
         old, new = self.text, translation
         if self.markup is not None:  # the `%` before a tag does not belong to it
-            old, new = (unescape(text.replace("<", " <")) for text in (old, new))
-        return is_kept(old, new, keep)
+            old, new = (unescape(self._with_attributes_apart(text).replace("<", " <")) for text in (old, new))
+        return is_kept(old, new, keep) and not has_invented(old, new)
+
+    def _with_attributes_apart(self, text: str) -> str:
+        """A text in which the attributes that are translated stand behind their tags, without their names."""
+        if self.markup != "html":
+            return text
+
+        def apart(found: re.Match[str]) -> str:
+            values = " ".join(each["quoted"] or each["bare"] or "" for each in _TRANSLATED_ATTRIBUTE.finditer(found[0]))
+            return f"{_TRANSLATED_ATTRIBUTE.sub('', found[0])} {values}" if values else found[0]
+
+        return re.sub(TAG, apart, text)
+
+
+class LeftAsItIs(Exception):
+    """Why a string is not translated: its translation could not be used by the program that reads it."""
 
 
 @dataclass(frozen=True)
 class Segment:
     """The characters of a document from start up to stop, with the texts in it. write: these characters with other
-    texts in place of them, as many."""
+    texts in place of them, as many; it raises LeftAsItIs if they have to stay."""
 
     start: int
     stop: int
@@ -66,23 +86,23 @@ class Document:
         found = (text for segment in self.segments for text in segment.texts if text.is_translated(self.keep))
         return list(dict.fromkeys(found))
 
-    def translated(self, translation: Callable[[Text], str | None]) -> str:
-        """The document with these translations of its texts. A segment with a text that has none stays as it is."""
-        parts, end = list[str](), 0
+    def translated(self, translation: Callable[[Text], str], left: list[tuple[int, str]] | None = None) -> str:
+        """The document with these translations of its texts. translation: raises LeftAsItIs for a text that has none.
+        left: gets of each segment that stays as it is the number of the line in which it begins, and why."""
+        parts, end, line, counted = list[str](), 0, 1, 0
         for segment in self.segments:
-            texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
-            if (new := [text for text in texts if text is not None]) == texts:
-                parts += self.content[end : segment.start], segment.write(new)
+            line += self.content.count("\n", counted, segment.start)
+            counted = segment.start
+            try:
+                texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
+                new = segment.write(texts)
+            except LeftAsItIs as why:
+                if left is not None:
+                    left.append((line, f"left as it is, since {why}"))
+            else:
+                parts += self.content[end : segment.start], new
                 end = segment.stop
         return "".join([*parts, self.content[end:]])
-
-    def lines_of(self, texts: Container[Text]) -> Iterator[tuple[str, int]]:
-        """Where some of its texts stand: each with the number of the line in which its segment begins."""
-        line, end = 1, 0
-        for segment in self.segments:
-            line += self.content.count("\n", end, segment.start)
-            end = segment.start
-            yield from ((text.text, line) for text in dict.fromkeys(segment.texts) if text in texts)
 
 
 def _lines(string: str, *, marked: bool) -> Iterator[tuple[int, int]]:

@@ -25,8 +25,8 @@ _BLANK = re.compile(_WHITE)
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
-_FIXED_ORDER = re.compile(r"\b(?:python|lua|go|object-pascal)-format")  # in which there is no `%1$s`
-_BRACES = re.compile(r"\b(?:python-brace|rust|c\+\+)-format")  # in which `{}` is `{0}`
+_FIXED_ORDER = {"python-format", "lua-format", "go-format", "object-pascal-format"}  # in which there is no `%1$s`
+_BRACES = {"python-brace-format", "rust-format", "c++-format"}  # in which `{}` is `{0}`
 _PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.{0,200}?nplurals\s*=\s*(\d+).{0,200}?plural\s*=\s*([^;\n]+)")
 
 
@@ -140,17 +140,16 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, b
         else entry.strings["msgid"]
         for form in forms
     }
-    braces = any(map(_BRACES.search, entry.flags))
-    order = Order(printf=not any(map(_FIXED_ORDER.search, entry.flags)), braces=braces)
+    flags = {flag.strip() for line in entry.flags for flag in line[2:].split(",")}
+    order = Order(printf=not flags & _FIXED_ORDER, braces=bool(flags & _BRACES))
     lines = [line for line in entry.flags if line.startswith("#,")]
     templates = {form: message_template(source, order) for form, source in sources.items()}
     stop = max(stop for _, stop in entry.places.values())
 
     def write(texts: Sequence[str]) -> str:
         left, written, end = iter(texts), "", entry.start
-        found = {form: each.with_texts([next(left) for _ in each.texts]) for form, each in templates.items()}
-        new = {form: string for form, string in found.items() if string is not None}
-        if len(new) < len(found) or all(new[form] == entry.strings[form] for form in new):
+        new = {form: each.with_texts([next(left) for _ in each.texts]) for form, each in templates.items()}
+        if all(new[form] == entry.strings[form] for form in new):
             return content[entry.start : stop]
         if not lines or not re.search(r"\bfuzzy\b", lines[-1]):
             written, end = content[entry.start : entry.fuzzy], entry.fuzzy

@@ -181,6 +181,6 @@ def _segment(token: re.Match[str]) -> Segment:
 
     def write(texts: list[str]) -> str:
         new = template.with_texts(texts)
-        return token[0] if new in (string, None) else json.dumps(new, ensure_ascii=in_ascii)
+        return token[0] if new == string else json.dumps(new, ensure_ascii=in_ascii)
 
     return Segment(token.start(), token.end(), template.texts, write)  # type: ignore[arg-type]

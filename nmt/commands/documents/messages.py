@@ -1,18 +1,15 @@
 """The strings of string tables: their placeholders, tags, arguments of printf and ICU messages, of which each form is
 translated by itself."""
 
-import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from nmt.commands.documents import icu
 from nmt.commands.documents.codes import CodedText, coded
-from nmt.commands.documents.document import Template, Text
-from nmt.commands.documents.printf import NAMED, NUMBERED, Order, in_order, numbered
+from nmt.commands.documents.document import LeftAsItIs, Template, Text
+from nmt.commands.documents.printf import DATE, NAMED, NUMBERED, Order, in_order, numbered
 from nmt.decoding.markup.blocks import Markup
-
-log = logging.getLogger("nmt")
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 # decoding.keep for string tables: `verbatim`, and placeholders that would be something else in prose.
@@ -20,6 +17,9 @@ KEPT = (
     icu.LITERAL,
     rf"@(?:\.[a-z]+)?:(?:{_NAME}(?:\.[A-Za-z0-9_]+)*|\([^()]{{1,80}}\)|(?=\{{))",  # Vue
     NAMED,
+    r"(?<!\d)%\d{1,2}%(?![A-Za-z0-9_%])|%\|[^|\s%]{1,20}\|",  # Boost
+    r"%\d{1,2}:-?[\d.*]{0,9}[A-Za-z](?![A-Za-z])",  # Object Pascal
+    DATE,
     "verbatim",
     r"%L?\d{1,2}(?![.,]?\d)",  # Qt
     r"(?<!\d)%[A-Za-z_](?:[A-Za-z0-9_-]{0,40}[A-Za-z0-9])",  # Drupal
@@ -31,10 +31,20 @@ KEPT = (
     r"(?<![A-Za-z0-9_@!.])[@!][a-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?",  # Drupal
     r"\[_\d{1,2}\]|\[[a-z]+,_\d[^\[\]]*\]",  # Perl's Maketext
 )
-_TAG, _NUMBERED_TAG = re.compile(r"</?[a-zA-Z](?:[^<>\"']++|\"[^\"]*\"|'[^']*')*>"), re.compile(r"<(/?)(\d+)(\s?/?)>")
+_TAG, _NUMBERED_TAG = (
+    re.compile(r"<[/!]?[a-zA-Z](?:[^<>\"']++|\"[^\"]*\"|'[^']*')*>"),
+    re.compile(r"<(/?)(\d+)(\s?/?)>"),
+)
 _NAMED_TAG = re.compile(r"<(/?)n(\d+)(\s?/?)>")  # a numbered one, as parsers of XML accept it
 _NAME_OF_ARGUMENT = re.compile(r"%[^\s<>%]{0,20}<\w{1,40}>")  # no tag
 _REFERENCE = re.compile(r"&#?\w+;")
+
+
+class Malformed(Template):
+    """An ICU message that is not well formed, without texts."""
+
+    def with_texts(self, texts: Iterable[str]) -> str:
+        raise LeftAsItIs(f"it is an ICU message that is not well formed: {self.parts[0]!r:.80}")
 
 
 @dataclass(frozen=True)
@@ -52,8 +62,8 @@ class Message:
     def texts(self) -> list[Text]:
         return self.template.texts
 
-    def with_texts(self, texts: Iterable[str]) -> str | None:
-        """The string with other texts; None if arguments of printf are in an order that it cannot have."""
+    def with_texts(self, texts: Iterable[str]) -> str:
+        """The string with other texts. Raises LeftAsItIs if its arguments are in an order that it cannot have."""
         new = self.template.with_texts(map(self.writing.encoded, texts))
         if self.template.markup and not _REFERENCE.search(self.string):  # such as React has it
             new = new.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
@@ -74,8 +84,7 @@ def message_template(string: str, order: Order = NUMBERED) -> Message | Template
     marked = marked or ("xml" if text.codes else None)
     parts = icu.parts_of(_NUMBERED_TAG.sub(r"<\1n\2\3>", text.text) if marked == "xml" else text.text)
     if parts is None:
-        log.warning("left as it is: an ICU message that is not well formed: %.80r", string)
-        return Template([string])
+        return Malformed([string])
     writing = icu.Writing.of(string, has_forms=has_forms)
     order = replace(order, printf=order.printf and not has_forms)  # each form has the same arguments
     message = Message(string, template_of(parts, writing, marked), text, writing, order)

@@ -3,14 +3,14 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 from nmt.commands.documents import word
-from nmt.commands.documents.document import Document, Text
+from nmt.commands.documents.document import Document, LeftAsItIs, Text
 from nmt.commands.documents.encoding import decoded
 from nmt.commands.documents.formats import Format
 from nmt.decoding.chunks import chunked
@@ -149,18 +149,20 @@ class OpenedDocument:
         new = {
             text: marked.with_lines(list(islice(translated, len(marked.lines)))) for text, marked in self.texts.items()
         }
-        lost = {text for text in new if self.keep and not text.is_kept(new[text], self.keep)}
-        contents = [part.translated(lambda text: None if text in lost else new[text]) for part in self.parts]
-        reports = zip(self.parts, contents, strict=True)
-        notes = [(logging.INFO, f"{output}: {line}") for part, content in reports for line in part.report(content)]
-        return self.write(contents), [*self._what_stays(lost, output), *notes]
 
-    def _what_stays(self, lost: Container[Text], output: Path) -> Iterator[tuple[int, str]]:
-        """lost: the texts whose placeholders were not kept."""
-        for part in self.parts:
-            for text, line in part.lines_of(lost):
-                why = f"left as it is, since its placeholders were not kept: {text!r:.80}"
-                yield logging.WARNING, f"{self.path}: line {line}: {why}"
+        def translation(text: Text) -> str:
+            if self.keep and not text.is_kept(new[text], self.keep):
+                raise LeftAsItIs(f"its placeholders were not kept: {text.text!r:.80}")
+            return new[text]
+
+        left = list[tuple[int, str]]()
+        contents = [part.translated(translation, left) for part in self.parts]
+        notes = [(logging.WARNING, f"{self.path}: line {line}: {why}") for line, why in left]
+        reports = zip(self.parts, contents, strict=True)
+        more = [(logging.INFO, f"{output}: {line}") for part, content in reports for line in part.report(content)]
+        return self.write(contents), [*notes, *self._what_stays(output), *more]
+
+    def _what_stays(self, output: Path) -> Iterator[tuple[int, str]]:
         existing = sum(part.existing for part in self.parts)
         if existing:
             number = counted(existing, "text has a translation and stays", "texts have a translation and stay")

@@ -16,6 +16,7 @@ _CODES = re.compile(rf"(?:{_CODE}|\s)*")
 _IN_TEXT = re.compile(_CODE)
 _BEGIN = re.compile(r"<([a-zA-Z]+)|\{\\([bius])[1-9]\d*\}")
 _END = re.compile(r"</([a-zA-Z]*)|\{\\([bius])0?\}")
+_TIME = re.compile(r"<[\d:.]+>")
 _STAND_IN = re.compile(r"(</?c\d+/?>)")
 _SPACES = re.compile(r"(?:\s|\\h)+")  # \h is a no-break space
 
@@ -56,7 +57,8 @@ def to_text(content: str, *, is_web: bool) -> tuple[Text, Callable[[str], str]]:
 
 
 def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
-    """Codes as elements, two that belong together as one, so that they can be around other words."""
+    """Codes as elements, two that belong together as one, so that they can be around other words. The times of words
+    stay in their order, as players want them."""
     tags = stand_ins([_kind(found[0]) for found in _IN_TEXT.finditer(content)], "c")
     codes = dict(zip(tags, _IN_TEXT.findall(content), strict=True))
     xml, end = "", 0
@@ -68,7 +70,9 @@ def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
 
     def write(text: str) -> str:
         parts = _STAND_IN.split(text)
-        parts[1::2] = [codes[tag] for tag in parts[1::2]]
+        found = [codes[tag] for tag in parts[1::2]]
+        times = iter(sorted(filter(_TIME.fullmatch, found), key=[*codes.values()].index))
+        parts[1::2] = [next(times) if _TIME.fullmatch(code) else code for code in found]
         if not is_web:
             parts[::2] = map(unescape, parts[::2])
         return "".join(parts)

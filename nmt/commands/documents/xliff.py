@@ -243,10 +243,10 @@ class _Characters:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What is translated of a unit. write: it with other texts, or None where it stays untranslated."""
+    """What is translated of a unit. write: it with other texts; it raises LeftAsItIs."""
 
     texts: Sequence[Text]
-    write: Callable[[Sequence[str]], str | None]
+    write: Callable[[Sequence[str]], str]
 
 
 def _pieces(unit: _Unit, data: bytes, marker: str, *, only_missing: bool) -> list[_Piece | str] | None:
@@ -287,11 +287,11 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     # Arguments in what is protected have no numbers.
     order = Order(printf=not any("%" in each for each in protection.texts))
 
-    def write(texts: Sequence[str]) -> str | None:
+    def write(texts: Sequence[str]) -> str:
         new = template.with_texts(texts)
-        new = in_order(marked.restored(new), text, order) if is_marked and new is not None else new
-        if new is None or not is_marked:
-            return None if new is None else escape(new, quote=False)
+        if not is_marked:
+            return escape(new, quote=False)
+        new = in_order(marked.restored(new), text, order)
         return protection.restored(_STAND_IN.sub(lambda found: codes[found[0]], new))
 
     return _Piece(template.texts, write)
@@ -307,8 +307,8 @@ def _segment(
     def write(texts: Sequence[str]) -> str:
         left = iter(texts)
         new = [piece if isinstance(piece, str) else piece.write([next(left) for _ in piece.texts]) for piece in pieces]
-        written = "".join(piece for piece in new if piece is not None)
-        if not texts or None in new:
+        written = "".join(new)
+        if not texts:
             return old
         opening = f"{before}<{prefix}:target" if prefix else f"{before}<target"
         if old:

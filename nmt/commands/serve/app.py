@@ -40,7 +40,8 @@ T = TypeVar("T")
 def build(
     queue: BatchingQueue, languages: LanguagePairs, limits: Limits, url: str, log_requests: bool, hosts: AllowedHosts
 ) -> FastAPI:
-    """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops."""
+    """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops. Its
+    `state.documents` are to be stopped first."""
     metrics = RequestMetrics(queue)
     served = ServedDocuments(limits)
 
@@ -55,6 +56,7 @@ def build(
     # Without FastAPI's pages of documentation, which load scripts from other servers.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
     app.add_middleware(HostCheck, hosts=hosts)
+    app.state.documents = served
 
     async def counted(request: Request, response: Awaitable[Response]) -> Response:
         path, started = request.url.path, time.perf_counter()
@@ -123,11 +125,12 @@ async def _translate_file(
 ) -> Response:
     """The response to a request, also for any error."""
     try:
-        with served.memory.request() as count:
-            received = await receive(request, limits.upload, count)
-            parsed = await asyncio.to_thread(documents.parse, received, languages, limits)
-            translated = await _while_connected(request, served.translated(parsed, queue, languages, limits))
-        address = await served.files.add(translated.name, translated.content)
+        with served.request():
+            with served.memory.request() as count:
+                received = await receive(request, limits.upload, count)
+                parsed = await asyncio.to_thread(documents.parse, received, languages, limits)
+                translated = await _while_connected(request, served.translated(parsed, queue, languages, limits))
+            address = await served.files.add(translated.name, translated.content)
         answer: dict[str, object] = {"translatedFileUrl": str(request.url_for("download_file", address=address))}
         if translated.detected:
             answer["detectedLanguage"] = translated.detected._asdict()

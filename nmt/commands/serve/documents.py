@@ -6,11 +6,12 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -91,6 +92,23 @@ class ServedDocuments:
         self.memory = UploadMemory(_MOST_RECEIVED * limits.upload)
         self.places = DocumentPlaces(limits.document_seconds)
         self.files = TranslatedFiles(limits)
+        self._requests = set[asyncio.Task[Any]]()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """A request, in whose task this is called. `stop` cancels it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._requests.add(task)
+        try:
+            yield
+        finally:
+            self._requests.discard(task)
+
+    def stop(self) -> None:
+        """Cancel all requests: the service stops, and nobody could fetch their files."""
+        for task in self._requests:
+            task.cancel()
 
     async def translated(
         self, request: DocumentRequest, queue: BatchingQueue, languages: LanguagePairs, limits: Limits

@@ -56,7 +56,7 @@ def serve(
         # uvicorn handles the signals while it runs, and then raises them again for the handlers from before.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
-            _Server(settings(service, limits)).run(sockets=[listening])
+            Server(settings(service, limits)).run(sockets=[listening])
         finally:
             signal.signal(signal.SIGTERM, before)
     finally:
@@ -79,7 +79,14 @@ def settings(service: FastAPI, limits: Limits, shutdown: int = _SHUTDOWN) -> uvi
     )
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
+    """The server of an application that `app.build` made."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what is under way, but no documents."""
+        self.config.app.state.documents.stop()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The handler of the signals that end the service. A second Ctrl-C cancels the requests that are left; uvicorn
         would log a traceback for each."""

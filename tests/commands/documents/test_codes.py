@@ -37,6 +37,11 @@ from nmt.decoding.translation import Translation
         ("{n,\n number} a\nb", ["<nmt0/> a", "b"]),
         ("{{ x\n }} a {% if\n x %}b{% endif %}", ["<nmt0/> a <nmt1>b</nmt1>"]),
         ("a <i title='{{#x}}'>b</i> {{ x > 1 }}", ["a <i title='{{#x}}'>b</i> <nmt2/>"]),
+        ("a & <?php echo 1 > 2 ?> b", ["a &amp; <nmt0/> b"]),
+        ("<b>a</b> <?= $x ?>", ["<b>a</b> <nmt2/>"]),
+        ("<!DOCTYPE a>\nb", ["<!DOCTYPE a>", "b"]),
+        ("{{ $t('k',\n {n: 1}) }} a\n${ f({a: '\n'}) }", ["<nmt0/> a", "<nmt1/>"]),
+        ("{n, plural, one {{m, plural, one {a\n<b>c</b>} other {d}}} other {e}}", ["a", "<b>c</b>", "d", "e"]),
         ("<b>a %<PRIu64></b>", ["<b>a <nmt1/></b>"]),
         ("{n, plural, other {{#x}a{/x} {b,\n number} {c\n}}}", ["{#x}a{/x} <nmt2/> {c", "}"]),
         ("<i>a {{#x}}b</i> c{{/x}}", ["<i>a", "b</i> c"]),  # crossed: they stay where they are

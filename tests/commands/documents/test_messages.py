@@ -1,7 +1,7 @@
 """Strings of tables: placeholders, tags, arguments of printf and ICU messages survive. All text here is made up."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
 from nmt.commands.documents import gettext, json_strings, xliff
-from nmt.commands.documents.document import Document, Template
-from nmt.commands.documents.messages import KEPT, message_template
+from nmt.commands.documents.document import Document, LeftAsItIs, Template, Text
+from nmt.commands.documents.messages import KEPT, Message, message_template
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
 from nmt.decoding.kept_items import is_kept, kept_items
@@ -21,6 +21,14 @@ from nmt.decoding.kept_items import is_kept, kept_items
 
 def items(text: str) -> list[str]:
     return [text[slice(*span)] for span in kept_items(text, KEPT)]
+
+
+def with_texts(template: Message | Template, texts: Sequence[str]) -> str | None:
+    """None if the string is left as it is."""
+    try:
+        return template.with_texts(texts)
+    except LeftAsItIs:
+        return None
 
 
 def translated(document: Document, texts: dict[str, str]) -> str:
@@ -31,6 +39,7 @@ def translated(document: Document, texts: dict[str, str]) -> str:
     "item",
     [
         *("{name}", "{0:N2}", "{n, number}", "{ $name }", "{{ x }}", "{{a | b:'c'}}", "{{'{'}}", "{{{raw}}}", "${x.y}"),
+        *("{{ $t('k', {n: 1}) }}", "{{ 'x' | translate:{a: {b: 1}} }}", "${ f({a: 1}) }", "%1%", "%|1$|", "%0:s", "%Y"),
         *("{% if x %}", "#{x}", "%{name}", "%<a>.2f", "%<PRIu64>", "$t(a.b)", "%s", "%(n)d", "%1$s", "%-5.2f", "%.*f"),
         *("%*d", "%n", "%@", "%lld", "%dpx", "100%%", "%#@files@", "%1", "%L2", "%name%", "%title", ":name", "@count"),
         *("%v", "%+v", "%q", "%T", "%[2]d", "%,d", "%b", "%tY", "%m", "%a", "%zu", "%jd", "%08b", "%'*10s", "<%= x %>"),
@@ -43,11 +52,33 @@ def test_placeholders_are_kept(item: str) -> None:
     assert is_kept(f"one {item} two", f"{item} eins", KEPT) and not is_kept(f"one {item} two", "eins", KEPT)
 
 
+IMAGE = "a <img alt='The child {n}' src=x>"
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "kept"),
+    [
+        *(("a", f"b {invented}", False) for invented in ("%s", "%d", "{}", "{0}", "$1", "%1", "%(n)s", "%2$s", "%%")),
+        ("a {0} of %s", "b {0} %s {1}", False),
+        ("a 1 {0}", "b {0} {1}", False),
+        ("100 % or 50%", "%100 %50eko", True),
+        ("5 dollars, 20 percent", "$5 20 %", True),
+        ("a", "100 % des b", True),
+        (IMAGE, "b <img alt='L’enfant {n}' src=x>", True),
+        ("<a href=x title=one>b</a>", '<a href=x title="zwei drei">c</a>', True),
+        (IMAGE, "b <img alt='L’enfant' src=x>", False),
+        (IMAGE, "b <img alt='L’enfant {n}' src=y>", False),
+    ],
+)
+def test_what_is_kept_in_a_translation(text: str, translation: str, kept: bool) -> None:
+    assert Text(text, "html" if "<" in text else None).is_kept(translation, KEPT) == kept
+
+
 def test_prose_is_no_placeholder() -> None:
     for line in (
         "half of 50% discount at #1, he said {",
         "100%free, a 50 %-iger Rabatt",
-        "100 % des, 50% a, 5 %a, 20 %v. [sic]",
+        "100 % des, 50% a, 5 %a, 20 %v, 9 %Y. [sic]",
         "at 10:30: $5.50, $20; so!",
         "hm: a",
     ):
@@ -75,12 +106,25 @@ def test_prose_is_no_placeholder() -> None:
         ("{} of {:d}", "{0} of {1:d}", "{0} a {1:d}", "{} a {:d}"),
         ("{} of {:d}", "{0} of {1:d}", "{1:d} a {0}", None),  # nobody knows whether the program has numbers
         ("{0} of {1}", "{0} of {1}", "{1} a {0}", "{1} a {0}"),
+        ("%s buys %d%%(%s) x", "%1$s buys %2$d%%(%3$s) x", "%3$s %2$d%% (%1$s)", "%3$s %2$d%% (%1$s)"),
+        ("50%%[%s] of %d", "50%%[%1$s] of %2$d", "50%%[%1$s] a %2$d", "50%%[%s] a %d"),
+        # Some with numbers or names: the order stays.
+        ("%s of %d (%[1]q)", "%2$s of %3$d (%[1]q)", "%2$s a %3$d (%[1]q)", "%s a %d (%[1]q)"),
+        ("%s of %d (%[1]q)", "%2$s of %3$d (%[1]q)", "%3$d a %2$s (%[1]q)", None),
+        ("%s of %d (%[1]q)", "%2$s of %3$d (%[1]q)", "(%[1]q) %2$s a %3$d", None),
+        ("%s of %d, %1$s", "%2$s of %3$d, %1$s", "%2$s a %3$d %1$s", "%s a %d %1$s"),
+        ("%s of %d, %1$s", "%2$s of %3$d, %1$s", "%3$d a %2$s %1$s", None),
+        ("%(n)s of %s, %d", "%(n)s of %1$s, %2$d", "%1$s, %2$d a %(n)s", "%s, %d a %(n)s"),
+        ("%(n)s of %s, %d", "%(n)s of %1$s, %2$d", "%2$d, %1$s a %(n)s", None),
+        ("{} of {}, {0}", "{1} of {2}, {0}", "{1} a {2} {0}", "{} a {} {0}"),
+        ("on %B %d, %Y", "on %B %d, %Y", "am %d. %B %Y", "am %d. %B %Y"),  # a date
+        ("{} of {}, {0}", "{1} of {2}, {0}", "{2} a {1} {0}", None),
     ],
 )
 def test_arguments_keep_their_order_or_have_numbers(string: str, numbered: str, new: str, expected: str | None) -> None:
     message = message_template(string)
     assert "\n".join(text.text for text in message.texts) == numbered
-    assert message.with_texts(new.split("\n")) == expected
+    assert with_texts(message, new.split("\n")) == expected
     unit = f"<xliff><trans-unit><source>{escape(string)}</source></trans-unit></xliff>"
     old_new = dict(zip(numbered.split("\n"), new.split("\n"), strict=True))
     end = f"{'</source>' if expected is None else f'>{escape(expected, quote=False)}</target>'}</trans-unit></xliff>"
@@ -93,6 +137,9 @@ def test_where_no_program_knows_numbers_nothing_changes() -> None:
         ("python", "%s, %d men", "%1$s, %2$d men", "%2$d men, %1$s", ""),
         ("c", "{} of {}", "{0} of {1}", "{1} a {0}", ""),
         ("python-brace", "{} of {}", "{0} of {1}", "{1} a {0}", "{1} a {0}"),
+        ("python-brace", "{} of {} {0}", "{1} of {2} {0}", "{2} a {1} {0}", ""),
+        ("no-python", "%s, %d men", "%1$s, %2$d men", "%2$d men, %1$s", "%2$d men, %1$s"),
+        ("no-python-brace", "{} of {}", "{0} of {1}", "{1} a {0}", ""),
         ("c", "{n, plural, one {%s of %s} other {b}}", "%1$s of %2$s", "%2$s a %1$s", ""),  # in each form the same
     ):
         document = gettext.read(f'#, {language}-format\nmsgid "{old}"\nmsgstr ""\n', Path("a.po"))
@@ -114,7 +161,6 @@ def test_where_no_program_knows_numbers_nothing_changes() -> None:
         ("l'{n, plural, other {'a}}", ["l'", "'a"], ["b", "c"], "b{n, plural, other {c}}"),
         ("{n, number, #.#} {n, plural, other {#}}", ["{n, number, #.#}", "{#}"], ["a {n, number, #.#}", "{#}"],
          "a {n, number, #.#} {n, plural, other {#}}"),
-        ("{n, plural, one {a", [], [], "{n, plural, one {a"),  # not well formed
     ],
 )  # fmt: skip
 def test_icu_messages(string: str, texts: list[str], new: list[str], expected: str) -> None:
@@ -138,6 +184,13 @@ def test_tags_are_elements(string: str, markup: str | None, new: str, expected: 
     assert [text.markup for text in message.texts] == [markup] and message.with_texts([new]) == expected
 
 
+def test_what_is_not_well_formed_is_said() -> None:
+    message = message_template("{n, plural, one {a")
+    assert not message.texts
+    with pytest.raises(LeftAsItIs, match="that is not well formed"):
+        message.with_texts([])
+
+
 def test_icu_forms_and_line_breaks() -> None:
     string = " {n, plural, =0 {none} one {# boat for {who}} other {{n} boats}} left\n now "
     texts = [text.text for text in message_template(string).texts]
@@ -147,7 +200,7 @@ def test_icu_forms_and_line_breaks() -> None:
 @given(st.text("a \n\r\t{}#,plural<>b/1%'&;$sd*"))
 def test_templates_lose_nothing(string: str) -> None:
     for template in (message_template(string), Template.of_lines(string)):
-        assert template.with_texts(text.text for text in template.texts) == string
+        assert with_texts(template, [text.text for text in template.texts]) in (string, None)
 
 
 def test_what_is_no_text() -> None:

@@ -90,10 +90,33 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     assert list(document.texts) == [Text("one"), Text("two %s")]
     new = document.with_lines([json.dumps("eins"), json.dumps("zwei")], tmp_path / "b.po")
     assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
-    assert f"{path}: line 4: left as it is" in caplog.text and "1 text has a translation and stays" in caplog.text
+    assert (
+        f"{path}: line 4: left as it is, since its placeholders were not kept: 'two %s'" in caplog.text
+        and "1 text has a translation and stays" in caplog.text
+    )
+    path.write_text('msgid "%s, %d"\nmsgstr ""\n\nmsgid "{n, plural, a"\nmsgstr ""\n\nmsgid "%v of %q"\nmsgstr ""\n')
+    document = OpenedDocument.read(path, FORMATS[".po"])
+    _, notes = document.translated([json.dumps("%2$q a %1$v")], tmp_path / "b.po")
+    assert notes == [
+        (logging.WARNING, f"{path}: line {line}: left as it is, since {why}")
+        for line, why in (
+            (4, "it is an ICU message that is not well formed: '{n, plural, a'"),
+            (7, "its arguments would have another order: '%v of %q'"),
+        )
+    ]
     path.write_text('msgid ""\nmsgstr "x"\n')
     OpenedDocument.read(path, FORMATS[".po"]).with_lines([], tmp_path)
     assert f"{path}: no text to translate was found" in caplog.text
+
+
+def test_attributes_of_strings_are_translated() -> None:
+    content = json.dumps({"a": 'two <img alt="The child &amp; {n}" title=milk src=x> boats'})
+    document = OpenedDocument.of(content.encode(), Path("a.json"), FORMATS[".json"])
+    new = (Translation(line.text.upper().replace("{N}", "{n}"), 0, 0, [], []) for line in document.marked_lines)
+    lines = [line.translated(each, document.keep) for line, each in zip(document.marked_lines, new, strict=True)]
+    written, notes = document.translated(list(map(json.dumps, lines)), Path("b.json"))
+    assert not notes
+    assert json.loads(written)["a"] == 'TWO <img alt="THE CHILD &amp; {n}" title="MILK" src=x> BOATS'
 
 
 def test_documents_that_are_not_read(tmp_path: Path) -> None:

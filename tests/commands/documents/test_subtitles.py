@@ -76,6 +76,12 @@ def test_a_cue_ends_where_the_next_begins(name: str, content: str, texts: list[s
         ("a.srt", "{\\an8}a{\\b1} b", "<c0/>c <c1/>d", "{\\an8}c {\\b1}d"),
         ("a.srt", "a <font color=red><b>b</font></b>", "<c0><c1/>c</c0><c3/> d", "<font color=red><b>c</font></b> d"),
         ("a.vtt", "a<00:01.500><c.x> b &lt;</c>", "<c1>c</c1><c0/> &lt;", "<c.x>c</c><00:01.500> &lt;"),
+        (
+            "a.vtt",
+            "a <00:04.100>b <c>d <1:00:04.200>c</c>",
+            "<c1><c2/>e</c1> <c0/>f",
+            "<c><00:04.100>e</c> <1:00:04.200>f",
+        ),
         ("a.srt", "<i>a b</i>\n<i>c d</i>", "e f g h", "<i>e f</i>\n<i>g h</i>"),
         ("a.srt", "{\\an8}<i>a b\nc d</i>", "e f g h", "{\\an8}<i>e f\ng h</i>"),
         ("a.srt", "<i>a b</i>\n<i>c</i>", "e", "<i>e</i><i></i>"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from helpers.documents import XLIFF, XLIFF_2, read, upper
 
-from nmt.commands.documents.document import Text
+from nmt.commands.documents.document import LeftAsItIs, Text
 from nmt.commands.documents.formats import FORMATS
 from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.translation import Translation
@@ -35,8 +35,11 @@ def test_a_copy_of_the_source_is_no_translation(state: str) -> None:
 
 
 def test_what_is_not_translated_gets_no_target() -> None:
+    def left(text: Text) -> str:
+        raise LeftAsItIs("a reason")
+
     for content in (unit("<source/>"), unit("<source></source>"), unit("<source>one</source>")):
-        assert read("a.xlf", content).translated(lambda text: None) == content
+        assert read("a.xlf", content).translated(left) == content
 
 
 def test_another_xml_is_refused() -> None:

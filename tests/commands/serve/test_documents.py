@@ -187,6 +187,27 @@ def test_who_has_gone_is_not_translated_for() -> None:
     assert len(translator.calls) == 2
 
 
+def test_no_document_is_translated_for_a_service_that_stops() -> None:
+    """Nobody could fetch it."""
+    translator = Gated()
+    translator.gate.clear()
+    with ThreadPoolExecutor(2) as pool:
+        with service(translator) as (served, _):
+            answer = pool.submit(send, served, b"ten")
+            assert translator.inside.wait(30)
+            pool.submit(lambda: (until(lambda: is_refused(served)), translator.gate.set()))
+        stopped = {"error": "the service is stopped before the answer is ready"}
+        assert (answer.result(20).status, answer.result().json) == (503, stopped)
+
+
+def is_refused(served: Service) -> bool:
+    try:
+        served.get("/health")
+    except OSError:
+        return True
+    return False
+
+
 def test_translated_files_are_private_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After half an hour, at the end, and the oldest where they are too many."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
