@@ -1,11 +1,13 @@
 """The processes that read and write documents: what ends them, and that nobody waits for one that hangs."""
 
+import gzip
 import os
 import select
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -147,3 +149,19 @@ def test_bodies_take_no_place_and_not_all_memory(monkeypatch: pytest.MonkeyPatch
             client.close()
         until(lambda: b'status="499"} 1' in served.get("/metrics").body)
         assert served.post_bytes(b" " * 40_000, KIND, "/translate_file").status == 400  # there is memory for it again
+
+
+def test_documents_count_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compressed body is small, but what is kept of it while it waits is not."""
+    monkeypatch.setattr(documents, "_MOST_RECEIVED", 1)
+    page = FORM.replace(b"a.txt", b"a.html").replace(b"one", b"<p>one</p><!--%s-->" % (b"a" * 90_000))
+    send = partial(Service.post_bytes, body=gzip.compress(page), content_type=KIND, path="/translate_file")
+    translator = Gated()
+    translator.gate.clear()
+    with service(translator, Limits(file=100_000)) as (served, _), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(send, served, **{"Content-Encoding": "gzip"})
+        assert translator.inside.wait(30)
+        assert send(served, **{"Content-Encoding": "gzip"}).status == 429
+        translator.gate.set()
+        assert first.result(30).status == 200
+        assert send(served, **{"Content-Encoding": "gzip"}).status == 200
