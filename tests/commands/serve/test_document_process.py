@@ -1,5 +1,6 @@
 """The processes that read and write documents: what ends them, and that nobody waits for one that hangs."""
 
+import asyncio
 import gzip
 import os
 import select
@@ -10,11 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
+from helpers.event_loops import NoWaiting
 from helpers.services import Gated, Service, service, until
 
 from nmt.commands.serve import document_process, documents, receiving
+from nmt.commands.serve.document_process import DocumentPlaces, ServedDocument
+from nmt.commands.serve.fields import RequestError
 from nmt.commands.serve.requests import Limits
 
 pytestmark = pytest.mark.usefixtures("time_limit")
@@ -77,6 +82,56 @@ def test_nobody_waits_for_documents_that_take_long(tmp_path: Path, monkeypatch: 
         until(lambda: b'path="/translate_file",status="499"} 4' in served.get("/metrics").body)
         until(lambda: all(is_gone(process.name) for process in (tmp_path / "hang").iterdir()))
         assert status(served) == 200
+
+
+class InNoTime(DocumentPlaces):
+    """Without processes."""
+
+    async def _process(self) -> None:  # type: ignore[override]
+        pass
+
+
+def test_a_slow_document_leaves_its_place_and_loses_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a service of one place and one slow document: when documents come, how long it takes to read, translate and
+    write them, and when they are ready."""
+    documents = {"a": (0, 10, 0, 0), "b": (2, 3, 0, 0), "c": (4, 1, 0, 3), "d": (5, 1, 10, 4), "e": (6, 1, 0, 0)}
+    ready = {
+        "b": (4, "too many files that take long to read are being read: try again in 60 s"),
+        "c": (8, "written"),  # though `a` is slow too
+        "a": (21, "written"),  # in a place, which `d` has until it is slow
+        "e": (22, "written"),  # `a` and `d` were in the service
+        "d": (23, "written"),
+    }
+    monkeypatch.setattr(document_process, "_PLACES", 1)
+    monkeypatch.setattr(document_process, "_MOST_SLOW", 1)
+
+    async def answer(_: ServedDocument, message: list[dict[str, Any]]) -> list[Any]:
+        name = message[0].get("read") or message[0]["write"]
+        await asyncio.sleep(documents[name][1 if "read" in message[0] else 3])
+        return [{"keep": [], "content": "", "notes": []}]
+
+    monkeypatch.setattr(ServedDocument, "_answer", answer)
+    loop, found = NoWaiting(), dict[str, tuple[float, str]]()
+
+    async def translate(places: DocumentPlaces, name: str, begins: float, translating: float) -> None:
+        said = "written"
+        await asyncio.sleep(begins)
+        try:
+            async with places.document() as document:
+                await document.read(b"", name, ("en", "de"), 0)
+                await asyncio.sleep(translating)
+                await document.written(name)
+        except RequestError as error:
+            said = str(error)
+        found[name] = loop.time(), said
+
+    async def translate_all() -> None:
+        places = InNoTime(60)
+        await asyncio.gather(*(translate(places, name, of[0], of[2]) for name, of in documents.items()))
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(translate_all())
+    assert list(found.items()) == list(ready.items())
 
 
 def test_a_document_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
