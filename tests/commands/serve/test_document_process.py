@@ -2,14 +2,17 @@
 
 import asyncio
 import gzip
+import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import pytest
 from helpers.event_loops import NoWaiting
 from helpers.services import Gated, Service, service, until
 
+from nmt.commands.documents.process import encoded
 from nmt.commands.serve import document_process, documents, receiving
 from nmt.commands.serve.document_process import DocumentPlaces, ServedDocument
 from nmt.commands.serve.fields import RequestError
@@ -33,6 +37,29 @@ FORM = b"".join(
 FORM += b"--B--\r\n"
 # It writes its number into a folder, reads all, and answers nothing.
 HANGS = "import os, sys; open(os.path.join({!r}, str(os.getpid())), 'w'); sys.stdin.buffer.read()"
+
+# The process of documents, which says a text in all ways; the document `hangs` takes so long that its 60 s end at once.
+TALKS = """
+import logging, signal, time, types, warnings
+from nmt.commands.documents import process
+
+def opened(content, path, *_, **__):
+    for name in ("nmt", "nmt.texts", "another"):
+        logging.getLogger(name).critical("SECRET")
+    warnings.warn("SECRET")
+    if path.stem == "fails":
+        raise ValueError("planted")
+    if path.stem == "hangs":
+        signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / 1e6)
+        time.sleep(20)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
+    return types.SimpleNamespace(marked_lines=[], keep=[])
+
+process.OpenedDocument.of = opened
+for_next = process.encoded
+process.encoded = lambda values: for_next([*values, signal.getitimer(signal.ITIMER_REAL)[0]])
+process.main()
+"""
 
 
 def hangs(folder: Path) -> tuple[str, ...]:
@@ -94,13 +121,13 @@ class InNoTime(DocumentPlaces):
 def test_a_slow_document_leaves_its_place_and_loses_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a service of one place and one slow document: when documents come, how long it takes to read, translate and
     write them, and when they are ready."""
-    documents = {"a": (0, 10, 0, 0), "b": (2, 3, 0, 0), "c": (4, 1, 0, 3), "d": (5, 1, 10, 4), "e": (6, 1, 0, 0)}
+    documents = {"a": (0, 10, 0, 0), "b": (2, 3, 0, 0), "c": (4, 1, 0, 4), "d": (5, 5, 10, 4), "e": (6, 1, 0, 0)}
     ready = {
         "b": (4, "too many files that take long to read are being read: try again in 60 s"),
-        "c": (8, "written"),  # though `a` is slow too
-        "a": (21, "written"),  # in a place, which `d` has until it is slow
-        "e": (22, "written"),  # `a` and `d` were in the service
-        "d": (23, "written"),
+        "c": (9, "written"),  # though `a` is slow too
+        "a": (11, "written"),  # in the place that `d` left, which is slow as `a` no longer is
+        "e": (12, "written"),  # after `a`: no more than two are begun
+        "d": (28, "written"),
     }
     monkeypatch.setattr(document_process, "_PLACES", 1)
     monkeypatch.setattr(document_process, "_MOST_SLOW", 1)
@@ -172,6 +199,37 @@ def test_a_process_that_fails_is_a_defect_that_the_log_tells(
         assert status(served) == 200
         monkeypatch.setattr(document_process, "COMMAND", (sys.executable, "-c", ""))
         assert status(served) == 200  # in the same process, as it takes long to start one
+
+
+def test_a_process_says_nothing_and_ends_only_with_its_server() -> None:
+    """Which may be killed: then it ends after a limit of its own, while it works."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TALKS, "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin and process.stdout
+    stdin, stdout = process.stdin, process.stdout
+
+    def send(name: str) -> None:
+        of = {"content": "", "languages": ["", ""], "most_unpacked": 0}
+        stdin.write(encoded([{"read": f"{name}.txt", **of}]))
+        stdin.flush()
+
+    def answer(name: str) -> list[Any]:
+        send(name)
+        return [json.loads(line) for line in takewhile(bytes.strip, stdout)]
+
+    try:
+        assert answer("first") == [{"keep": []}, 0]
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            process.send_signal(stop)
+        failed, seconds = answer("fails")
+        assert failed["failed"].startswith("Traceback ") and "ValueError: planted" in failed["failed"]
+        assert seconds == 0 and answer("second") == [{"keep": []}, 0]  # while it waits, it has no limit
+        send("hangs")
+        assert process.communicate() == (b"", b"") and process.returncode == -signal.SIGALRM
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_process_starts_quickly() -> None:
