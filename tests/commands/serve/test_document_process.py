@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from asyncio.subprocess import Process
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
@@ -70,6 +71,19 @@ def hangs(folder: Path) -> tuple[str, ...]:
 def says(answer: str) -> tuple[str, ...]:
     """A process that answers the first message, which is one value, like this, and ends."""
     return sys.executable, "-S", "-c", f"input(); input(); print({answer!r}); print()"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """The processes that the service starts."""
+    processes, start = list[Process](), asyncio.create_subprocess_exec
+
+    async def noted(*command: str, **of: Any) -> Process:
+        processes.append(await start(*command, **of))
+        return processes[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    return processes
 
 
 def is_gone(process: str) -> bool:
@@ -161,14 +175,15 @@ def test_a_slow_document_leaves_its_place_and_loses_no_work(monkeypatch: pytest.
     assert list(found.items()) == list(ready.items())
 
 
-def test_a_document_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_takes_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[Process]
+) -> None:
+    monkeypatch.setattr(document_process, "COMMAND", hangs(tmp_path / "hang"))
     with service(Gated(), Limits(document_seconds=0.2)) as (served, _):
-        with monkeypatch.context() as patch:
-            patch.setattr(document_process, "COMMAND", hangs(tmp_path / "hang"))
-            answer = served.post_bytes(FORM, KIND, "/translate_file")
+        answer = served.post_bytes(FORM, KIND, "/translate_file")
+        assert [process.returncode for process in started] == [-signal.SIGKILL]
         assert answer.status == 413
         assert answer.json == {"error": "reading or writing the file takes more than 0.2 seconds: send a smaller one"}
-        assert all(is_gone(process.name) for process in (tmp_path / "hang").iterdir())
 
 
 def test_the_service_ends_whatever_a_document_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,10 +210,19 @@ def test_a_process_that_fails_is_a_defect_that_the_log_tells(
             monkeypatch.setattr(document_process, "COMMAND", command)
             assert status(served) == 500
             assert reason in caplog.text and "POST /translate_file failed" in caplog.text
-        monkeypatch.undo()
-        assert status(served) == 200
-        monkeypatch.setattr(document_process, "COMMAND", (sys.executable, "-c", ""))
-        assert status(served) == 200  # in the same process, as it takes long to start one
+
+
+def test_a_process_is_used_again_while_it_is_small_and_ends_with_the_service(
+    monkeypatch: pytest.MonkeyPatch, started: list[Process]
+) -> None:
+    """It takes long to start one."""
+    killed = -signal.SIGKILL
+    with service(Gated()) as (served, _):
+        for large, ended in ((10_000, [None]), (10_000, [None]), (1, [killed]), (10_000, [killed, None])):
+            monkeypatch.setattr(document_process, "_LARGE", large)
+            assert status(served) == 200
+            assert [process.returncode for process in started] == ended
+    assert [process.returncode for process in started] == [killed, killed]
 
 
 def test_a_process_says_nothing_and_ends_only_with_its_server() -> None:
