@@ -81,6 +81,8 @@ class Request:
                 f"{self.source}: {found.name}, which is translated as a whole: leave out --n-best, --scores, --format, "
                 "--prefixes and --line-by-line"
             )
+        if self.output.is_dir():
+            raise NmtError(f"{self.output}: a folder: name a file in it")
         if not self.from_file_to_file:
             raise NmtError(f"{self.source}: {found.name}: it and --output must be files, no pipes and no devices")
         return found

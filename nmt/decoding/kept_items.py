@@ -58,7 +58,7 @@ _BRACES = "|".join(
 )
 _VERBATIM = rf"{_URL}|{_BRACES}|{_PRINTF}|\$t\([^()]*\)|{TAG}|</?\d+\s?/?>|{_EMAIL}"  # without groups
 
-_PLACEHOLDER = re.compile(rf"{_BRACES}|{_PRINTF}|%\d{{1,2}}(?![.,]?\d)|(?<![A-Z])\$\d(?![.,]?\d|[A-Za-z])")
+_PLACEHOLDER = re.compile(rf"{_BRACES}|{_PRINTF}|%\d(?![.,]?\d)|(?<![A-Z])\$\d(?![.,]?\d|[A-Za-z])")
 _AMOUNT = re.compile(r"[%$](\d+)(?!\d|\$|%)")
 
 

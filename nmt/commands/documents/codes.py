@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
+from nmt.decoding.markup.blocks import RULES
+
 # "begin" and "end" belong together if their names are the same; "between" stands in between, as `{% else %}` does.
 Kind = Literal["begin", "end", "between", "alone"]
 Code = tuple[Kind, str]
@@ -23,7 +25,7 @@ TAG = (
     r"""|[/?!]?[a-zA-Z](?:[^<>"']++|"[^"]*"|'[^']*')*>)"""
 )
 CUT = r"<cutx?\d+/>"
-VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+VOID = RULES["html"].void
 _NO_FORMS = r"(?!\s*[\w.-]+\s*,\s*(?:plural|select))"  # which are in braces that belong to no code
 _INSIDE = r"(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+"  # of braces
 _CODE = re.compile(
@@ -40,7 +42,8 @@ _CODE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _STAND_IN = re.compile(r"</?nmt\d+/?>|<cut\d+/>")
-_ANGULAR = re.compile(r"\{\$(START|CLOSE)_([A-Z_]+?)(?:_\d+)?\}")
+ANGULAR = r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?"  # names of codes
+_ANGULAR = re.compile(rf"\{{\${ANGULAR}\}}")
 _BETWEEN = re.compile(r"(?:else|elif|elsif|elseif|empty|plural|pluralize|when)\b")  # in Jinja, Twig, Django; in Ruby
 _OF_GO = re.compile(r"(?:if|range|with|block|define)\b")
 _OF_RUBY = re.compile(r"(?:if|unless|case|while|until|for|begin)\b|.*\bdo(?:\s*\|[^|]*\|)?\Z", re.DOTALL)

@@ -19,7 +19,9 @@ _TRANSLATED_ATTRIBUTE = re.compile(
     (?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'<>][^\s<>]*))""",
     re.DOTALL | re.VERBOSE | re.IGNORECASE,
 )
-_BREAK, _BREAK_OUTSIDE_TAGS = re.compile(r"[\n\r]+"), re.compile(rf"(?P<break>[\n\r]+|{CUT})|{TAG}")
+_BREAK, _BREAK_OUTSIDE_TAGS = re.compile(r"[\n\r]+"), re.compile(rf"[\n\r]+|{CUT}|(?P<tag>{TAG})")
+_NAME = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w:-]*)")
+_SAYS_NO = re.compile(r"""\s(?:translate\s*=\s*["']?no\b|class\s*=\s*(?:["'][^"']*)?\bnotranslate\b)""", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -105,14 +107,26 @@ class Document:
         return "".join([*parts, self.content[end:]])
 
 
-def _lines(string: str, *, marked: bool) -> Iterator[tuple[int, int]]:
+def _lines(string: str, markup: Markup | None) -> Iterator[tuple[int, int]]:
     """Where each line of a string begins and ends."""
-    start = 0
-    for found in (_BREAK_OUTSIDE_TAGS if marked else _BREAK).finditer(string):
-        if not marked or found["break"]:
+    start, name, depth = 0, "", 0  # name: of an element that is not translated, and how many of that name are open
+    for found in (_BREAK_OUTSIDE_TAGS if markup else _BREAK).finditer(string):
+        tag = _NAME.match(found[0]) if markup else None
+        if tag and not depth and not tag["end"] and _is_untranslated(tag["name"].lower(), found[0], markup):
+            name, depth = tag["name"], 1
+        elif tag and depth and tag["name"] == name and not found[0].endswith("/>"):
+            depth += -1 if tag["end"] else 1
+        elif not depth and not (markup and found["tag"]):
             yield start, found.start()
             start = found.end()
     yield start, len(string)
+
+
+def _is_untranslated(name: str, tag: str, markup: Markup | None) -> bool:
+    """Whether the element that a tag begins is not translated."""
+    if markup is None or tag.endswith("/>") or name in RULES[markup].void:
+        return False
+    return name in RULES[markup].untranslated or _SAYS_NO.search(tag) is not None
 
 
 @dataclass(frozen=True)
@@ -124,10 +138,10 @@ class Template:
 
     @classmethod
     def of_lines(cls, string: str, markup: Markup | None = None) -> "Template":
-        """Each line of a string is a text, without the white space around it. A line break in a tag or a comment ends
-        no line, and `<cut0/>`, which stands for a code, does."""
+        """Each line of a string is a text, without the white space around it. A line break in a tag, in a comment or in
+        an element that is not translated ends no line, and `<cut0/>`, which stands for a code, does."""
         parts, begun = list[str](), 0  # begun: where what stands before the next text begins
-        for start, stop in _lines(string, marked=markup is not None):
+        for start, stop in _lines(string, markup):
             if text := string[start:stop].strip():
                 start += len(string[start:stop]) - len(string[start:stop].lstrip())
                 parts += string[begun:start], text

@@ -52,8 +52,14 @@ def decoded(data: bytes, path: Path, declaration: re.Pattern[str] | None = None)
     for mark, codec in _MARKS.items():
         if data.startswith(mark):
             return _decoded(data[len(mark) :], codec, path), Encoding(codec, mark)
+    if data.startswith(b"PK\3\4"):
+        raise NmtError(f"{path}: a ZIP archive, such as a .docx, and no text: give it the ending of its format")
     if b"\0" in data:
-        raise NmtError(f"{path}: perhaps UTF-16 without a byte order mark: convert it: iconv -f UTF-16LE -t UTF-8")
+        high, low = data[:_HEAD:2].count(0), data[1:_HEAD:2].count(0)  # bytes, in UTF-16BE
+        if max(high, low) <= 2 * min(high, low):
+            raise NmtError(f"{path}: no text, as it has bytes that are zero: give it the ending of its format")
+        codec = "UTF-16BE" if high else "UTF-16LE"
+        raise NmtError(f"{path}: perhaps UTF-16 without a byte order mark: convert it: iconv -f {codec} -t UTF-8")
     name = _declared(data[:_HEAD].decode("latin-1"), declaration) if declaration else ""
     declared = _codec(name) if name else "utf-8"
     if data.isascii():  # or in an encoding as ISO-2022-JP
@@ -76,7 +82,8 @@ def _decoded(data: bytes, codec: str, path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise NmtError(
-            f"{path}: line {line:,} is not {codec.upper()}: convert it: iconv -f ITS-ENCODING -t UTF-8"
+            f"{path}: line {line:,} is not {codec.upper()}: convert it from its encoding, such as: iconv -f "
+            "WINDOWS-1252 -t UTF-8"
         ) from None
 
 

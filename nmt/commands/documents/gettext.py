@@ -21,6 +21,7 @@ _KEYWORD = rf"domain|msgctxt|msgid_plural|msgid|msgstr(?:{_WHITE}\[{_WHITE}\d+{_
 _COMMENT_OR_KEYWORD = re.compile(
     rf"(?P<comment>#[^\n]*)|(?P<keyword>{_KEYWORD}){_WHITE}(?P<strings>(?:{_STRING.pattern}{_WHITE})++)"
 )
+_OPEN = re.compile(rf'(?:{_KEYWORD})?{_WHITE}"(?:[^"\\]|\\.)*+')
 _BLANK = re.compile(_WHITE)
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -113,8 +114,9 @@ def _comments_and_keywords(content: str, path: Path) -> Iterator[re.Match[str]]:
             return
         found = _COMMENT_OR_KEYWORD.match(content, place)
         if found is None:
-            number, line = content.count("\n", 0, place) + 1, content[place : place + 60].partition("\n")[0].strip()
-            raise NmtError(f"{path}: line {number:,}: not a line of a PO file: {line!r}")
+            number, line = content.count("\n", 0, place) + 1, content[place:].partition("\n")[0].strip()
+            what = "a quotation mark is not closed" if _OPEN.fullmatch(line) else "not a line of a PO file"
+            raise NmtError(f"{path}: line {number:,}: {what}: {line[:60]!r}")
         yield found
         place = found.end()
 

@@ -26,7 +26,7 @@ _BRACES = re.compile(rf"(?<![{{$#%])\{{{_FORM}")  # of Python, Rust and C++
 _NUMBERED_BRACES = re.compile(rf"(?<![{{$#%])\{{(?P<number>\d{{1,3}}){_FORM}")
 _WITHOUT_ARGUMENT = ("n", "m")  # Java's line break, and the error's name in C
 _DATE = re.compile(DATE)
-_OF_GO = ("v", "q", "T", "w")  # Go has no numbers in this form
+_WITHOUT_NUMBER = ("v", "q", "T", "w", "a", "A", "b", "B", "H")  # of Go, which writes `%[1]v`, and of strftime
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ def in_order(translation: str, string: str, order: Order = NUMBERED) -> str:
     new = translation
     if (with_numbers := _with_numbers(string)) != string:
         found = _arguments(string)
-        can_number = order.printf and not found.is_mixed and not any(form.endswith(_OF_GO) for *_, form in found.places)
+        can_number = (
+            order.printf and not found.is_mixed and not any(form.endswith(_WITHOUT_NUMBER) for *_, form in found.places)
+        )
         new = _without_numbers(new, with_numbers, _NUMBERED, found.last, can_number=can_number)
     if (with_numbers := _with_numbers_in_braces(string)) != string:
         last = _last_in_braces(string)

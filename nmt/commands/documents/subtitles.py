@@ -64,12 +64,14 @@ class _Cue:
 
     @property
     def breaks(self) -> list[str]:
-        """What separates each line with text from the next one: a line break, or several; nothing behind the last."""
+        """What separates each line with text from the next one: a line break, or several where lines are empty, which
+        those of codes alone are not; nothing behind the last."""
         found = [list[str]()]
         for line in self.lines:
             if line.text:
                 found.append([])
-            found[-1].append(line.end)
+            if line.text or not has_codes(line.before):
+                found[-1].append(line.end)
         return [*("".join(ends) for ends in found[1:-1]), ""]
 
     @property

@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from nmt.commands.documents import icu
-from nmt.commands.documents.codes import VOID, Code, coded, stand_ins
+from nmt.commands.documents.codes import ANGULAR, VOID, Code, coded, stand_ins
 from nmt.commands.documents.document import Document, Segment, Template, Text
 from nmt.commands.documents.messages import KEPT, Message, message_template, template_of
 from nmt.commands.documents.printf import Order, in_order, numbered
@@ -30,12 +30,14 @@ _INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break befo
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
 _CODE = re.compile(
-    r"""<!--.*?-->|<(?P<name>ph|bpt|ept|it|ut|x|bx|ex|sc|ec)\b(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
-    (?:/>|>(?P<content>.*?)</(?P=name)\s*>)""",
+    r"""<!--.*?-->|<(?P<name>(?:[\w.-]+:)?(?:ph|bpt|ept|it|ut|x|bx|ex|sc|ec))\b(?!:)
+    (?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
+    (?:/>|>(?P<content>.*?)</(?P=name)\s*>)
+    |(?:&\#(?:10|x0*[aA]);)*&\#(?:13|x0*[dD]);(?:&\#(?:1[03]|x0*[aAdD]);)*""",
     re.DOTALL | re.VERBOSE,
 )
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_ANGULAR = re.compile(r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?")
+_ANGULAR = re.compile(ANGULAR)
 _OF_HTML = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:[^<>]*[^<>/])?>")
 _STAND_IN = re.compile(r"</?x\d+/?>|<cutx\d+/>")
 
@@ -275,7 +277,8 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     protection = protected(without_data, marker)
     if protection is None:
         return None
-    text, codes = _without_codes(protection.text)
+    text, codes = _without_codes(protection.text) if "<" in protection.text else (protection.text, {})
+    carriage_return = re.compile("\r(?!\n)" if "\r" in text else "\r")  # that of no line end of the file
     is_marked = "<" in text
     marked = coded(numbered(text), has_tags=True, has_forms=icu.has_forms(text))
     template: Message | Template
@@ -290,7 +293,7 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     def write(texts: Sequence[str]) -> str:
         new = template.with_texts(texts)
         if not is_marked:
-            return escape(new, quote=False)
+            return carriage_return.sub("&#13;", escape(new, quote=False))
         new = in_order(marked.restored(new), text, order)
         return protection.restored(_STAND_IN.sub(lambda found: codes[found[0]], new))
 
@@ -339,23 +342,25 @@ def _without_codes(source: str) -> tuple[str, dict[str, str]]:
 
 
 def _kind(found: re.Match[str]) -> Code:
-    """Whether a code begins or ends something: by its element, by the names that Angular gives, or by the tag in it."""
+    """Whether a code begins or ends something, by its element, by the names that Angular gives, or by the tag in it; or
+    separates lines."""
     attributes = {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(found["attributes"] or "")}
     number, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
-    match found["name"]:
+    name = (found["name"] or "").rpartition(":")[2]
+    match name:
         case "bpt" | "bx":
-            return "begin", f"{found['name'][1]}{number}"
+            return "begin", f"{name[1]}{number}"
         case "ept" | "ex":
-            return "end", f"{found['name'][1]}{number}"
+            return "end", f"{name[1]}{number}"
         case "sc" if not isolated:
             return "begin", f"sc{number}"
         case "ec" if not isolated:
             return "end", f"sc{attributes.get('startRef', '')}"
         case "x" | "ph":
-            for name in (attributes.get("equiv", ""), attributes.get("id", "")):
-                if of_angular := _ANGULAR.fullmatch(name):
+            for text in (attributes.get("equiv", ""), attributes.get("id", "")):
+                if of_angular := _ANGULAR.fullmatch(text):
                     return "begin" if of_angular[1] == "START" else "end", of_angular[2]
             shown = unescape(found["content"] or "") or attributes.get("equiv-text", "")
             if (tag := _OF_HTML.fullmatch(shown.strip())) and tag[2].lower() not in VOID:
                 return "end" if tag[1] else "begin", f"<{tag[2].lower()}"
-    return "alone", ""
+    return "between" if found[0].startswith("&") else "alone", ""

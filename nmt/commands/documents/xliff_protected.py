@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TAG = re.compile(
-    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?P<closes>/?)(?:[\w.-]+:)?(?P<name>[\w.-]+)(?P<rest>(?:[^<>"']|"[^"]*"|'[^']*')*+)>""",
-    re.DOTALL,
+    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>
+    |<(?P<closes>/?)(?:[\w.-]+:)?(?P<name>[\w.-]+)(?P<rest>(?:[^<>"']|"[^"]*"|'[^']*')*+)>""",
+    re.DOTALL | re.VERBOSE,
 )
 _ATTRIBUTE = re.compile(r"""(?<![\w.:-])(?:[\w.-]+:)?+([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CODE = re.compile(r"<((?:[\w.-]+:)?(?:ph|bpt|ept|it|ut))\b[^<>]*(?<!/)>[^<]*</\1\s*>")  # of the document's format

@@ -132,7 +132,8 @@ async def translate(
     path, most = request.path, _MOST_UNPACKED * limits.file
     keep, lines = await document.read(request.content, str(path), (request.source, request.target), most)
     texts = [text for text, _ in lines]
-    check_count(max(map(len, texts), default=0), f"characters in one text of {path}", limits.characters)
+    fix = "split the text into several, or start the service with a larger --max-characters"
+    check_count(max(map(len, texts), default=0), f"characters in one text of {path}", limits.characters, fix)
     detected = None
     if not request.source:
         detected = await asyncio.to_thread(likeliest_source, texts[: limits.lines], languages, request.target)

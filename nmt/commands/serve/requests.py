@@ -252,10 +252,10 @@ def check_given(fields: Mapping[str, Any], *names: str) -> None:
             raise RequestError(400, f"Invalid request: missing {name} parameter")
 
 
-def check_count(count: int, name: str, limit: int) -> None:
+def check_count(count: int, name: str, limit: int, fix: str = "send fewer in one request") -> None:
     """Raises RequestError for more than the limit."""
     if count > limit:
-        raise RequestError(413, f"{count} {name}, more than {limit}: send fewer in one request")
+        raise RequestError(413, f"{count} {name}, more than {limit}: {fix}")
 
 
 def _own(fields: Mapping[str, Any], languages: LanguagePairs) -> NmtRequest:

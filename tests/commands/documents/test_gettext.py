@@ -1,7 +1,11 @@
 """PO files: which forms are translated, and what marks them."""
 
+import re
+
 import pytest
 from helpers.documents import PO, read, upper
+
+from nmt.errors import NmtError
 
 
 def test_po_plurals_and_flags() -> None:
@@ -72,6 +76,17 @@ def test_entries(name: str, end: str) -> None:
     content, expected = (text.replace("¶", end) for text in ENTRIES[name])
     assert read("a.po", content).translated(upper) == expected
     assert read("a.po", expected).translated(lambda text: "") == expected
+
+
+def test_what_is_no_po_file_is_said_with_its_line() -> None:
+    for line, what in (
+        ('msgid "a', "a quotation mark is not closed"),
+        ('"a \\"', "a quotation mark is not closed"),
+        ('b"', "not a line of a PO file"),
+        ("msgid a", "not a line of a PO file"),
+    ):
+        with pytest.raises(NmtError, match=re.escape(f"a.po: line 2: {what}: {line!r}")):
+            read("a.po", f'msgid ""\n{line}\nmsgstr ""\n')
 
 
 def test_escapes_are_in_the_encoding_of_the_file() -> None:

@@ -63,7 +63,9 @@ IMAGE = "a <img alt='The child {n}' src=x>"
         ("a 1 {0}", "b {0} {1}", False),
         ("100 % or 50%", "%100 %50eko", True),
         ("5 dollars, 20 percent", "$5 20 %", True),
+        ("half", "%50", True),
         ("a", "100 % des b", True),
+        ("100 %<b>a</b>", "<b>b</b> 100 %", True),
         (IMAGE, "b <img alt='L’enfant {n}' src=x>", True),
         ("<a href=x title=one>b</a>", '<a href=x title="zwei drei">c</a>', True),
         (IMAGE, "b <img alt='L’enfant' src=x>", False),
@@ -78,7 +80,7 @@ def test_prose_is_no_placeholder() -> None:
     for line in (
         "half of 50% discount at #1, he said {",
         "100%free, a 50 %-iger Rabatt",
-        "100 % des, 50% a, 5 %a, 20 %v, 9 %Y. [sic]",
+        "100 % des, 50% a, 5 %a, 20 %v, 9 %Y, 9\u202f%v, 9\u00a0%a. [sic]",
         "at 10:30: $5.50, $20; so!",
         "hm: a",
     ):
@@ -103,6 +105,7 @@ def test_prose_is_no_placeholder() -> None:
         ("%'*10s of %d", "%1$'*10s of %2$d", "%2$d a %1$'*10s", "%2$d a %1$'*10s"),
         ("%v of %q", "%1$v of %2$q", "%1$v a %2$q", "%v a %q"),
         ("%v of %q", "%1$v of %2$q", "%2$q a %1$v", None),  # Go has no such numbers
+        *((f"%s of %{verb}", f"%1$s of %2${verb}", f"%2${verb} a %1$s", None) for verb in "vqTwaAbBH"),
         ("{} of {:d}", "{0} of {1:d}", "{0} a {1:d}", "{} a {:d}"),
         ("{} of {:d}", "{0} of {1:d}", "{1:d} a {0}", None),  # nobody knows whether the program has numbers
         ("{0} of {1}", "{0} of {1}", "{1} a {0}", "{1} a {0}"),

@@ -77,8 +77,18 @@ def test_byte_order_marks(tmp_path: Path) -> None:
     content = DECLARED["a.xlf"].format("ISO-8859-1")
     for codec in ("utf-8-sig", "utf-16", "utf-32"):
         assert "ONEž" in translated(tmp_path / "a.xlf", content.encode(codec), "ž").decode(codec)
-    with pytest.raises(NmtError, match="UTF-16 without a byte order mark"):
-        decoded(content.encode("utf-16-le"), tmp_path)
+    for data, message in (
+        (content.encode("utf-16-le"), "UTF-16 without a byte order mark: convert it: iconv -f UTF-16LE"),
+        ((content + "\u3000").encode("utf-16-be"), "UTF-16 without a byte order mark: convert it: iconv -f UTF-16BE"),
+        (b"PK\3\4\0\0", "a ZIP archive"),
+        (b"\x7fELF\0\0\0\0", "no text, as it has bytes that are zero"),
+        (
+            "é".encode("cp1252"),
+            "line 1 is not UTF-8: convert it from its encoding, such as: iconv -f WINDOWS-1252 -t UTF-8",
+        ),
+    ):
+        with pytest.raises(NmtError, match=message):
+            decoded(data, tmp_path)
 
 
 def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -132,6 +142,8 @@ def test_documents_that_are_not_read(tmp_path: Path) -> None:
     request = Request(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
     with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
         assert request.document_format
+    with pytest.raises(NmtError, match=f"{tmp_path}: a folder: name a file in it"):
+        assert Request(model=Path("m"), source=Path("a.po"), output=tmp_path).document_format
     assert Request(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format is None
 
 

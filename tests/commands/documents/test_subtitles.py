@@ -87,6 +87,9 @@ def test_a_cue_ends_where_the_next_begins(name: str, content: str, texts: list[s
         ("a.srt", "<i>a b</i>\n<i>c</i>", "e", "<i>e</i><i></i>"),
         ("a.srt", "<b>a b</b>\r\n<u>c d</u>", "<c0>e f</c0> <c2>g\nh</c2>", "<b>e f</b>\r\n<u>g h</u>"),
         ("a.srt", "one\\htwo", "zwei", "zwei"),
+        ("a.vtt", "a b\n<i>\nc d</i>", "<c0>e f\ng h</c0>", "<i>e f\ng h</i>"),
+        ("a.vtt", "<c>a</c>\n<c></c>\n<c>b</c>", "<c0>d</c0><c2></c2> <c4>e</c4>", "<c>d</c><c></c>\n<c>e</c>"),
+        ("a.srt", "a\n\n<i></i>\n<b>c</b> d", "e <c0></c0><c2>f</c2> g", "e\n\n<i></i><b>f</b> g"),
     ],
 )
 def test_codes_and_lines_stay(name: str, cue: str, translation: str, expected: str) -> None:

@@ -203,6 +203,14 @@ def test_no_document_is_translated_for_a_service_that_stops() -> None:
         assert (answer.result(20).status, answer.result().json) == (503, stopped)
 
 
+def test_what_is_left_as_it_is_is_said_in_the_answer_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    with service(Gated()) as (served, _):
+        answer = send(served, b'{"a": "one",\n"b": "ten {n, plural, x"}', "a.json")
+    why = "it is an ICU message that is not well formed: 'ten {n, plural, x'"
+    assert answer.json["notes"] == [f"a.json: line 2: left as it is, since {why}"]
+    assert "ten" not in capfd.readouterr().err
+
+
 def is_refused(served: Service) -> bool:
     try:
         served.get("/health")
@@ -275,7 +283,7 @@ def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> No
         (form(b"one", "a.pdf"), 400, "a.pdf: this format is not supported: send .srt, "),
         (form(b"one", "a\tb.json"), 400, "a_b.json: not JSON"),
         (form(b"\xff\xfe\xff", "a.txt"), 400, "a.txt: "),
-        (form(b"a" * 20_001), 413, "20001 characters in one text of a.txt, more than 20000"),
+        (form(b"a" * 20_001), 413, "20001 characters in one text of a.txt, more than 20000: split the text into"),
         (form(b"a\n" * 70_000), 413, "the file has more than 0.125 MiB"),
         (form(b"a\n" * 100_000), 413, "the body has more than"),
         (whole[:-20], 400, "the body is not complete and valid multipart/form-data"),
