@@ -15,9 +15,11 @@ An answer can also be {"refused": what is wrong with the document} or {"failed":
 
 import base64
 import json
+import logging
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,8 @@ def main() -> None:
     """Answer messages until standard input ends. One that takes more than SECONDS ends the process."""
     for stop in (signal.SIGINT, signal.SIGTERM):  # for the process that started this one, which may still need it
         signal.signal(stop, signal.SIG_IGN)
+    logging.disable()  # messages and warnings may quote texts; what a reader should know is in the notes
+    warnings.simplefilter("ignore")
     seconds, worker = float(sys.argv[1]), _Worker()
     message = list[bytes]()
     for line in sys.stdin.buffer:

@@ -5,7 +5,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -20,7 +20,7 @@ from nmt.commands.documents.process import FILE_FORMATS
 from nmt.commands.html_page import html_page
 from nmt.commands.serve import documents
 from nmt.commands.serve.batching import AnswerTooLarge, BatchingQueue, NBest, QueueFull
-from nmt.commands.serve.documents import ServedDocuments
+from nmt.commands.serve.documents import DocumentRequest, ServedDocuments
 from nmt.commands.serve.fields import Received, RequestError
 from nmt.commands.serve.hosts import AllowedHosts, HostCheck
 from nmt.commands.serve.metrics import RequestMetrics
@@ -127,8 +127,7 @@ async def _translate_file(
     try:
         with served.request():
             with served.memory.request() as count:
-                received = await receive(request, limits.upload, count)
-                parsed = await asyncio.to_thread(documents.parse, received, languages, limits)
+                parsed = await _received_document(request, count, languages, limits, served)
                 translated = await _while_connected(request, served.translated(parsed, queue, languages, limits))
             address = await served.files.add(translated.name, translated.content)
         answer: dict[str, object] = {"translatedFileUrl": str(request.url_for("download_file", address=address))}
@@ -141,6 +140,17 @@ async def _translate_file(
         return JSONResponse(answer)
     except Exception as error:
         return _refusal(request, error)
+
+
+async def _received_document(
+    request: Request, count: Callable[[int], None], languages: LanguagePairs, limits: Limits, served: ServedDocuments
+) -> DocumentRequest:
+    """The document of a request. count: as for `receive`; of a compressed body, what is kept of it counts."""
+    received = await receive(request, limits.upload, count)
+    async with served.parsing:
+        parsed = await asyncio.to_thread(documents.parse, received, languages, limits)
+        count(len(parsed.content) - len(received.body))
+    return parsed
 
 
 async def _while_connected(request: Request, work: Awaitable[T]) -> T:

@@ -18,19 +18,21 @@ from nmt.errors import NmtError
 # -P: not the modules of the folder that the service was started in.
 COMMAND = (sys.executable, "-P", "-m", "nmt.commands.documents.process")
 OTHERS_TURN = 2.0  # seconds
-_PLACES, _SLOW_PLACES = 4, 4
+_PLACES, _MOST_SLOW = 4, 4
 _LARGE = 1 << 20  # bytes to and from a process, whose memory may then be large: it is not used again
 _LONGEST = 1 << 31  # most bytes of a message
 
 
 class DocumentPlaces:
     """At most four documents are worked on at a time; more wait. A document whose reading or writing takes longer than
-    OTHERS_TURN seconds leaves its place to others, and goes on in one of four slow places."""
+    OTHERS_TURN seconds leaves its place to others and goes on without one. At most eight have a process, whether they
+    have a place, go on without one or wait to have one again."""
 
     def __init__(self, seconds: float):
         """seconds: most time for reading a document, for the tags of each part, and for writing it."""
         self.seconds = seconds
-        self.ordinary, self.slow = asyncio.Semaphore(_PLACES), asyncio.Semaphore(_SLOW_PLACES)
+        self.begun, self.places = asyncio.Semaphore(_PLACES + _MOST_SLOW), asyncio.Semaphore(_PLACES)
+        self.slow = 0  # how many are read or written without a place
         self._processes = set[Process]()
         self._idle: list[Process] = []  # at most one: a process takes 0.3 s to start
 
@@ -38,16 +40,17 @@ class DocumentPlaces:
     async def document(self) -> AsyncIterator["ServedDocument"]:
         """A place for a document. Waits for it. What is still done for the document at the end is ended."""
         document = ServedDocument(self)
-        await document.move(self.ordinary)
-        try:
-            document.process = await self._process()
-            yield document
-        finally:
+        async with self.begun:
             try:
-                if document.process:
-                    await self._put_back(document.process, document.is_reusable)
+                await document.enter()
+                document.process = await self._process()
+                yield document
             finally:
-                await document.move(None)
+                try:
+                    if document.process:
+                        await self._put_back(document.process, document.is_reusable)
+                finally:
+                    document.leave()
 
     async def close(self) -> None:
         """End all processes."""
@@ -88,7 +91,7 @@ class ServedDocument:
 
     def __init__(self, places: DocumentPlaces):
         self._places = places
-        self._place: asyncio.Semaphore | None = None
+        self._has_place = False
         self._bytes, self._is_working = 0, False
 
     @property
@@ -96,15 +99,17 @@ class ServedDocument:
         """Whether another document can have its process: it waits, nothing failed in it, and its memory is small."""
         return not self._is_working and self._bytes < _LARGE
 
-    async def move(self, place: asyncio.Semaphore | None) -> None:
-        """Leave its place for this one. Waits for it."""
-        if place is self._place:
-            return
-        if place is not None:
-            await place.acquire()
-        if self._place is not None:
-            self._place.release()
-        self._place = place
+    async def enter(self) -> None:
+        """Take a place, if it has none. Waits for it."""
+        if not self._has_place:
+            await self._places.places.acquire()
+            self._has_place = True
+
+    def leave(self) -> None:
+        """Leave its place to others, if it has one."""
+        if self._has_place:
+            self._places.places.release()
+            self._has_place = False
 
     async def read(
         self, content: bytes, name: str, languages: tuple[str, str], most_unpacked: int
@@ -113,35 +118,41 @@ class ServedDocument:
         the codes of the source, empty if unknown, and of the target."""
         text = base64.b64encode(content).decode()
         wanted = {"read": name, "content": text, "languages": languages, "most_unpacked": most_unpacked}
-        found, *lines = await self._asked([wanted])
+        found, *lines = await self._asked([wanted], may_be_refused=True)
+        await self.enter()
         return tuple(found["keep"]), [(text, has_elements) for text, has_elements in lines]
 
     async def translated(self, translations: Mapping[int, Translation], keep: tuple[str, ...]) -> None:
         """Translate lines, by their numbers. keep: as MarkedLine.translated."""
         lines = ([number, vars(translation)] for number, translation in translations.items())
         await self._asked(value for values in ([{"keep": keep}], lines) for value in values)
+        await self.enter()
 
     async def written(self, name: str) -> tuple[bytes, list[str]]:
         """The document with the translations of all lines, and what its reader should know. name: for messages."""
         [found] = await self._asked([{"write": name}])
         return base64.b64decode(found["content"]), found["notes"]
 
-    async def _asked(self, message: Iterable[Any]) -> list[Any]:
-        """The answer to a message. What takes long goes on in a slow place."""
-        working = asyncio.ensure_future(self._answer(message))
+    async def _asked(self, message: Iterable[Any], may_be_refused: bool = False) -> list[Any]:
+        """The answer to a message; where it takes long, the document then has no place. may_be_refused: whether others
+        that take long are a reason to end it, as nothing was translated for it yet."""
+        places, working = self._places, asyncio.ensure_future(self._answer(message))
         try:
             await asyncio.wait([working], timeout=OTHERS_TURN)
-            if not working.done():
-                if self._places.slow.locked():
-                    seconds = math.ceil(self._places.seconds)
-                    why = f"too many files that take long to read are being read: try again in {seconds} s"
-                    raise RequestError(429, why, retry_after=seconds)
-                await self.move(self._places.slow)
-            answer = await working
+            if working.done():
+                return working.result()
+            if may_be_refused and places.slow >= _MOST_SLOW:
+                seconds = math.ceil(places.seconds)
+                why = f"too many files that take long to read are being read: try again in {seconds} s"
+                raise RequestError(429, why, retry_after=seconds)
+            self.leave()
+            places.slow += 1
+            try:
+                return await working
+            finally:
+                places.slow -= 1
         finally:
             working.cancel()
-        await self.move(self._places.ordinary)
-        return answer
 
     async def _answer(self, message: Iterable[Any]) -> list[Any]:
         assert self.process and self.process.stdin and self.process.stdout

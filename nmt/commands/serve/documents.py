@@ -90,6 +90,7 @@ class ServedDocuments:
 
     def __init__(self, limits: Limits):
         self.memory = UploadMemory(_MOST_RECEIVED * limits.upload)
+        self.parsing = asyncio.Lock()  # one request at a time, as this needs several times the memory of its file
         self.places = DocumentPlaces(limits.document_seconds)
         self.files = TranslatedFiles(limits)
         self._requests = set[asyncio.Task[Any]]()

@@ -14,14 +14,16 @@ _RETRY_AFTER = 10  # seconds
 
 
 class UploadMemory:
-    """The bytes of all bodies that are received or kept. Documents that wait are bounded by it."""
+    """The bytes of all bodies that are received, and of all files in them, unpacked. Documents that wait are bounded
+    by it."""
 
     def __init__(self, most: int):
         self._most, self._used = most, 0
 
     @contextmanager
     def request(self) -> Iterator[Callable[[int], None]]:
-        """A function that counts bytes of a request until its end. It raises RequestError for too many."""
+        """A function that counts bytes of a request until its end; those that are no longer kept are negative. It
+        raises RequestError for too many."""
         counted = 0
 
         def count(more: int) -> None:

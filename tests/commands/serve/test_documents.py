@@ -72,9 +72,11 @@ def word(paragraphs: str, declaration: str = "") -> bytes:
 
 LOOKS = "<w:p><w:r><w:t>one </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>two</w:t></w:r></w:p>"
 RUNS = "".join(f"<w:p><w:r><w:t>{line}</w:t></w:r></w:p>" for line in LINES[:5])
+KEEP = ("Q[0-9]+",)  # of the model
+MARKED = "one two <b>__NAME__</b> three <i>Q7</i> four"  # what the document keeps, and the model
 DOCUMENTS = {
     "film.srt": CUES.encode(),
-    "a.json": json.dumps({line: f"{line} {{name}} {line}" for line in LINES[:7]}).encode(),
+    "a.json": json.dumps({line: f"{line} {{name}} {line}" for line in LINES[:7]} | {"a": MARKED}).encode(),
     "Seite.HTML": b"<p>one <b>two</b> three.</p><p>four</p><p><i>five</i> six</p>",
     "Überblick.docx": docx(word(RUNS + LOOKS)),
     "a.xlf": b"<xliff version='2.0'><unit>%b</unit></xliff>"
@@ -86,14 +88,14 @@ DOCUMENTS = {
 def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
     path = Path(name)
     document = OpenedDocument.of(content, path, FILE_FORMATS[path.suffix.lower()], language="en", target_language="de")
-    translator.decoding = replace(translator.decoding, keep=document.keep)
+    translator.decoding = replace(translator.decoding, keep=(*KEEP, *document.keep))
     return document.with_lines([json.dumps(line) for line in translator.with_tags(document.marked_lines)], path)
 
 
 @pytest.fixture(scope="module")
 def parted() -> Iterator[tuple[Service, Gated, Limits]]:
     """A service that translates documents in small parts."""
-    translator, limits = Gated(), Limits(lines=2, characters=60, waiting=2)
+    translator, limits = Gated(keep=KEEP), Limits(lines=2, characters=60, waiting=2)
     with service(translator, limits) as (served, _):
         yield served, translator, limits
 
@@ -116,6 +118,7 @@ def test_a_document_comes_back_as_nmt_translate_writes_it(name: str, parted: tup
     assert answer.body == expected != DOCUMENTS[name]
     if name == "a.json":
         assert answer.body.count(b"{name}") == 7 and b"one {name} one" not in answer.body
+        assert b"<b>__NAME__</b> <i>Q7</i>" in answer.body
 
 
 def test_clients_are_told_what_they_can_send() -> None:

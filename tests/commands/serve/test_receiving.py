@@ -5,24 +5,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from helpers.event_loops import NoWaiting
 
 from nmt.commands.serve.fields import RequestError
 from nmt.commands.serve.receiving import receive
-
-
-class NoWaiting(asyncio.SelectorEventLoop):
-    """Time goes on at once to where the next thing is to be done."""
-
-    now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-    def _run_once(self) -> None:
-        if not self._ready:  # type: ignore[attr-defined]
-            scheduled = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
-            self.now = max(self.now, min(scheduled, default=self.now))
-        super()._run_once()  # type: ignore[misc]
 
 
 class Sent:
