@@ -5,6 +5,7 @@ in prose. In scripts without spaces between words, letters can follow them immed
 """
 
 import re
+import unicodedata
 from collections import Counter
 from functools import cache
 
@@ -58,8 +59,8 @@ _BRACES = "|".join(
 )
 _VERBATIM = rf"{_URL}|{_BRACES}|{_PRINTF}|\$t\([^()]*\)|{TAG}|</?\d+\s?/?>|{_EMAIL}"  # without groups
 
-_PLACEHOLDER = re.compile(rf"{_BRACES}|{_PRINTF}|%\d(?![.,]?\d)|(?<![A-Z])\$\d(?![.,]?\d|[A-Za-z])")
-_AMOUNT = re.compile(r"[%$](\d+)(?!\d|\$|%)")
+_PLACEHOLDER = re.compile(rf"{_BRACES}|{_PRINTF}|%[0-9](?![.,]?\d)|(?<![A-Z])\$[0-9](?![.,]?\d|[A-Za-z])")
+_AMOUNT = re.compile(r"[%$]([0-9]+)(?!\d|\$|%)")
 
 
 @cache
@@ -75,12 +76,12 @@ def kept_items(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
 
 def has_invented(line: str, text: str) -> bool:
     """Whether a translation has a placeholder that its line has not, such as `%s`, `{0}` or `$1`. No placeholder is an
-    amount, whose number is in the line: `50 %` is `%50` in Turkish."""
-    numbers = set(re.findall(r"\d+", line))
-    text = _AMOUNT.sub(lambda found: "" if found[1] in numbers else found[0], text)
-    return bool(
-        {found[0] for found in _PLACEHOLDER.finditer(text)} - {found[0] for found in _PLACEHOLDER.finditer(line)}
-    )
+    amount, whose number is in the line: `50 %` is `%50` in Turkish. Nor is it one where the line has no placeholder at
+    all: `five percent` is `%5`."""
+    known = {found[0] for found in _PLACEHOLDER.finditer(line)}
+    numbers = {"".join(str(unicodedata.digit(digit)) for digit in number) for number in re.findall(r"\d+", line)}
+    text = _AMOUNT.sub(lambda found: "" if not known or found[1] in numbers else found[0], text)
+    return bool({found[0] for found in _PLACEHOLDER.finditer(text)} - known)
 
 
 def is_kept(line: str, text: str, patterns: tuple[str, ...]) -> bool:

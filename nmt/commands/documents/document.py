@@ -21,6 +21,7 @@ _TRANSLATED_ATTRIBUTE = re.compile(
 )
 _BREAK, _BREAK_OUTSIDE_TAGS = re.compile(r"[\n\r]+"), re.compile(rf"[\n\r]+|{CUT}|(?P<tag>{TAG})")
 _NAME = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w:-]*)")
+_END = re.compile(r"</([^\s<>/]+)")
 _SAYS_NO = re.compile(r"""\s(?:translate\s*=\s*["']?no\b|class\s*=\s*(?:["'][^"']*)?\bnotranslate\b)""", re.IGNORECASE)
 
 
@@ -110,10 +111,12 @@ class Document:
 def _lines(string: str, markup: Markup | None) -> Iterator[tuple[int, int]]:
     """Where each line of a string begins and ends."""
     start, name, depth = 0, "", 0  # name: of an element that is not translated, and how many of that name are open
+    last_end = {end[1]: end.start() for end in _END.finditer(string)} if markup else {}  # the last end tag of each name
     for found in (_BREAK_OUTSIDE_TAGS if markup else _BREAK).finditer(string):
         tag = _NAME.match(found[0]) if markup else None
         if tag and not depth and not tag["end"] and _is_untranslated(tag["name"].lower(), found[0], markup):
-            name, depth = tag["name"], 1
+            if last_end.get(tag["name"], -1) > found.start():  # else it is a placeholder, such as `<address>` in a help
+                name, depth = tag["name"], 1
         elif tag and depth and tag["name"] == name and not found[0].endswith("/>"):
             depth += -1 if tag["end"] else 1
         elif not depth and not (markup and found["tag"]):

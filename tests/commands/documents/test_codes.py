@@ -38,6 +38,7 @@ from nmt.decoding.translation import Translation
         ("{{ x\n }} a {% if\n x %}b{% endif %}", ["<nmt0/> a <nmt1>b</nmt1>"]),
         ("a <i title='{{#x}}'>b</i> {{ x > 1 }}", ["a <i title='{{#x}}'>b</i> <nmt2/>"]),
         ("press <code>red\nkey</code> now\nb", ["press <code>red\nkey</code> now", "b"]),
+        ("the <address> of <b>a</b>\nhouse", ["the <address> of <b>a</b>", "house"]),
         ("<b><i translate='no'>\n<i>\n</i>b\n<br></i></b> c", ["<b><i translate='no'>\n<i>\n</i>b\n<br></i></b> c"]),
         ("<p class='x notranslate'>a\n</p>\nc <img translate=no>\nd",
          ["<p class='x notranslate'>a\n</p>", "c <img translate=no>", "d"]),

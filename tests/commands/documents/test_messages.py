@@ -58,7 +58,10 @@ IMAGE = "a <img alt='The child {n}' src=x>"
 @pytest.mark.parametrize(
     ("text", "translation", "kept"),
     [
-        *(("a", f"b {invented}", False) for invented in ("%s", "%d", "{}", "{0}", "$1", "%1", "%(n)s", "%2$s", "%%")),
+        *(("a", f"b {invented}", False) for invented in ("%s", "%d", "{}", "{0}", "%(n)s", "%2$s", "%%")),
+        *(("a {0}", f"b {{0}} {invented}", False) for invented in ("$1", "%1")),
+        ("five dollars or five percent", "$5 %5", True),
+        ("५% of {0}", "{0} %5", True),
         ("a {0} of %s", "b {0} %s {1}", False),
         ("a 1 {0}", "b {0} {1}", False),
         ("100 % or 50%", "%100 %50eko", True),
