@@ -11,7 +11,7 @@ from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.language_codes import normal
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.metrics import METRICS
-from nmt.files.compression import plain_name
+from nmt.files.compression import plain_ending
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
@@ -108,7 +108,8 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
         for column in ("source_column", "target_column"):
             if getattr(corpus, column) is not None:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
-    if corpus.invalid != "error" and (corpus.hub or corpus.sacrebleu or _ending(corpus.file) in (".tmx", ".parquet")):
+    ending = plain_ending(Path(corpus.file)) if corpus.file else ""
+    if corpus.invalid != "error" and (corpus.hub or corpus.sacrebleu or ending in (".tmx", ".parquet")):
         yield f"{key}.invalid is only for files of lines, .tsv, .csv, .jsonl and OPUS: delete it"
     if (name := corpus.own_name) is not None and name != name.strip():
         yield f"{key}.name: {name!r}: begins or ends with a space: delete it"
@@ -118,11 +119,6 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
         for name in names:
             if getattr(corpus, name) and not getattr(corpus, kind):
                 yield f"{key}.{name} is only for {key}.{kind}: delete it"
-
-
-def _ending(file: str | None) -> str:
-    """That of its name, without that of its compression."""
-    return Path(plain_name(Path(file))).suffix.lower() if file else ""
 
 
 def of_stages(data: data_section.DataConfig) -> Iterator[str]:

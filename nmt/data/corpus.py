@@ -86,7 +86,7 @@ def _file_pairs(
     path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
 ) -> Iterator[Pair]:
     errors = _errors(corpus)
-    match _kind(path):
+    match compression.plain_ending(path):
         case ".tsv" | ".csv":
             return delimited_tables.delimited_pairs(path, corpus, data, digests, note, errors)
         case ".jsonl":
@@ -101,15 +101,10 @@ def _file_pairs(
     )
 
 
-def _kind(path: Path) -> str:
-    """The ending of the file's name, without that of its compression."""
-    return Path(compression.plain_name(path)).suffix.lower()
-
-
 def _reading(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digest: str) -> list[str]:
     """What the text of a file depends on besides its content and the settings, for the fingerprint: nothing for files
     that an earlier version read in the same way."""
-    match _kind(path) if corpus.file else "":
+    match compression.plain_ending(path) if corpus.file else "":
         case ".tsv" | ".csv":
             with invalid_lines.explained(corpus, (data.source_language, data.target_language)):
                 layout = table_layout.layout_of(path, corpus, data, _errors(corpus))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmt.config.language_codes import base, english_name, normal
 from nmt.errors import NmtError
-from nmt.files.compression import plain_name
+from nmt.files.compression import plain_ending
 
 ROWS_COMPARED = 100  # with the first one
 _FEWEST_ROWS, _TIMES_SHORTER = 10, 3
@@ -55,7 +55,7 @@ def numbered_columns(named: tuple[str | None, str | None], path: Path, first: Se
 
 def _number(column: str, path: Path, first: Sequence[str]) -> int:
     if not re.fullmatch("[1-9][0-9]*", column):
-        kind = Path(plain_name(path)).suffix.lower()
+        kind = plain_ending(path)
         raise NmtError(
             f"{path}: no column {column!r}: columns of a {kind} file are numbered from 1, or named as in its first "
             f"line, which has {', '.join(map(repr, first[:10])) or 'none'}"

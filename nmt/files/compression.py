@@ -49,6 +49,11 @@ def plain_name(path: Path) -> str:
     return path.name.removesuffix(path.suffix) if ending_of(path) else path.name
 
 
+def plain_ending(path: Path) -> str:
+    """The ending of that name, in small letters: .tsv for corpus.TSV.gz."""
+    return Path(plain_name(path)).suffix.lower()
+
+
 def peekable(file: BinaryIO) -> io.BufferedReader:
     """The same stream, of which the next bytes can be looked at."""
     return file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file), BLOCK_BYTES)
