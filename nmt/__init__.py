@@ -32,8 +32,8 @@ def load(
     A translator can be pickled, and used in processes that are forked or spawned.
     Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
     """
-    from nmt.decoding.opened_model import open_model  # PyTorch is not loaded before it is needed
     from nmt.files.text import to_path
+    from nmt.loading.opened_model import open_model  # PyTorch is not loaded before it is needed
 
     if isinstance(ensemble, str | os.PathLike):
         raise TypeError("expected a list of models as ensemble, not one: for one, give [model]")
@@ -77,7 +77,7 @@ def keeps(
     defaults, such as "digits=null" or "symbols=0.6". Raises nmt.errors.NmtError for settings that are wrong or need
     more than the text, and ValueError if there are more sources than targets or fewer. None is a text that is missing.
     """
-    from nmt.data.cleaning import keeps
+    from nmt.data.cleaning.cleaner import keeps
 
     if isinstance(sources, str) or isinstance(targets, str):
         raise TypeError("nmt.keeps takes lists of sources and of targets, not a text")

@@ -39,9 +39,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.config import schema
-from nmt.decoding.opened_model import open_model
 from nmt.device import usable_cores
 from nmt.errors import NmtError
+from nmt.loading.opened_model import open_model
 
 NMT = [sys.executable, "-m", "nmt"]
 # Python keeps compiled modules, unless an environment forbids it: then each start of nmt would compile it again.

@@ -18,14 +18,14 @@ import torch
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export.bergamot_engine import BergamotFolder
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.options import Options
 from nmt.errors import NmtError
 from nmt.evaluation.metrics import ValidationMetrics
 from nmt.files.text import read_lines
+from nmt.interop.bergamot.engine import BergamotFolder
 
 _MOST_SUBWORDS = 126  # the engine cuts longer lines
 

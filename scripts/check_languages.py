@@ -43,11 +43,11 @@ import nmt
 from nmt.config import schema
 from nmt.config.language_codes import two_letters
 from nmt.config.schema import CleaningConfig
-from nmt.data import vocabulary
-from nmt.data.normalization import INVISIBLE, SETTINGS, UsedCharacters, plain
-from nmt.data.rules.judge import judge, not_checked, rules_of
-from nmt.data.sentences import join_sentences, sentences
-from nmt.data.vocabulary import Tokenizer
+from nmt.data.cleaning.rules.judge import judge, not_checked, rules_of
+from nmt.data.subwords import vocabulary
+from nmt.data.subwords.normalization import INVISIBLE, SETTINGS, UsedCharacters, plain
+from nmt.data.subwords.sentences import join_sentences, sentences
+from nmt.data.subwords.vocabulary import Tokenizer
 from nmt.evaluation.metrics import ValidationMetrics
 from nmt.files.table import table
 from nmt.files.text import read_lines

@@ -190,8 +190,8 @@ def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path
 def write_validation(run: Run, output: Path) -> tuple[Path, Path]:
     """The run's validation set as two files, without pairs that have an empty side. Raises NmtError if it has none, or
     several."""
-    from nmt.data import corpus
-    from nmt.data.cleaning import without_empty
+    from nmt.data.cleaning.cleaner import without_empty
+    from nmt.data.sources import corpus
 
     data = run.config.data
     if len(data.held_out) != 1 or data.language_pairs.several:

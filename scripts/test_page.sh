@@ -16,4 +16,4 @@ npm install --silent --no-fund --prefix "$BERGAMOT" @browsermt/bergamot-translat
 export AXE="$BERGAMOT/node_modules/axe-core/axe.min.js" # finds what hinders people with disabilities
 # Without it Node.js does not start the engine's worker: the package was published without this file.
 echo '{"type": "commonjs"}' >"$BERGAMOT/node_modules/@browsermt/bergamot-translator/worker/package.json"
-exec scripts/test.sh tests/commands/*/page_in_chromium.py tests/commands/export/bergamot_in_node.py "$@"
+exec scripts/test.sh tests/serve/page_in_chromium.py tests/pages/*/page_in_chromium.py tests/interop/bergamot/bergamot_in_node.py "$@"

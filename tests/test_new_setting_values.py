@@ -11,18 +11,19 @@ import pytest
 import torch
 
 import nmt
-from nmt.checkpoints import ctranslate2_files
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export import marian
-from nmt.commands.export.ctranslate2 import length_exponent
-from nmt.commands.export.formats import formats
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import Config, DecodingConfig, RecurrentConfig, TrainingConfig, TransformerConfig
-from nmt.data.normalization import Normalization
-from nmt.data.vocabulary import PAD
-from nmt.decoding import mbr, model_loader
+from nmt.data.subwords.normalization import Normalization
+from nmt.data.subwords.vocabulary import PAD
+from nmt.decoding import mbr
 from nmt.decoding.search.options import Options, length_penalties
 from nmt.errors import NmtError
+from nmt.interop.ctranslate2 import files as ctranslate2_files
+from nmt.interop.ctranslate2.export import length_exponent
+from nmt.interop.formats import formats
+from nmt.interop.marian import export as marian
+from nmt.loading import model_loader
 from nmt.models.build import build
 from nmt.training import schedule, train_step
 from nmt.training.consistency import Weights

@@ -18,7 +18,7 @@ from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
-from nmt.data.vocabulary import PAD
+from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.recurrent.model import RecurrentModel

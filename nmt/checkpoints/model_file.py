@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from nmt.config import schema, writer
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config, ModelConfig
-from nmt.data.source_text import SourceText
-from nmt.data.vocabulary import PAD, Tokenizer, Vocabulary
+from nmt.data.cleaning.source_text import SourceText
+from nmt.data.subwords.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.files.tensors import Array, Entry

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from nmt.cli import options, terminal
-from nmt.commands.export.formats import Name
 from nmt.errors import NmtError
 from nmt.files import text
+from nmt.interop.formats import Name
 
 
 @terminal.reporting()
@@ -44,7 +44,7 @@ def export(
 
     Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
     """
-    from nmt.commands.export import export as exporting
+    from nmt.commands import export as exporting
 
     lines, references = (list(text.read_lines(path)) if path else None for path in (sample, reference))
     compared, kept = exporting.export(model, format, output, quantization, lines, references, sentence_splitter)

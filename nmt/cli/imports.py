@@ -40,7 +40,7 @@ def import_(
 
     Example: nmt import Helsinki-NLP/opus-mt-en-de --output opus-en-de.safetensors
     """
-    from nmt.commands.imports import imports
+    from nmt.commands import imports
 
     codes = [code.strip() for code in languages.split(",")] if languages else []
     proof = imports.import_model(source, output, codes, text or (), normalize_punctuation=normalize_punctuation)

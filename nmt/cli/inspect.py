@@ -34,10 +34,10 @@ def inspect(
 
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
-    from nmt.commands.inspect import output_folder
-    from nmt.commands.inspect import text as printing
-    from nmt.commands.inspect.inspect import Inspector
-    from nmt.commands.models import ModelsOfCommand
+    from nmt.loading.models import ModelsOfCommand
+    from nmt.pages.inspect import output_folder
+    from nmt.pages.inspect import text as printing
+    from nmt.pages.inspect.inspect import Inspector
 
     if target is not None and not target.strip():
         raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
@@ -74,8 +74,8 @@ def report(
     Example: nmt report runs/demo runs/deeper --output report.html
     """
     from nmt.checkpoints import model_file
-    from nmt.commands.report.page import page
-    from nmt.commands.report.run import files_of, gather
+    from nmt.pages.report.page import page
+    from nmt.pages.report.run import files_of, gather
 
     runs = [model_file.run_folder(run) for run in runs]
     read = files_of(runs)

@@ -51,12 +51,12 @@ def serve(
     Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
     """
     try:
-        from nmt.commands.serve import hosts, requests, server
+        from nmt.serve import hosts, requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
-    from nmt.commands.models import log_chosen_files
-    from nmt.decoding.opened_model import open_model
     from nmt.device import prepare_memory
+    from nmt.loading.models import log_chosen_files
+    from nmt.loading.opened_model import open_model
 
     sizes = max_answer * 2**20, max_file * 2**20
     limits = requests.Limits(max_lines, max_characters, max_waiting, *sizes, document_seconds)

@@ -96,8 +96,8 @@ def prepare(
         text.result(preparation.prepare(settings, vocabulary).summary)
         return
 
-    from nmt.commands.prepare.page import page
-    from nmt.data.corpus import files_of
+    from nmt.data.sources.corpus import files_of
+    from nmt.pages.prepare.page import page
 
     read = [config, *files_of(settings.data)]
     check_output(report, read, "--report")

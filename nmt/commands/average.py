@@ -21,8 +21,8 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.validate import Validator, validators_of
 from nmt.config import schema
 from nmt.config.metrics import METRICS
+from nmt.data.batches.token_store import TokenStore
 from nmt.data.prepare import ValidationSet, read_validation, validation_sets
-from nmt.data.token_store import TokenStore
 from nmt.decoding.engine_protocol import Searcher, batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs

@@ -9,13 +9,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from nmt.commands.models import ModelsOfCommand
 from nmt.commands.progress import line_bar
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.tokenized_text import TokenizerTraces
-from nmt.data.tokenized_text import contrast as contrasted
+from nmt.data.cleaning.tokenized_text import TokenizerTraces
+from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
-from nmt.decoding.opened_model import open_model
 from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -29,6 +27,8 @@ from nmt.evaluation.sentences import example_sentences
 from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
+from nmt.loading.models import ModelsOfCommand
+from nmt.loading.opened_model import open_model
 
 log = logging.getLogger("nmt")
 

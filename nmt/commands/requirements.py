@@ -9,8 +9,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from nmt.config.schema import Config
-from nmt.data import arrow_tables
-from nmt.data.corpus import files_of
+from nmt.data.sources import arrow_tables
+from nmt.data.sources.corpus import files_of
 from nmt.errors import NmtError
 from nmt.files import compression
 

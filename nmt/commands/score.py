@@ -6,10 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import score_row
 from nmt.files.outputs import check_output
 from nmt.files.text import line_pairs, lines_out
+from nmt.loading.models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
 

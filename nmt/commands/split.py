@@ -16,10 +16,10 @@ import regex
 
 from nmt.config.language_codes import of_file
 from nmt.config.schema import Corpus, DataConfig
-from nmt.data.corpus import read_pairs
-from nmt.data.invalid_lines import InvalidLinesError
-from nmt.data.normalization import as_read
-from nmt.data.rules.near_duplicates import folded_texts
+from nmt.data.cleaning.rules.near_duplicates import folded_texts
+from nmt.data.sources.corpus import read_pairs
+from nmt.data.sources.invalid_lines import InvalidLinesError
+from nmt.data.subwords.normalization import as_read
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
 from nmt.files.outputs import check_new_folder

@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.documents.formats import Format, check_lines, format_of
 from nmt.commands.file_job import FileJob
-from nmt.commands.models import ModelsOfCommand
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
 from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.translator import Translator
 from nmt.distributed.environment import FILE_JOB, is_launched
+from nmt.documents.file_formats import Format, check_lines, format_of
 from nmt.errors import NmtError
 from nmt.files import outputs, text
+from nmt.loading.models import ModelsOfCommand
 
 if TYPE_CHECKING:
-    from nmt.commands.documents.opened import OpenedDocument
+    from nmt.documents.opened import OpenedDocument
 
 _RESTARTS = 3  # of all ranks, after one is killed
 
@@ -89,7 +89,7 @@ class Request:
 
     def open_document(self, format: Format, languages: LanguagePair) -> "OpenedDocument":
         """The source. Raises NmtError as OpenedDocument.read does."""
-        from nmt.commands.documents.opened import OpenedDocument  # here: most texts are lines
+        from nmt.documents.opened import OpenedDocument  # here: most texts are lines
 
         assert self.source is not None
         only, output = self.only_missing, self.output

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 import torch
 
 from nmt.config.schema import Config, DecodingConfig
+from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.prepare import ValidationSet
-from nmt.data.source_text import SourceText, as_set
-from nmt.data.vocabulary import Vocabulary
-from nmt.decoding import model_loader
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.capitals import is_in_capitals
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
@@ -20,6 +19,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.evaluation.metrics import ValidationMetrics
 from nmt.evaluation.text_form import NORMALIZED
+from nmt.loading import model_loader
 from nmt.models.translation_model import TranslationModel
 from nmt.training.data import TranslatedText, TranslationScores
 

@@ -18,18 +18,20 @@ import numpy as np
 
 from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import corpus_checks, data_problems, stages, statistics, token_store, validation_overlap, vocabulary
-from nmt.data.cleaned_text import sampled_evenly
-from nmt.data.cleaning import without_empty
-from nmt.data.corpus import Pair, check_files, fingerprint, read_pairs
-from nmt.data.encoding import encode_pairs, encode_text, varied
-from nmt.data.source_text import SourceText
-from nmt.data.statistics import CorpusStatistics, source_text
-from nmt.data.summary import CorpusCounts, DataSummary, nothing_left
-from nmt.data.token_store import TokenStore
-from nmt.data.training_text import TrainingText
-from nmt.data.validation_overlap import Overlap
-from nmt.data.vocabulary import Tokenizer, Vocabulary
+from nmt.data.batches import stages, token_store
+from nmt.data.batches.token_store import TokenStore
+from nmt.data.cleaning import corpus_checks, data_problems, statistics, validation_overlap
+from nmt.data.cleaning.cleaned_text import sampled_evenly
+from nmt.data.cleaning.cleaner import without_empty
+from nmt.data.cleaning.source_text import SourceText
+from nmt.data.cleaning.statistics import CorpusStatistics, source_text
+from nmt.data.cleaning.summary import CorpusCounts, DataSummary, nothing_left
+from nmt.data.cleaning.training_text import TrainingText
+from nmt.data.cleaning.validation_overlap import Overlap
+from nmt.data.sources.corpus import Pair, check_files, fingerprint, read_pairs
+from nmt.data.subwords import vocabulary
+from nmt.data.subwords.encoding import encode_pairs, encode_text, varied
+from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import atomic, checksums
 from nmt.files.text import content_key

@@ -6,9 +6,9 @@ sentence it has the subwords of other text.
 
 import re
 
-from nmt.data.copied_items import VERBATIM
-from nmt.data.letter_case import change_case, has_case, sentence_case
-from nmt.data.sentences import sentences
+from nmt.data.subwords.copied_items import VERBATIM
+from nmt.data.subwords.letter_case import change_case, has_case, sentence_case
+from nmt.data.subwords.sentences import sentences
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _VERBATIM = re.compile(VERBATIM)

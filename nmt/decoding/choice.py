@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from nmt.config.schema import DecodingConfig
-from nmt.data.vocabulary import Tokenizer
+from nmt.data.subwords.vocabulary import Tokenizer
 from nmt.decoding import engine_support, translation
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.engine_protocol import Engine

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.decoding import ensemble, forked
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.data.vocabulary import BOS
+from nmt.data.subwords.vocabulary import BOS
 from nmt.models.translation_model import Memory, State, TranslationModel
 
 _SCORED_AT_ONCE = 16_000  # target tokens: each needs a number for every subword

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nmt.data.normalization import MEANINGLESS
+from nmt.data.subwords.normalization import MEANINGLESS
 from nmt.decoding.search.scripts import Kind, kind
 from nmt.errors import NmtError
 from nmt.files.text import read_lines

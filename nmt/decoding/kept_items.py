@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from functools import cache
 
-from nmt.data.copied_items import TAG
+from nmt.data.subwords.copied_items import TAG
 
 # Scripts without spaces between words, and Korean, whose particles follow a word; their punctuation, and wide forms.
 _UNSPACED = (

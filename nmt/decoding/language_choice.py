@@ -1,7 +1,7 @@
 """Which languages a call of a translator is for, and the tokens that tell the model."""
 
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
 

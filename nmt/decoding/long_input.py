@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from nmt.data.sentences import has_several, join_texts, sentences
-from nmt.data.vocabulary import EOS
+from nmt.data.subwords.sentences import has_several, join_texts, sentences
+from nmt.data.subwords.vocabulary import EOS
 from nmt.decoding.search.options import Hypothesis
 
 Encode = Callable[[list[str]], list[list[int]]]
@@ -31,7 +31,7 @@ class Splitter:
 
     longest: the most subwords of a part; None: no limit. several: the most subwords of several sentences together;
     None: such a line is split only where it is longer than `longest`, into single sentences. language, first_words: as
-    for `nmt.data.sentences.sentences`; first_words are not used for lines shorter than half of `longest`.
+    for `nmt.data.subwords.sentences.sentences`; first_words are not used for lines shorter than half of `longest`.
     """
 
     longest: int | None

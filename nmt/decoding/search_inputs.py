@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
-from nmt.data.vocabulary import UNK, Vocabulary
+from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine_protocol import SearchInput

@@ -3,7 +3,7 @@
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.data.subwords.vocabulary import EOS, Tokenizer
 from nmt.decoding import unwritable
 from nmt.decoding.search.scripts import continues_word
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.data.subwords.vocabulary import EOS, Tokenizer
 from nmt.decoding import long_input
 from nmt.decoding.engine_protocol import Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis

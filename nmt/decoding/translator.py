@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
-from nmt.data.source_text import SourceText
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.cleaning.source_text import SourceText
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding import forked, translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.choice import Choice

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from nmt.config.located_yaml import shortened
-from nmt.data.vocabulary import Tokenizer
+from nmt.data.subwords.vocabulary import Tokenizer
 
 log = logging.getLogger("nmt")
 

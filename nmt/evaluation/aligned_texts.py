@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nmt.data.sacrebleu_sets import find_files
+from nmt.data.sources.sacrebleu_sets import find_files
 from nmt.errors import NmtError
 from nmt.evaluation.text_form import RAW, TextForm
 from nmt.files.text import read_lines

@@ -24,7 +24,7 @@ def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = Fa
 
     If MeCab is not installed, Japanese and Korean are scored by characters, with a warning unless quiet; `tok:` in the
     signature says which tokenizer it was. sentences: for scores of single sentences, which may be too short for n-grams
-    of every order. sacreBLEU's own warning about tokenized text is off: see `nmt.data.tokenized_text`.
+    of every order. sacreBLEU's own warning about tokenized text is off: see `nmt.data.cleaning.tokenized_text`.
     """
     if tokenizer is not None:
         return BLEU(tokenize=tokenizer, force=True, effective_order=sentences)

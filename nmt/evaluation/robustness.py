@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from nmt.data.copied_items import Kind, find_items, random_item
 from nmt.data.draws import Draws, hashes
-from nmt.data.letter_case import Case, change_case
-from nmt.data.typos import add_typos
-from nmt.data.variation import in_tags, remove_end_punctuation
+from nmt.data.subwords.copied_items import Kind, find_items, random_item
+from nmt.data.subwords.letter_case import Case, change_case
+from nmt.data.subwords.typos import add_typos
+from nmt.data.subwords.variation import in_tags, remove_end_punctuation
 from nmt.evaluation.metrics import bleu_metric, chrf_metric
 from nmt.evaluation.text_form import RAW, TextForm
 

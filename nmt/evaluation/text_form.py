@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nmt.data.normalization import comparable
+from nmt.data.subwords.normalization import comparable
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils._triton import has_triton
 
-from nmt.data.packing import PackedBatch
-from nmt.data.padding import Batch
+from nmt.data.batches.packing import PackedBatch
+from nmt.data.batches.padding import Batch
 from nmt.device import is_device_fault, usable_cores
 from nmt.errors import first_line
 from nmt.training.objective import Objective, run_passes

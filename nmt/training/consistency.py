@@ -1,7 +1,7 @@
 """Consistency training: two passes over the same text must give similar distributions.
 
-The passes differ in their dropout masks and in the tokens that are cut off (`nmt.data.token_cutoff`). P1 and P2 are the
-distributions of the next token in each pass, and CE is the label-smoothed cross-entropy:
+The passes differ in their dropout masks and in the tokens that are cut off (`nmt.data.batches.token_cutoff`). P1 and
+P2 are the distributions of the next token in each pass, and CE is the label-smoothed cross-entropy:
 
     R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equations 2 to 4; here half of it,
     so that losses can be compared):  (CE(P1) + CE(P2)) / 2 + weight / 2 · (KL(P1 ‖ P2) + KL(P2 ‖ P1)) / 2

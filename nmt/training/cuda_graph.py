@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.data.packing import PackedBatch
+from nmt.data.batches.packing import PackedBatch
 from nmt.device import is_device_fault
 from nmt.errors import first_line
 from nmt.training.objective import Objective, copied_together

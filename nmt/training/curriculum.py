@@ -5,10 +5,10 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 
 from nmt.config.schema import DataConfig, TrainingConfig
-from nmt.data.batching import Batches, Step
-from nmt.data.mixing import Mix
-from nmt.data.read_ahead import read_ahead
-from nmt.data.stages import StagedMix, end_of
+from nmt.data.batches.batching import Batches, Step
+from nmt.data.batches.mixing import Mix
+from nmt.data.batches.read_ahead import read_ahead
+from nmt.data.batches.stages import StagedMix, end_of
 from nmt.errors import NmtError
 from nmt.training.progress import Progress
 

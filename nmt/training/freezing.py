@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from nmt.config.schema import ModelConfig
-from nmt.data.vocabulary import PAD
+from nmt.data.subwords.vocabulary import PAD
 from nmt.errors import NmtError
 from nmt.models import build
 from nmt.models.translation_model import TranslationModel

@@ -18,10 +18,10 @@ from torch.nn import Parameter
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config.schema import Config, TrainingConfig
-from nmt.data.packing import pack
-from nmt.data.padding import collate_pairs
-from nmt.data.token_store import TokenStore
-from nmt.data.vocabulary import EOS, PAD, Vocabulary
+from nmt.data.batches.packing import pack
+from nmt.data.batches.padding import collate_pairs
+from nmt.data.batches.token_store import TokenStore
+from nmt.data.subwords.vocabulary import EOS, PAD, Vocabulary
 from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError

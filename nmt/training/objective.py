@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.data.packing import PackedBatch, pack
-from nmt.data.padding import Batch
-from nmt.data.vocabulary import BOS, EOS
+from nmt.data.batches.packing import PackedBatch, pack
+from nmt.data.batches.padding import Batch
+from nmt.data.subwords.vocabulary import BOS, EOS
 from nmt.device import is_device_fault
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nmt.data.batching import Step
+from nmt.data.batches.batching import Step
 
 
 @dataclass

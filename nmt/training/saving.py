@@ -14,8 +14,8 @@ import torch
 import nmt
 from nmt.checkpoints import model_file, run_folder
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.data.source_text import SourceText
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.cleaning.source_text import SourceText
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.training import state

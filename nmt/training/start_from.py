@@ -25,7 +25,7 @@ from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguagePairs
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
-from nmt.data.vocabulary import Tokenizer, Vocabulary
+from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files.text import file_digest

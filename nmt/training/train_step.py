@@ -14,9 +14,9 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from nmt.checkpoints import model_file
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Step
-from nmt.data.packing import PackedBatch
-from nmt.data.padding import Batch
+from nmt.data.batches.batching import Step
+from nmt.data.batches.packing import PackedBatch
+from nmt.data.batches.padding import Batch
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.models.translation_model import TranslationModel

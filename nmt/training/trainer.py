@@ -13,10 +13,10 @@ import torch
 
 from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
-from nmt.data.batching import Batches, Budget, Order
+from nmt.data.batches.batching import Batches, Budget, Order
+from nmt.data.batches.stages import stages_of
+from nmt.data.batches.token_cutoff import Cutoff
 from nmt.data.prepare import ValidationSet
-from nmt.data.stages import stages_of
-from nmt.data.token_cutoff import Cutoff
 from nmt.device import SharedCores, explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest

@@ -9,7 +9,7 @@ import torch
 
 from nmt.config.metrics import METRICS
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Batches
+from nmt.data.batches.batching import Batches
 from nmt.models.translation_model import TranslationModel
 from nmt.training.data import TranslationScores
 from nmt.training.train_step import TrainStep

@@ -6,8 +6,8 @@ from nmt.config import writer
 from nmt.config.declaration import settings
 from nmt.config.metrics import METRICS, OF_TRANSLATIONS
 from nmt.config.schema import DecodingConfig, TrainingConfig
-from nmt.data.normalization import comparable
 from nmt.data.prepare import ValidationSet
+from nmt.data.subwords.normalization import comparable
 from nmt.files.text import content_key
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from gpu import store
 from gpu.report import Run
 from gpu.sizes import BATCH_TOKENS, MODELS, VOCABULARY
-from nmt.data.packing import pack
-from nmt.data.vocabulary import EOS
+from nmt.data.batches.packing import pack
+from nmt.data.subwords.vocabulary import EOS
 from nmt.models.transformer.packed_attention import packed_attention, sentence_ranges
 from nmt.models.translation_model import PackedSentences
 from nmt.training import loss

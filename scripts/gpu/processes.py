@@ -19,8 +19,8 @@ from gpu.report import Run
 from gpu.sizes import MODELS, TINY, VOCABULARY
 from nmt.commands.train import train
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Batches, Budget, Order
-from nmt.data.vocabulary import PAD
+from nmt.data.batches.batching import Batches, Budget, Order
+from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks, limit_waiting
 from nmt.errors import NmtError
 from nmt.models import build

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from gpu.sizes import VOCABULARY
-from nmt.data import token_store
-from nmt.data.summary import CorpusCounts
-from nmt.data.token_store import FlatSequences, TokenStore
-from nmt.data.vocabulary import EOS
+from nmt.data.batches import token_store
+from nmt.data.batches.token_store import FlatSequences, TokenStore
+from nmt.data.cleaning.summary import CorpusCounts
+from nmt.data.subwords.vocabulary import EOS
 from nmt.files import atomic
 
 _PAIRS, _FEW = 60_000, 2_000

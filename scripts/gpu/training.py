@@ -23,10 +23,10 @@ from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.config.schema import TrainingConfig
-from nmt.data.batching import Batches, Budget, Order, Step
-from nmt.data.packing import pack
-from nmt.data.padding import collate_pairs
-from nmt.data.vocabulary import PAD
+from nmt.data.batches.batching import Batches, Budget, Order, Step
+from nmt.data.batches.packing import pack
+from nmt.data.batches.padding import collate_pairs
+from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.files import tensors as tensor_file
 from nmt.models import build

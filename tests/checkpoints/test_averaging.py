@@ -16,7 +16,7 @@ from helpers.model_files import make_checkpoint, tokenizer
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
 MakeConfig = Callable[..., Config]

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.config import schema
-from nmt.decoding.opened_model import open_model
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
+from nmt.loading.opened_model import open_model
 from nmt.models import build
 from nmt.models.translation_model import TranslationModel
 

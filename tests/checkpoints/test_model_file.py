@@ -9,13 +9,14 @@ import pytest
 import torch
 from helpers.model_files import make_checkpoint, shared_vocabulary, tokenizer
 
-from nmt.checkpoints import export_folder, model_file
+from nmt.checkpoints import model_file
 from nmt.config import writer
 from nmt.config.schema import Config
-from nmt.data.normalization import Normalization
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.subwords.normalization import Normalization
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
+from nmt.interop import export_folder
 
 MakeConfig = Callable[..., Config]
 UNTIED = ("model.tie=none", "vocabulary.shared=false")

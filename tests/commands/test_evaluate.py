@@ -17,7 +17,6 @@ from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands.evaluate import Request, evaluate
 from nmt.config.schema import Config
-from nmt.decoding.opened_model import OpenedModel, open_model
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import comet
@@ -25,6 +24,7 @@ from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.output import to_json, to_text
 from nmt.evaluation.scores import Score
+from nmt.loading.opened_model import OpenedModel, open_model
 
 
 @pytest.fixture

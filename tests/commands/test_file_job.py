@@ -30,13 +30,13 @@ from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import run_job
 from nmt.decoding import chunks
 from nmt.decoding.chunks import LineCounts, chunked
-from nmt.decoding.opened_model import open_model
 from nmt.decoding.translator import Translator
 from nmt.distributed import launch as launching
 from nmt.distributed.environment import FILE_JOB
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.text import lines_out, read_lines, survey
+from nmt.loading.opened_model import open_model
 
 HOSTILE = [
     "", "   ", "x" * 1_500, "👩‍👩‍👧 😀", "a\x00b\x01\x1f\x7f", "مرحبا بالعالم. שלום", "a\u2028b\u2029c\x85d\x0be\x0cf",

@@ -13,14 +13,12 @@ from helpers.languages import counting_config, write_counting
 import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.export import argos_engine
-from nmt.commands.export.export import export
-from nmt.commands.inspect.inspect import Inspector
+from nmt.commands.export import export
 from nmt.commands.train import train
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.prepare import PreparedData, prepare
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.glossary import Glossary
@@ -28,6 +26,8 @@ from nmt.decoding.search.options import Options
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
+from nmt.interop.argos import engine as argos_engine
+from nmt.pages.inspect.inspect import Inspector
 
 CPU = torch.device("cpu")
 LINES = ["one two three", "four", "ten nine", "seven eight seven six", "two"]

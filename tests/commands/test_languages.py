@@ -18,11 +18,7 @@ import nmt
 from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands import average
-from nmt.commands.export.export import export
-from nmt.commands.export.formats import Name
-from nmt.commands.inspect.inspect import Inspector
-from nmt.commands.report.page import to_data
-from nmt.commands.report.run import gather
+from nmt.commands.export import export
 from nmt.commands.train import train
 from nmt.config import reader
 from nmt.config.metrics import METRICS
@@ -30,6 +26,10 @@ from nmt.config.schema import Config
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
+from nmt.interop.formats import Name
+from nmt.pages.inspect.inspect import Inspector
+from nmt.pages.report.page import to_data
+from nmt.pages.report.run import gather
 
 SECONDS = 300  # the first test trains
 pytestmark = pytest.mark.usefixtures("time_limit")

@@ -10,10 +10,10 @@ import torch
 from nmt.commands.validate import Validator
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import vocabulary as vocabularies
-from nmt.data.normalization import comparable
 from nmt.data.prepare import ValidationSet
-from nmt.data.vocabulary import PAD, Vocabulary
+from nmt.data.subwords import vocabulary as vocabularies
+from nmt.data.subwords.normalization import comparable
+from nmt.data.subwords.vocabulary import PAD, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError

@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.config.schema import Config, Corpus, DataConfig
-from nmt.data import cleaned_text, token_store, training_text, vocabulary
-from nmt.data.cleaned_text import sampled_evenly
+from nmt.data.batches import token_store
+from nmt.data.cleaning import cleaned_text, training_text
+from nmt.data.cleaning.cleaned_text import sampled_evenly
+from nmt.data.cleaning.source_text import SourceText
 from nmt.data.prepare import PreparedData, locked, prepare, sample_sizes
-from nmt.data.source_text import SourceText
+from nmt.data.subwords import vocabulary
 from nmt.errors import NmtError
 from nmt.files import checksums
 from nmt.files.text import read_lines

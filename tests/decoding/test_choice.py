@@ -4,7 +4,7 @@ import pytest
 from helpers.translators import LINES, MODEL, new_translator
 
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.source_text import SourceText
+from nmt.data.cleaning.source_text import SourceText
 from nmt.decoding import translation
 from nmt.decoding.capitals import in_capitals
 

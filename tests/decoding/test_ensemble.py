@@ -9,7 +9,7 @@ from helpers.translators import CPU, LINES, MODEL, VOCABULARY, assert_close, new
 
 from nmt.commands import output_format
 from nmt.config import schema
-from nmt.data.vocabulary import BOS, EOS
+from nmt.data.subwords.vocabulary import BOS, EOS
 from nmt.decoding import ensemble
 from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError

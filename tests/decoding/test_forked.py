@@ -14,16 +14,16 @@ from helpers.translators import MODEL
 
 import nmt
 from nmt.checkpoints import model_file
-from nmt.commands.export import ctranslate2
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding import forked
-from nmt.decoding.ctranslate2_engine import CTranslate2Engine
-from nmt.decoding.ctranslate2_folder import CTranslate2Folder
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.options import Options
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
+from nmt.interop.ctranslate2 import export as ctranslate2
+from nmt.interop.ctranslate2.engine import CTranslate2Engine
+from nmt.interop.ctranslate2.folder import CTranslate2Folder
 
 SECONDS = 30  # after which a process hangs
 SOURCES = [SearchInput([10, 11, 12], 6)]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from nmt.commands.documents.messages import KEPT
 from nmt.decoding.kept_items import kept_items
 from nmt.decoding.search.scripts import is_unspaced
+from nmt.documents.placeholders.messages import KEPT
 
 
 @pytest.mark.parametrize(

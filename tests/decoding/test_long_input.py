@@ -5,8 +5,8 @@ from helpers.model_files import tokenizer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nmt.data.sentences import has_several, sentences
-from nmt.data.vocabulary import EOS
+from nmt.data.subwords.sentences import has_several, sentences
+from nmt.data.subwords.vocabulary import EOS
 from nmt.decoding import long_input
 from nmt.decoding.long_input import Part, Splitter, join_hypotheses, split
 from nmt.decoding.search.stepper import Hypothesis

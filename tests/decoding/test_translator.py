@@ -36,10 +36,10 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
-from nmt.data import vocabulary as vocabularies
-from nmt.data.sentences import join_texts
-from nmt.data.source_text import SourceText
-from nmt.data.vocabulary import EOS, PAD, UNK, Vocabulary
+from nmt.data.cleaning.source_text import SourceText
+from nmt.data.subwords import vocabulary as vocabularies
+from nmt.data.subwords.sentences import join_texts
+from nmt.data.subwords.vocabulary import EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
 from nmt.decoding import translation
 from nmt.decoding.chunks import LineCounts, log_counts
@@ -47,10 +47,10 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
-from nmt.decoding.opened_model import open_model
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
+from nmt.loading.opened_model import open_model
 from nmt.models.transformer.model import DecoderState, Transformer
 from nmt.models.translation_model import Memory
 

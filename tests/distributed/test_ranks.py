@@ -26,10 +26,10 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import begun, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.batching import Batches, Budget, Order
-from nmt.data.packing import PackedBatch
-from nmt.data.padding import Batch
-from nmt.data.vocabulary import BOS
+from nmt.data.batches.batching import Batches, Budget, Order
+from nmt.data.batches.packing import PackedBatch
+from nmt.data.batches.padding import Batch
+from nmt.data.subwords.vocabulary import BOS
 from nmt.distributed import ranks as distributed
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.data.copied_items import Kind
+from nmt.data.subwords.copied_items import Kind
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.output import Details, to_json, to_text

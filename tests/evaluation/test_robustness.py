@@ -7,7 +7,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.copied_items import find_items
+from nmt.data.subwords.copied_items import find_items
 from nmt.evaluation.robustness import CLEAN, INSERTED, VARIATIONS, VariedText, count_kept, measure, varied_texts
 
 SOURCE = ["a dog runs here.", "We saw Anna in 2016", "一只狗。"]

@@ -24,9 +24,9 @@ import numpy as np
 
 from nmt.commands import demo_corpus
 from nmt.config.schema import CleaningConfig
-from nmt.data.cleaning import SeenPairs
-from nmt.data.rules.judge import judge, rules_of
-from nmt.data.rules.near_duplicates import folded_hashes
+from nmt.data.cleaning.cleaner import SeenPairs
+from nmt.data.cleaning.rules.judge import judge, rules_of
+from nmt.data.cleaning.rules.near_duplicates import folded_hashes
 
 Pair = tuple[str, str]
 SENTENCES = Path(__file__).with_name("cleaning_sentences.tsv")  # the same 32 sentences in eight languages

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from nmt.commands.documents.document import Document, Text
-from nmt.commands.documents.formats import format_of
+from nmt.documents.document import Document, Text
+from nmt.documents.file_formats import format_of
 
 SRT = """1
 00:00:01,000 --> 00:00:02,000 X1:40

@@ -13,7 +13,7 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 

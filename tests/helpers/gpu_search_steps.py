@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import TransformerConfig
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine import _inference
 from nmt.decoding.search import finished
 from nmt.decoding.search.search import search

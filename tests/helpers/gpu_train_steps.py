@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config.schema import TrainingConfig, TransformerConfig
-from nmt.data.batching import Step
-from nmt.data.packing import pack
-from nmt.data.padding import collate_pairs
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.batches.batching import Step
+from nmt.data.batches.packing import pack
+from nmt.data.batches.padding import collate_pairs
+from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.training import loss, objective

@@ -8,10 +8,10 @@ import torch
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.inspect.inspect import Inspection, Inspector
 from nmt.config import schema
-from nmt.data import vocabulary
-from nmt.data.vocabulary import Tokenizer, Vocabulary
+from nmt.data.subwords import vocabulary
+from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
+from nmt.pages.inspect.inspect import Inspection, Inspector
 
 SENTENCES = {
     "en": "The animal didn't cross the street because it was too tired.",

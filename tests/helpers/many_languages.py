@@ -11,8 +11,8 @@ import sentencepiece
 import torch
 from helpers.other_models import scatter
 
-from nmt.commands.imports.sample_text import LINES
-from nmt.data import sentencepiece_model as sentencepiece_model_file
+from nmt.data.subwords import sentencepiece_model as sentencepiece_model_file
+from nmt.interop.sample_text import LINES
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 FAMILIES = ("m2m100", "small100", "nllb")

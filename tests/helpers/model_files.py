@@ -10,8 +10,8 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data import vocabulary
-from nmt.data.vocabulary import Tokenizer, Vocabulary
+from nmt.data.subwords import vocabulary
+from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
 
 
 @functools.cache

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from nmt.commands.report.curves import PROGRESS, curves, stage_starts
-from nmt.commands.report.run import Run, Session
 from nmt.config import reader, schema
+from nmt.pages.report.curves import PROGRESS, curves, stage_starts
+from nmt.pages.report.run import Run, Session
 
 CONFIG = """
 run_dir: runs/{seed}

@@ -17,14 +17,14 @@ from helpers.runs import WORDS, config_text
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.serve import app, server
-from nmt.commands.serve.batching import BatchingQueue
-from nmt.commands.serve.hosts import AllowedHosts
-from nmt.commands.serve.requests import Limits
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
+from nmt.serve import app, server
+from nmt.serve.batching import BatchingQueue
+from nmt.serve.hosts import AllowedHosts
+from nmt.serve.requests import Limits
 
 SERVING = "serving"  # the thread of the service's event loop
 LINES = [" ".join(list(WORDS)[i : i + 1 + i % 4]) for i in range(len(WORDS))]

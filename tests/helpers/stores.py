@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from nmt.data.batching import Batches, Budget, Order
-from nmt.data.vocabulary import EOS
+from nmt.data.batches.batching import Batches, Budget, Order
+from nmt.data.subwords.vocabulary import EOS
 from nmt.distributed.ranks import Ranks
 
 length = st.integers(1, 40)

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from nmt.config import schema
-from nmt.data.batching import Step
-from nmt.data.padding import Batch
-from nmt.data.vocabulary import PAD
+from nmt.data.batches.batching import Step
+from nmt.data.batches.padding import Batch
+from nmt.data.subwords.vocabulary import PAD
 from nmt.device import make_products_repeatable
 from nmt.distributed.ranks import Ranks
 from nmt.models import build

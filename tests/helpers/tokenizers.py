@@ -8,10 +8,10 @@ import sentencepiece
 from hypothesis import strategies as st
 
 from nmt.config import schema
-from nmt.data import vocabulary
-from nmt.data.normalization import Normalization
-from nmt.data.token_store import FlatSequences
-from nmt.data.vocabulary import EOS, Tokenizer
+from nmt.data.batches.token_store import FlatSequences
+from nmt.data.subwords import vocabulary
+from nmt.data.subwords.normalization import Normalization
+from nmt.data.subwords.vocabulary import EOS, Tokenizer
 
 SENTENCES = [
     "the cat sat on the mat",

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.config.schema import Config
-from nmt.data.batching import Step
-from nmt.data.padding import Batch
-from nmt.data.vocabulary import PAD
+from nmt.data.batches.batching import Step
+from nmt.data.batches.padding import Batch
+from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.training import state

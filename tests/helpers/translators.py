@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nmt.config import schema
-from nmt.data import vocabulary as vocabularies
-from nmt.data.vocabulary import PAD, Vocabulary
+from nmt.data.subwords import vocabulary as vocabularies
+from nmt.data.subwords.vocabulary import PAD, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 from nmt.models.transformer.model import Transformer

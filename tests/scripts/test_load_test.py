@@ -11,7 +11,7 @@ import pytest
 from helpers.scripts import SCRIPTS, load
 from helpers.services import LINES, Gated, service
 
-from nmt.commands.serve.requests import Limits
+from nmt.serve.requests import Limits
 
 SCRIPT = SCRIPTS / "load_test.py"
 pytestmark = pytest.mark.usefixtures("time_limit")

@@ -16,9 +16,9 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import training_data
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.batching import Step
-from nmt.data.padding import collate_pairs
-from nmt.data.vocabulary import PAD
+from nmt.data.batches.batching import Step
+from nmt.data.batches.padding import collate_pairs
+from nmt.data.subwords.vocabulary import PAD
 from nmt.models.transformer.model import Transformer
 from nmt.training import compilation
 from nmt.training.compilation import compile_layers

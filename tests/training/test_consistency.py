@@ -15,10 +15,10 @@ from torch.utils._pytree import tree_leaves
 
 from nmt.commands.train import training_data
 from nmt.config import reader, schema
-from nmt.data.packing import pack
-from nmt.data.padding import Batch, collate_pairs
-from nmt.data.token_cutoff import CUT, Cutoff, Cuts, draw_cuts
-from nmt.data.vocabulary import BOS, EOS, PAD
+from nmt.data.batches.packing import pack
+from nmt.data.batches.padding import Batch, collate_pairs
+from nmt.data.batches.token_cutoff import CUT, Cutoff, Cuts, draw_cuts
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.errors import NmtError
 from nmt.models.embedding import embedded
 from nmt.models.recurrent.model import RecurrentModel

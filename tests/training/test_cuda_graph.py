@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import TrainingConfig, TransformerConfig
-from nmt.data.packing import PackedBatch, pack
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.batches.packing import PackedBatch, pack
+from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.distributed.ranks import Ranks
 from nmt.models import build
 from nmt.training import cuda_graph, train_step

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import schema
-from nmt.data import batching
-from nmt.data.padding import Batch
-from nmt.data.stages import stages_of
-from nmt.data.vocabulary import EOS
+from nmt.data.batches import batching
+from nmt.data.batches.padding import Batch
+from nmt.data.batches.stages import stages_of
+from nmt.data.subwords.vocabulary import EOS
 from nmt.errors import NmtError
 from nmt.training.curriculum import Curriculum
 from nmt.training.progress import Progress

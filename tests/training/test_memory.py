@@ -19,9 +19,9 @@ from nmt import device
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.packing import PackedBatch
-from nmt.data.padding import Batch
-from nmt.data.vocabulary import PAD
+from nmt.data.batches.packing import PackedBatch
+from nmt.data.batches.padding import Batch
+from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors

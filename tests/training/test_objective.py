@@ -12,9 +12,9 @@ from torch import Tensor
 
 from nmt.checkpoints import model_file
 from nmt.config import schema
-from nmt.data.packing import PackedBatch, pack
-from nmt.data.padding import Batch, collate_pairs
-from nmt.data.vocabulary import EOS, PAD
+from nmt.data.batches.packing import PackedBatch, pack
+from nmt.data.batches.padding import Batch, collate_pairs
+from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer

@@ -17,7 +17,7 @@ import nmt
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config
-from nmt.data.source_text import SourceText
+from nmt.data.cleaning.source_text import SourceText
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file

@@ -20,14 +20,14 @@ from helpers.train_steps import before_step
 
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.report.page import to_data
-from nmt.commands.report.run import gather
 from nmt.commands.train import begun, train, training_data
 from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
-from nmt.data import punctuation
-from nmt.data.vocabulary import Vocabulary
+from nmt.data.subwords import punctuation
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
+from nmt.pages.report.page import to_data
+from nmt.pages.report.run import gather
 from nmt.training import start_from, state
 from nmt.training.trainer import Trainer
 

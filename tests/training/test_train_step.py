@@ -14,9 +14,9 @@ from torch import Tensor
 
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
-from nmt.data.batching import Step
-from nmt.data.padding import Batch
-from nmt.data.vocabulary import BOS, PAD
+from nmt.data.batches.batching import Step
+from nmt.data.batches.padding import Batch
+from nmt.data.subwords.vocabulary import BOS, PAD
 from nmt.distributed.environment import STARTED
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError

@@ -20,7 +20,7 @@ from nmt.checkpoints import model_file, run_folder
 from nmt.commands.train import train, training_data
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.data.vocabulary import PAD
+from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from itertools import accumulate
 from typing import Literal
 
-from nmt.data.sentences import sentences
+from nmt.data.subwords.sentences import sentences
 
 Markup = Literal["html", "xml"]
 WHITE = " \t\n\r\f"  # HTML's white space, to which a no-break space does not belong

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from nmt.config.schema import DecodingConfig
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 
 if TYPE_CHECKING:
     from nmt.decoding.search.banned_words import BannedWords

@@ -15,7 +15,7 @@ from helpers.transformers import BOS, decoder_input, sentences
 from torch import Tensor
 
 from nmt.config.schema import TrainingConfig
-from nmt.data.padding import Batch
+from nmt.data.batches.padding import Batch
 from nmt.models.translation_model import Sampled
 from nmt.training import objective as module
 from nmt.training.objective import Objective

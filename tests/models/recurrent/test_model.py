@@ -12,12 +12,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
 from nmt.config.schema import RecurrentConfig
-from nmt.data.padding import Batch
-from nmt.data.vocabulary import EOS
-from nmt.decoding import ensemble, model_loader
+from nmt.data.batches.padding import Batch
+from nmt.data.subwords.vocabulary import EOS
+from nmt.decoding import ensemble
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.stepper import Options
+from nmt.loading import model_loader
 from nmt.models.build import build
 from nmt.models.recurrent import attention as attention_module
 from nmt.models.recurrent.cells import Cells, State

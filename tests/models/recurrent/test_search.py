@@ -11,7 +11,7 @@ from helpers.tables import assert_same, penalty
 from torch import Tensor
 
 from nmt.config.schema import RecurrentConfig, TransformerConfig
-from nmt.data.vocabulary import BOS, EOS, PAD, UNK
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.ensemble import Ensemble

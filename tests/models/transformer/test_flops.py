@@ -8,7 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
-from nmt.data.padding import Batch
+from nmt.data.batches.padding import Batch
 from nmt.models import build
 from nmt.models.transformer.model import Transformer
 from nmt.training.objective import Objective

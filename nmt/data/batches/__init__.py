@@ -1,0 +1,1 @@
+"""Stored ids to batches."""

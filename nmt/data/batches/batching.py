@@ -1,0 +1,339 @@
+"""Batches of pairs of similar length: deterministic, sharded by rank, resumable.
+
+One batch is one optimizer step. Its size is counted in padded tokens: the number of sentences × the longest side among
+them, so padding counts. An epoch is planned from the lengths alone:
+
+    draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
+
+A corpus so small that it is used several times in a pool has small batches of its own, one pass after the other: so no
+pair comes again before all of its corpus have come. A step then has one batch of the other corpora, and some of these.
+
+The plan is a pure function of (seed, epoch, mix): every rank computes the same plan without communication, and resuming
+needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
+corpora. The number of ranks and the memory of a device decide only how a step is split. Each rank reads the token ids
+of its own share alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice, pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from nmt.data.batches.batch_cuts import plan_batches, sort_by_length
+from nmt.data.batches.micro_batches import split_evenly
+from nmt.data.batches.mixing import Mix
+from nmt.data.batches.packing import PackedBatch, pack, packed_length
+from nmt.data.batches.padding import Batch, collate_pairs
+from nmt.data.batches.read_ahead import read_ahead
+from nmt.data.batches.token_cutoff import Cutoff, draw_cuts
+from nmt.data.batches.token_store import Integers, TokenStore
+from nmt.data.subwords.vocabulary import EOS
+from nmt.distributed.ranks import Ranks
+from nmt.errors import NmtError
+
+# A pool ends where a corpus ends a pass of at least this many batches of the mix: fewer cannot be cut well.
+LONG_PASS = 100
+# Padded tokens of a batch of repeated pairs. Fewer have less padding and take longer.
+REPEATED_TOKENS = 512
+_LENGTHS_AT_ONCE = 1 << 20  # that are looked at together: this bounds the memory
+_Planned = list[Integers]  # the batches of a step: their pairs
+_EXACT_PAIRS = 2_000_000  # the most pairs of an epoch whose steps are counted by planning all of them
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step: what this rank computes, and what all ranks together do.
+
+    Every rank has the same number of micro-batches. If a step has fewer sentences than micro-batches, the last
+    micro-batches are empty (B = 0, S = T = 1): their loss is 0 and so are its gradients.
+    """
+
+    micro_batches: Sequence[Batch | PackedBatch]
+    sentences: int  # this and the counts below: over all ranks and micro-batches
+    source_tokens: int  # EOS counted, padding not
+    target_tokens: int
+    padded_tokens: int  # of both sides, padding counted
+    pairs_of: tuple[int, ...] = (0,)  # by corpus: the sentence pairs, and their target tokens
+    target_tokens_of: tuple[int, ...] = (0,)
+    pool_end: int | None = None  # of the last step of a pool: the time of the mix at which the pool ends
+
+    def pinned(self) -> "Step":
+        """The same step in page-locked memory."""
+        return replace(self, micro_batches=[batch.pinned() for batch in self.micro_batches])
+
+
+class _Fitting(NamedTuple):
+    """Pairs that fit into a batch: how many do not, and the longest and the mean longer side of those that do."""
+
+    skipped: int
+    longest: int
+    mean: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most padded tokens of a step, and of what a device computes at once (None: the whole step). over_budget: what
+    is done with a pair that alone has more: left out and counted, or an error."""
+
+    batch_tokens: int
+    micro_batch_tokens: int | None = None
+    over_budget: Literal["skip", "error"] = "skip"
+
+    @property
+    def of_micro_batch(self) -> int:
+        return min(self.batch_tokens, self.micro_batch_tokens or self.batch_tokens)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What decides which pairs come when. pool_pairs: how many are shuffled and sorted together. versions: how many the
+    store has of each pair, one after the other; each pass over a corpus uses the next of them. mix: of the corpora,
+    whose pairs are in the store one after the other; None: all pairs are one corpus."""
+
+    seed: int
+    pool_pairs: int
+    versions: int = 1
+    mix: Mix | None = None
+
+
+class Batches:
+    """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
+
+    `skipped` counts the pairs, over all versions, that alone have more padded tokens than the budget. They are in no
+    epoch; apart from them, the steps do not depend on `micro_batch_tokens`. Raises NmtError for the first of them if
+    `over_budget` is "error", and if no pair remains.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        budget: Budget,
+        order: Order,
+        ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+        *,
+        packed: bool = False,
+        cutoff: Cutoff | None = None,
+    ) -> None:
+        """packed: make packed micro-batches, all of one shape. cutoff: of tokens; None: there is none."""
+        self._store, self._versions, self._seed = store, order.versions, order.seed
+        self._batch_tokens, self._micro_batch_tokens = budget.batch_tokens, budget.of_micro_batch
+        self._ranks, self._cutoff = ranks, cutoff
+        self._mix = order.mix or Mix.of([len(store) // order.versions or 1])
+        self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
+        fitting = self._fitting(budget.over_budget)
+        self.skipped, self._longest = fitting.skipped, fitting.longest
+        self._pool_limits = order.pool_pairs, int(LONG_PASS * self._batch_tokens / fitting.mean)
+        self._packed_length: int | None = None
+        self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
+        if packed:
+            length = packed_length(self._batch_tokens, self._micro_batch_tokens, ranks.size, self._longest)
+            self._packed_length = length
+            self._collate = partial(pack, length=length, longest=self._longest)
+
+    def steps_in_epoch(self, epoch: int, mix: Mix | None = None) -> int:
+        """Optimizer steps in one epoch; in a long one, or in one of which another mix has a part, about. Planning takes
+        a second per million pairs; no tokens are read. mix: as in `epoch`."""
+        mix = replace(mix or self._mix, end=None)
+        pools = list(mix.pools(*mix.part_of(epoch), *self._pool_limits))
+        (first, _), (_, end) = pools[0], pools[-1]
+        planned = pools if end - first <= _EXACT_PAIRS else pools[:1]
+        steps = sum(len(self._plan_pool(mix, pool)) for pool in planned)
+        return round(steps * mix.epoch / (planned[-1][1] - first))
+
+    def epoch(
+        self, epoch: int, first_step: int = 0, mix: Mix | None = None, most_steps: int | None = None
+    ) -> Iterator[Step]:
+        """The steps of one epoch in order, from `first_step` on; no tokens of the steps before it are read. Every pair
+        that fits is in exactly one step of the epoch.
+
+        mix: another than that of the constructor; then only the part of the epoch in which it holds. most_steps: end
+        this many steps after the beginning of that part, with pools as small as they must be, so that every pair given
+        until then is in a step. (A few steps more, if one batch cannot hold a pair of every corpus.)
+        """
+        mix = mix or self._mix
+        for number, (pairs, pool_end) in islice(enumerate(self._plan(epoch, mix, most_steps)), first_step, None):
+            yield self._step(pairs, pool_end, (self._seed, epoch, mix.start, number))
+
+    def example(self) -> Batch | PackedBatch:
+        """A small micro-batch for trying the compiler; if they are packed, of the shape that all of them have."""
+        pairs = 2 if self._packed_length is None else 1  # torch.compile makes a graph of its own for one sentence
+        source, target = ([np.full(min(length, self._longest), EOS, np.uint16)] * pairs for length in (3, 5))
+        return self._collate(source, target)
+
+    def _fitting(self, over_budget: str) -> "_Fitting":
+        """How long the pairs are that fit. Raises NmtError as the class does."""
+        key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
+        limit = f"training.{key}: {self._micro_batch_tokens}"
+        store, versions, longest, total = self._store, self._versions, 0, 0
+        fitting = np.zeros(versions, np.int64)  # pairs in each version
+        at_once = versions * max(1, _LENGTHS_AT_ONCE // versions)
+        for first in range(0, len(store), at_once):
+            longer = self._longer(np.arange(first, min(first + at_once, len(store))))
+            fits = longer <= self._micro_batch_tokens
+            if {"error": True, "skip": False}[over_budget] and not fits.all():
+                bad = first + int(fits.argmin())
+                raise NmtError(
+                    f"pair {bad // versions} (counted from 0) has {store.source.lengths[bad]} source and "
+                    f"{store.target.lengths[bad]} target subwords, end of sentence included: more than {limit}: "
+                    "raise it, or set data.over_budget: skip"
+                )
+            fitting += fits.reshape(-1, versions).sum(axis=0)
+            total += int(longer[fits].sum())
+            longest = max(longest, int(longer[fits].max(initial=0)))
+        if not fitting.all():
+            which = f"all of {len(store) // versions} pairs exceed it: raise it" if len(store) else "there are no pairs"
+            raise NmtError(f"no batch can be made within {limit}: {which}")
+        every = int(fitting.sum())
+        return _Fitting(len(store) - every, longest, total / every)
+
+    def _plan(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[_Planned, int | None]]:
+        """The batches of each step and Step.pool_end, step after step, the same on every rank."""
+        last: tuple[_Planned, int] | None = None  # step of a pool; a pool without any step belongs to the one before
+        # Eight GPUs would train two hundred steps in the second that planning takes: the next pool is planned before.
+        with closing(read_ahead(self._planned_pools(epoch, mix, most_steps), 1)) as planned:
+            for steps, end in planned:
+                if not steps:
+                    last = last and (last[0], end)
+                    continue
+                if last:
+                    yield last
+                yield from ((batches, None) for batches in steps[:-1])
+                last = steps[-1], end
+        if last:
+            yield last
+
+    def _planned_pools(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[list[_Planned], int]]:
+        """The batches of each step of a pool, and when the pool ends; the last pools have only as many as are left."""
+        time, end = mix.part_of(epoch)
+        left = float("inf") if most_steps is None else most_steps
+        pools = mix.pools(time, end, *self._pool_limits)
+        while left > 0 and (pool := next(pools, None)):
+            steps = self._plan_pool(mix, pool)
+            while len(steps) > left and pool[1] - pool[0] > 1:  # a smaller pool, and after it others for what is left
+                pool = pool[0], pool[0] + max(1, int((pool[1] - pool[0]) * left / len(steps)))
+                pools = mix.pools(pool[1], end, *self._pool_limits)
+                steps = self._plan_pool(mix, pool)
+            if len(steps) > left:  # a pair of each corpus at most: in one batch, unless that is too small for them
+                every = np.concatenate([pairs for batches in steps for pairs in batches])
+                steps = [[every]] if self._tokens(every) <= self._batch_tokens else steps
+            yield steps, pool[1]
+            left -= len(steps)
+
+    def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[_Planned]:
+        """The batches of each step of a pool."""
+        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self._seed, times[0]))))
+        pairs = random.permutation(self._drawn(mix, *times))
+        repeated, pass_times = mix.passes(*times)
+        if not repeated:
+            return [[batch] for batch in self._shuffled_batches(pairs, self._batch_tokens, random)]
+        is_repeated, tokens = np.isin(self._corpora(pairs), repeated), self._longer(pairs)
+        once, longest = pairs[~is_repeated], int(tokens[~is_repeated].max(initial=0))
+        room = 1 + self._batch_tokens * int(tokens[is_repeated].sum()) // max(1, int(tokens.sum()))  # for repeated ones
+        room = max(room, int(tokens[is_repeated].max(initial=0)))  # of which the longest must fit
+        passes = [self._drawn(mix, *each) for each in pairwise(pass_times)]
+        while len(once) and room + longest <= self._batch_tokens:
+            batches = self._shuffled_batches(once, self._batch_tokens - room, random)
+            groups = self._in_order(passes, repeated, room, random)
+            if len(groups) <= len(batches):  # evenly among them
+                places = [i * len(groups) // len(batches) for i in range(len(batches) + 1)]
+                spread = (chain.from_iterable(groups[i:j]) for i, j in pairwise(places))
+                return [[batch, *group] for batch, group in zip(batches, spread, strict=True)]
+            room = max(room + 1, room * len(groups) // len(batches))
+        return self._in_order(passes, range(len(self._firsts)), self._batch_tokens, random)
+
+    def _in_order(
+        self, passes: list[Integers], corpora: Sequence[int], room: int, random: np.random.Generator
+    ) -> list[list[Integers]]:
+        """The pairs of some corpora, one pass after the other: small batches, in groups for which a step has room."""
+        groups, left = list[list[Integers]](), 0
+        for drawn in passes:
+            pairs = random.permutation(drawn)
+            pairs = pairs[np.isin(self._corpora(pairs), corpora)]
+            limit = max(-(-room // -(-room // REPEATED_TOKENS)), int(self._longer(pairs).max(initial=0)))
+            for batch in self._shuffled_batches(pairs, limit, random):
+                if groups and self._tokens(joined := np.concatenate([groups[-1][-1], batch])) <= limit:
+                    left, batch = left + self._tokens(groups[-1].pop()), joined  # together they fit into one
+                if not groups or self._tokens(batch) > left:
+                    groups.append([])
+                    left = room
+                groups[-1].append(batch)
+                left -= self._tokens(batch)
+        return [group for group in groups if group]
+
+    def _shuffled_batches(self, pairs: Integers, budget: int, random: np.random.Generator) -> list[Integers]:
+        """The pairs in batches of at most `budget` padded tokens."""
+        if not len(pairs):
+            return []
+        batches = plan_batches(*self._lengths(pairs), budget, random)
+        return [pairs[batches[i]] for i in random.permutation(len(batches))]
+
+    def _drawn(self, mix: Mix, start: int, end: int) -> Integers:
+        """The pairs of the mix from one time to another that fit into a batch."""
+        drawn = mix.draw(start, end, self._seed)
+        pairs = (self._firsts[drawn.corpora] + drawn.numbers) * self._versions + drawn.passes % self._versions
+        return pairs[self._longer(pairs) <= self._micro_batch_tokens]
+
+    def _corpora(self, pairs: Integers) -> Integers:
+        """The corpus of each pair."""
+        return np.searchsorted(self._firsts, pairs // self._versions, side="right") - 1
+
+    def _step(self, batches: _Planned, pool_end: int | None, names: tuple[int, ...]) -> Step:
+        """names: numbers from which the random numbers of this step follow."""
+        if self._packed_length is not None:
+            batches = [np.concatenate(batches)]  # without padding, sentences of all lengths can be together
+        batches = [batch[sort_by_length(*self._lengths(batch))] for batch in batches]
+        pairs = np.concatenate(batches)
+        source, target = self._lengths(pairs)
+        # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
+        shares = self._shares(batches)
+        corpora, several = self._corpora(pairs), len(self._firsts) > 1
+        own = shares[self._ranks.rank :: self._ranks.size]
+        cuts = draw_cuts(source, target, corpora, self._cutoff, names) if self._cutoff else None
+        return Step(
+            micro_batches=[
+                self._collate(
+                    *self._store.pairs(pairs[share]),
+                    corpora=corpora[share] if several else None,
+                    cuts=cuts and cuts.of(share, source, target),
+                )
+                for share in own
+            ],
+            sentences=len(pairs),
+            source_tokens=int(source.sum()),
+            target_tokens=int(target.sum()),
+            padded_tokens=sum(self._padded_tokens(source[share], target[share]) for share in shares),
+            pairs_of=tuple(np.bincount(corpora, minlength=len(self._firsts)).tolist()),
+            target_tokens_of=tuple(np.bincount(corpora, target, minlength=len(self._firsts)).astype(np.int64).tolist()),
+            pool_end=pool_end,
+        )
+
+    def _shares(self, batches: _Planned) -> list[slice]:
+        """The micro-batches of all ranks, as slices of the pairs of all batches."""
+        shares, first, packed = list[slice](), 0, self._packed_length is not None
+        for batch in batches:
+            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks.size, packed=packed)
+            shares += [slice(first + share.start, first + share.stop) for share in split]
+            first += len(batch)
+        return shares
+
+    def _padded_tokens(self, source: Integers, target: Integers) -> int:
+        """The padded tokens of both sides in a micro-batch of these lengths."""
+        if self._packed_length is not None:
+            return 2 * self._packed_length
+        return len(source) * int(source.max(initial=0) + target.max(initial=0))
+
+    def _tokens(self, pairs: Integers) -> int:
+        """The padded tokens of a batch: its sentences × its longest side."""
+        return len(pairs) * int(self._longer(pairs).max())
+
+    def _longer(self, pairs: Integers) -> Integers:
+        """The longer side of each pair."""
+        return np.maximum(*self._lengths(pairs))
+
+    def _lengths(self, pairs: Integers) -> tuple[Integers, Integers]:
+        source, target = self._store.source.lengths[pairs], self._store.target.lengths[pairs]
+        return source.astype(np.int64), target.astype(np.int64)

@@ -1,0 +1,1 @@
+"""Which pairs are kept, and what the text is like."""

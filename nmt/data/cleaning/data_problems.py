@@ -1,0 +1,57 @@
+"""What looks wrong with the data of a run: each problem as a text, for a warning. The checks of one corpus are in
+corpus_checks."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from nmt.config import schema
+from nmt.config.language_pairs import LanguagePair
+from nmt.data.cleaning import corpus_checks, statistics, validation_overlap
+from nmt.data.cleaning.cleaner import without_empty
+from nmt.data.cleaning.summary import CorpusCounts
+from nmt.data.cleaning.tokenized_text import TokenizerTraces
+from nmt.data.cleaning.validation_overlap import Overlap
+from nmt.data.sources.corpus import Pair, read_pairs
+
+
+def of_corpora(
+    data: schema.DataConfig,
+    counts: Sequence[CorpusCounts],
+    held_out: Sequence[Sequence[Pair]],
+    overlaps: Sequence[Overlap],
+) -> Iterator[str]:
+    """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
+    yield from corpus_checks.of_languages(data)
+    for corpus, count in zip(data.train, counts, strict=True):
+        yield from corpus_checks.mostly_dropped(corpus.label, count)
+        yield from corpus_checks.scores_on_one_side(corpus.label, count, data.clean.score if data.clean else None)
+    yield from validation_overlap.problems(overlaps, data)
+    samples: dict[LanguagePair, Sequence[Pair]] = {}
+    for corpus, pairs in zip(data.held_out, held_out, strict=True):
+        sample, languages = pairs[: corpus_checks.SAMPLE], data.pair_of(corpus)
+        samples.setdefault(languages, sample)
+        yield from corpus_checks.text_problems(f"data.validation, {corpus.label}", sample, languages)
+    for corpus in data.train:
+        if not corpus.hub:  # its columns have names, and it may come over the network
+            pairs = without_empty(list(islice(read_pairs(corpus, data, "train"), corpus_checks.SAMPLE)))
+            languages = data.pair_of(corpus)
+            yield from corpus_checks.text_problems(corpus.label, pairs, languages, samples.get(languages, ()))
+
+
+def of_samples(
+    data: schema.DataConfig, counts: Sequence[CorpusCounts], held_out: Sequence[Sequence[Pair]], tokens: Path
+) -> Iterator[str]:
+    """What looks wrong with the text that is kept, judging by what is stored of it beside the tokens, and with that of
+    data.validation."""
+    recorded, samples = statistics.read(tokens), list[tuple[str, LanguagePair, Sequence[Pair]]]()
+    stored = () if recorded is None else recorded["corpora"]  # none of a store of an earlier version
+    for corpus, count, stored_corpus in zip(data.train, counts, stored, strict=False):
+        yield from corpus_checks.repeated(corpus.label, stored_corpus.get("commonest", ()), count.kept)
+        samples.append((corpus.label, data.pair_of(corpus), stored_corpus["sample"]))
+    for corpus, pairs in zip(data.held_out, held_out, strict=True):
+        samples.append((f"data.validation, {corpus.label}", data.pair_of(corpus), corpus_checks.sample(pairs)))
+    first = dict[str, tuple[str, TokenizerTraces]]()
+    for label, languages, sample in samples:
+        yield from corpus_checks.other_language(label, sample, languages)
+        yield from corpus_checks.tokenized(label, sample, languages, first)

@@ -1,0 +1,103 @@
+"""The rules that a config asks for, and which pairs they drop."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.config import schema
+from nmt.config.language_codes import known_language, scripts
+from nmt.data.cleaning.rules.characters import Lines
+from nmt.data.cleaning.rules.language_identifier import identifier
+from nmt.data.cleaning.rules.scores import RULES, Score, Scores
+from nmt.data.sources.corpus import Pair
+from nmt.errors import NmtError
+
+# Part of the key by which prepared data is found: increase it when the same settings drop other pairs, as after a
+# change to a rule or to the model of languages. Stored text is then prepared anew.
+FORMAT = 3
+
+MEANINGS = {  # of the rules, in the order in which they are asked
+    **{name: meaning for name, (meaning, _) in RULES.items()},
+    "near_duplicates": "near-duplicates",  # found by `folded_hashes`: it needs the pairs that came before
+}
+
+
+class Rule(NamedTuple):
+    name: str  # a key of MEANINGS
+    threshold: float  # pairs with a score above it are dropped
+    score: Callable[[Lines, Lines], Scores] | None  # None: the scores come from elsewhere
+    sign: int = 1  # -1: the setting is a lower bound; threshold and scores here are negated
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the rules say of a chunk of pairs."""
+
+    rules: tuple[Rule, ...]
+    scores: npt.NDArray[np.float32]  # [rules, pairs]
+    dropped_by: npt.NDArray[np.int64]  # [pairs]: the number of the first rule that drops it; -1: kept
+
+    @property
+    def kept(self) -> npt.NDArray[np.bool_]:
+        return self.dropped_by < 0
+
+
+def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tuple[Rule, ...]:
+    """The rules whose threshold is not null. languages: the codes of source and target.
+
+    Raises NmtError for a code of no language, if a rule needs it."""
+    if settings.language is not None or settings.script is not None:
+        for side, code in zip(("source", "target"), languages, strict=True):
+            try:
+                known_language(code)
+            except NmtError as error:
+                raise NmtError(
+                    f"the {side} language ({side}_language, or the languages of a corpus): {error}, or set "
+                    "data.clean.language and data.clean.script to null"
+                ) from None
+
+    def of_pairs(score: Score) -> Callable[[Lines, Lines], Scores]:
+        return lambda sources, targets: score(sources, targets, languages)
+
+    rules = []
+    for name, (_, score) in RULES.items():
+        threshold: float | None = getattr(settings, name)
+        if threshold is not None:
+            sign = -1 if name == "score" else 1
+            rules.append(Rule(name, sign * threshold, score and of_pairs(score), sign))
+    return tuple(rules)
+
+
+def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator[str]:
+    """What the rules cannot say of these languages, one line each."""
+    names = {rule.name for rule in rules}
+    for code in languages:
+        if "language" in names and not identifier().knows(code):
+            yield f"data.clean.language: {code} is not among the languages that are identified reliably: not checked"
+        elif "language" in names and (unread := identifier().unread_scripts(code)):
+            names_of_unread = " and ".join(sorted(unread))
+            yield f"data.clean.language, lines in {names_of_unread}: {code} cannot be identified in it: not checked"
+        if "script" in names and not scripts(code):
+            yield f"data.clean.script: the script of {code} is not known: it is not checked"
+
+
+def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: npt.ArrayLike | None = None) -> Judgement:
+    """Score pairs by each rule and say which are dropped. A pair's judgement does not depend on the other pairs.
+
+    given: for the rule `score` the score of each pair, such as log P(target | source) per subword, the last column of
+    `nmt score`. A pair whose score is NaN is kept, and without scores that rule drops nothing.
+    """
+    sources, targets = (Lines.of([pair[side] for pair in pairs]) for side in (0, 1))
+    table = np.zeros((len(rules), len(pairs)), np.float32)
+    for row, rule in zip(table, rules, strict=True):
+        if rule.score is not None:
+            row[:] = rule.score(sources, targets)
+        elif given is not None:
+            row[:] = rule.sign * np.asarray(given, np.float32)
+        else:
+            row[:] = np.nan
+    beyond = table > np.array([rule.threshold for rule in rules], np.float32)[:, None]
+    return Judgement(rules, table, np.where(beyond.any(axis=0), beyond.argmax(axis=0) if rules else 0, -1))

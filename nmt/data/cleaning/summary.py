@@ -1,0 +1,209 @@
+"""What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from nmt.data.cleaning.rules.judge import MEANINGS
+from nmt.errors import NmtError
+from nmt.files.notes import shown
+from nmt.files.table import fitted, without_zeros
+
+
+@dataclass(frozen=True)
+class SideCounts:
+    """The text of one side of the pairs kept. Subwords are counted without the end of sentence."""
+
+    words: int = 0  # separated by white space
+    characters: int = 0
+    subwords: int = 0
+    longest: int = 0  # subwords of the longest sentence
+    unknown: int = 0  # subwords
+
+    def __add__(self, other: "SideCounts") -> "SideCounts":
+        sums = {part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)}
+        return SideCounts(**sums | {"longest": max(self.longest, other.longest)})
+
+
+@dataclass(frozen=True)
+class SideChanges:
+    """What the vocabulary changes in the text of one side; see `nmt.data.cleaning.text_changes`. Characters are
+    listed with how often they are, most frequent first."""
+
+    lines: int
+    removed: int  # invisible characters
+    removed_characters: tuple[tuple[str, int], ...]
+    not_written: int  # lines of the target that a model cannot write as they are
+    lost_characters: tuple[tuple[str, int], ...]  # of these lines
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Any]) -> "SideChanges":
+        """What `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
+        lists = {
+            name: tuple((character, n) for character, n in recorded[name])
+            for name in ("removed_characters", "lost_characters")
+        }
+        return cls(**{**recorded, **lists})
+
+
+@dataclass(frozen=True)
+class CorpusCounts:
+    """The pairs of a corpus, or of a part of it: read, dropped for each reason, and kept.
+
+    The reasons are checked in the order empty, copies, duplicates, rules, too_long, ratio; a pair counts for the first.
+    Counts of several parts can be added. kept_copies and kept_duplicates are None in a token store that an earlier
+    version wrote, which did not count them.
+    """
+
+    read: int = 0
+    empty: int = 0  # a side is empty, or white space, or characters that normalization removes
+    copies: int = 0  # data.drop_copies
+    duplicates: int = 0  # data.drop_duplicates; the first one stays
+    too_long: int = 0  # data.max_length
+    ratio: int = 0  # data.max_length_ratio
+    kept_copies: int | None = 0  # kept pairs whose sides are equal
+    kept_duplicates: int | None = 0  # kept pairs that equal an earlier one
+    source: SideCounts = SideCounts()
+    target: SideCounts = SideCounts()
+    rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
+    scores: tuple[float, float] | None = None  # the lowest and the highest of those that the corpus gives its pairs
+
+    @property
+    def kept(self) -> int:
+        return self.read - sum(self.dropped.values())
+
+    @property
+    def by_rules(self) -> int:
+        """Pairs dropped by all rules of data.clean."""
+        return sum(self.rules.values())
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """The pairs dropped for each reason, in words, in the order of the checks."""
+        return {
+            "empty on a side": self.empty,
+            "copies (data.drop_copies)": self.copies,
+            "duplicates (data.drop_duplicates)": self.duplicates,
+            **{f"{MEANINGS.get(rule, rule)} (data.clean.{rule})": number for rule, number in self.rules.items()},
+            "too long (data.max_length)": self.too_long,
+            "too different in length (data.max_length_ratio)": self.ratio,
+        }
+
+    def __add__(self, other: "CorpusCounts") -> "CorpusCounts":
+        rules = {name: self.rules.get(name, 0) + other.rules.get(name, 0) for name in {**self.rules, **other.rules}}
+        sums: dict[str, Any] = {}
+        for name in (part.name for part in fields(self) if part.name not in ("rules", "scores")):
+            mine, its = getattr(self, name), getattr(other, name)
+            sums[name] = None if mine is None or its is None else mine + its
+        scores = [score for part in (self, other) for score in part.scores or ()]
+        return CorpusCounts(**sums, rules=rules, scores=(min(scores), max(scores)) if scores else None)
+
+
+def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
+    """The counts that `dataclasses.asdict` gave, one for each corpus. Raises KeyError or TypeError for others."""
+    counts = []
+    for row in rows:
+        parts: dict[str, Any] = {side: SideCounts(**row[side]) for side in ("source", "target")}
+        parts["scores"] = tuple(row["scores"]) if row.get("scores") else None
+        counts.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **parts}))
+    return tuple(counts)
+
+
+def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "") -> NmtError:
+    """The error of training data, or one corpus of it, of which no pair is kept: how many pairs were dropped for which
+    reason."""
+    dropped = ", ".join(f"{number:,} {why}" for why, number in counts.dropped.items() if number)
+    return NmtError(f"{what}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
+
+
+_BY_RULES, _DROPPED = "dropped by the rules", "dropped: "
+_CHANGES = ["change", "lines", "characters", "which"]
+_NOTES = ["file", "how it is read, and what is left out"]
+_TEXT_COLUMNS = {
+    _CHANGES[0]: (3,),
+    _NOTES[0]: (1,),
+}  # by a table's first heading: the columns after the first that hold no numbers
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What the training data holds and what was dropped from it. As text: two tables, another one with data.clean, and
+    one of what the vocabulary changes in the text if it changes something, and one of files that are not read as they
+    are; as wide as the terminal at most, and without the reasons for which nothing was dropped."""
+
+    languages: tuple[str, str]
+    labels: tuple[str, ...]
+    counts: tuple[CorpusCounts, ...]  # one for each corpus, in the order of the labels
+    changes: tuple[SideChanges, ...] = ()  # of source and target; none if an earlier version wrote the token store
+    notes: tuple[tuple[str, ...], ...] = ()  # on the file of each corpus; none if an earlier version wrote the store
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Any]) -> "DataSummary":
+        """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
+        changes = tuple(map(SideChanges.of, recorded.get("changes", ())))
+        notes = tuple(map(tuple, recorded.get("notes", ())))
+        counts = counts_from(recorded["counts"])
+        return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts, changes, notes)
+
+    def __str__(self) -> str:
+        corpora, *others = self.tables()
+        tables = [_dropped_first(without_zeros(corpora, keep=("pairs", "kept")))]
+        for rows in others:
+            shown = without_zeros(rows) if rows[0][0] == _BY_RULES else rows
+            tables += [shown] * (len(shown[0]) > 1)
+        return "\n\n".join(fitted(rows, left=[0, *_TEXT_COLUMNS.get(rows[0][0], ())]) for rows in tables)
+
+    def tables(self) -> tuple[list[list[str]], ...]:
+        """The pairs of each corpus that were read, dropped and kept; those dropped by each rule of data.clean, if there
+        are any; the text of each side; what is changed in it, if anything is; notes on files, if there are any. First
+        rows: headings."""
+        total = sum(self.counts, CorpusCounts())
+        rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
+        corpora, rules = [self._headings(total)], [[_BY_RULES, *total.rules]]
+        for label, count in rows:
+            dropped = [count.empty, count.copies, count.duplicates, *[count.by_rules] * bool(total.rules)]
+            dropped += [count.too_long, count.ratio]
+            corpora.append(
+                [label, *_grouped([count.read, *dropped, count.kept, count.kept_copies, count.kept_duplicates])]
+            )
+            rules.append([label, *_grouped(count.rules.get(rule, 0) for rule in total.rules)])
+        sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
+        for name, language in zip(("source", "target"), self.languages, strict=True):
+            side: SideCounts = getattr(total, name)
+            numbers = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
+            sides.append([f"{name} ({language})", *numbers, f"{side.subwords / total.kept:.1f}"])
+        changes = self._changes()
+        notes = [
+            [label, note] for label, some in zip(self.labels, self.notes, strict=bool(self.notes)) for note in some
+        ]
+        tables = [corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)]
+        return *tables, *[[_NOTES, *notes]] * bool(notes)
+
+    def _changes(self) -> list[list[str]]:
+        rows = []
+        for name, language, side in zip(("source", "target"), self.languages, self.changes, strict=bool(self.changes)):
+            if side.removed:
+                which = shown(side.removed_characters)
+                rows.append([f"invisible, removed: {name} ({language})", "", f"{side.removed:,}", which])
+            if side.not_written:
+                number = f"{side.not_written:,} of {side.lines:,}"
+                which = shown(side.lost_characters)
+                rows.append([f"cannot be written: {name} ({language})", number, "", which])
+        return [_CHANGES, *rows] if rows else []
+
+    @staticmethod
+    def _headings(total: CorpusCounts) -> list[str]:
+        reasons = ["empty", "copies", "duplicates", *["rules"] * bool(total.rules), "too long", "length ratio"]
+        return ["corpus", "pairs", f"{_DROPPED}{reasons[0]}", *reasons[1:], "kept", "kept copies", "kept duplicates"]
+
+
+def _dropped_first(rows: list[list[str]]) -> list[list[str]]:
+    """The table of the corpora with `dropped: ` before the first of the reasons that are left."""
+    headings = [heading.removeprefix(_DROPPED) for heading in rows[0]]
+    if headings[2] != "kept":
+        headings[2] = _DROPPED + headings[2]
+    return [headings, *rows[1:]]
+
+
+def _grouped(numbers: Iterable[int | None]) -> list[str]:
+    return ["?" if number is None else f"{number:,}" for number in numbers]

@@ -1,0 +1,53 @@
+"""Pairs that are kept and still look wrong: of each kind of fault, the most extreme ones are worth a look."""
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.data.cleaning.rules.characters import DIGIT, Lines
+from nmt.data.cleaning.rules.judge import Judgement, Rule
+from nmt.data.sources.corpus import Pair
+
+SUSPICIONS = {
+    "longer_target": "target much longer than source",
+    "longer_source": "source much longer than target",
+    "equal": "both sides are equal",
+    "digits": "more digits on one side",
+    "unknown": "characters that the vocabulary does not have",
+    "small_subwords": "cut into very small subwords",
+}
+SCORES = {
+    "longer_target": "subwords of the target / subwords of the source",
+    "longer_source": "subwords of the source / subwords of the target",
+    "equal": "characters",
+    "digits": "share of the digits that the other side does not match",
+    "unknown": "share of subwords that are unknown or single bytes",
+    "small_subwords": "subwords per character",
+}
+_SHORTEST = 10  # subwords: a shorter side can be very different in length by chance, or hard to cut
+_SMALL_RATIO = 2  # a smaller ratio of lengths is normal between many languages
+_NEVER = float("inf")
+
+
+def suspicions(
+    pairs: list[Pair], lines: tuple[Lines, ...], lengths: npt.NDArray[np.int64], odd: npt.NDArray[np.int64]
+) -> Judgement:
+    """The scores of pairs: the higher, the more suspicious; 0: not at all. None is dropped.
+
+    lines: both sides; lengths: of both in subwords [2, pairs]; odd: how many of these are unknown or single bytes.
+    """
+    long = lengths.max(axis=0) >= _SHORTEST
+    equal = np.fromiter((source == target for source, target in pairs), np.bool_, len(pairs))
+    digits = np.array([side.count_kind(DIGIT) for side in lines])
+    characters = np.array([side.lengths for side in lines])
+    scores = {
+        "longer_target": np.where(long & (lengths[1] > _SMALL_RATIO * lengths[0]), lengths[1] / lengths[0], 0),
+        "longer_source": np.where(long & (lengths[0] > _SMALL_RATIO * lengths[1]), lengths[0] / lengths[1], 0),
+        "equal": np.where(equal, characters[0], 0),
+        # As if both sides had two digits more: one digit against none is little evidence. So too with unknown subwords.
+        "digits": np.abs(digits[0] - digits[1]) / (digits.max(axis=0) + 2),
+        "unknown": (odd / (lengths + 4)).max(axis=0),
+        "small_subwords": np.where(lengths >= _SHORTEST, lengths / np.maximum(1, characters), 0).max(axis=0),
+    }
+    rules = tuple(Rule(name, _NEVER, None) for name in SUSPICIONS)
+    table = np.array([scores[name] for name in SUSPICIONS], np.float32)
+    return Judgement(rules, table, np.full(len(pairs), -1))

@@ -1,0 +1,120 @@
+"""The training corpora → cleaned text. It is made once, when it is first needed, and found again by its key."""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, groupby, islice
+from pathlib import Path
+
+from tqdm import tqdm
+
+from nmt.config import schema, writer
+from nmt.data.cleaning import cleaned_text
+from nmt.data.cleaning.cleaned_text import CleanedText, find_kept, shard_name, shard_of, written
+from nmt.data.cleaning.cleaner import DUPLICATES_FORMAT, CleanChunk, Cleaner, RawChunk
+from nmt.data.cleaning.rules import judge
+from nmt.data.cleaning.validation_overlap import Overlap, OverlapSearch, compared
+from nmt.data.sources import pair_scores
+from nmt.data.sources.corpus import Pair, read_pairs
+from nmt.files import atomic
+from nmt.files.text import content_key
+
+log = logging.getLogger("nmt")
+
+
+class TrainingText:
+    """The corpora of data.train.
+
+    An interrupted cleaning is continued after the last complete shard. The corpora are read from their beginning for
+    this, as what is dropped depends on the pairs before; but only text that has changed, and what comes after it, is
+    cleaned again."""
+
+    def __init__(
+        self,
+        data: schema.DataConfig,
+        fingerprints: Sequence[str],
+        store: Path,
+        held_out: Sequence[Sequence[Pair]] = (),
+    ) -> None:
+        """fingerprints: of the corpora: reading one with another fingerprint is an error; store: the folder in which
+        the text is kept; held_out: the pairs of each validation set."""
+        self.data, self.fingerprints, self.held_out, self._store = data, tuple(fingerprints), held_out, store
+        # What each validation set has in common with the text; None unless the text was cleaned by this object.
+        self.overlaps: list[Overlap] | None = None
+
+    @property
+    def key(self) -> list[object]:
+        """What decides which pairs there are."""
+        rules: list[object] = [judge.FORMAT] if self.data.clean else []
+        if self.data.drop_duplicates:
+            rules.append(f"duplicates {DUPLICATES_FORMAT}")
+        return [self.fingerprints, writer.affecting(self.data, "text"), *rules]
+
+    @cached_property
+    def cleaned(self) -> CleanedText:
+        """The text, found or made now. Raises NmtError as `read_pairs` does, and where a rule cannot be used."""
+        folder = self._store / f"text-{content_key(cleaned_text.FORMAT, self.key)}"
+        if folder.exists():
+            log.info("cleaned text: reused from %s", folder)
+            return CleanedText.open(folder)
+        start, unfinished = time.perf_counter(), self._store / f"{folder.name}.unfinished"
+        with atomic.reporting(folder, "data.store_dir"):
+            atomic.make_folder(unfinished)
+        search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
+        notes = [list[str]() for _ in self.data.train]
+        with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
+            for chunk in self._chunks(unfinished, notes):
+                search.add(chunk.raw.corpus, chunk.pairs)
+                bar.update(len(chunk.raw.pairs))
+        self.overlaps = search.overlaps()
+        text = cleaned_text.finish(unfinished, folder, notes)
+        read, kept = (sum(getattr(count, name) for count in text.counts) for name in ("read", "kept"))
+        seconds = time.perf_counter() - start
+        log.info("cleaned text: %s of %s pairs kept in %s (%.1f s)", f"{kept:,}", f"{read:,}", folder, seconds)
+        return text
+
+    def find_overlaps(self) -> list[Overlap]:
+        """What each validation set has in common with the text."""
+        text = self.cleaned
+        if self.overlaps is None and self.held_out:
+            search = OverlapSearch(self.held_out, compared(self.data))
+            for corpus, pairs in text.chunks():
+                search.add(corpus, pairs)
+            self.overlaps = search.overlaps()
+        return self.overlaps or []
+
+    def _chunks(self, folder: Path, notes: Sequence[list[str]]) -> Iterator[CleanChunk]:
+        """All chunks; those that the folder does not have yet are written."""
+        cleaner, reused = Cleaner(self.data), set[str]()
+        shards: Iterator[list[RawChunk]] = (list(chunks) for _, chunks in groupby(self._read(notes), shard_of))
+        for chunks in shards:
+            kept = find_kept(folder, chunks)
+            if kept is None:
+                shards = chain([chunks], shards)
+                break
+            if not reused:
+                log.info("cleaned text: what was cleaned before is reused from %s", folder)
+            reused.add(shard_name(*shard_of(chunks[0])))
+            for raw, pairs in zip(chunks, kept, strict=True):
+                yield cleaner.skip(raw, pairs)
+        with atomic.reporting(folder, "data.store_dir"):
+            for path in folder.glob("[0-9]*-*.*"):
+                if path.stem not in reused:  # it was made after other text
+                    path.unlink()
+        cleaned = cleaner.clean(chain.from_iterable(shards))
+        for _, of_shard in groupby(cleaned, lambda chunk: shard_of(chunk.raw)):
+            yield from written(folder, of_shard)
+        cleaner.report_unscored()
+
+    def _read(self, notes: Sequence[list[str]]) -> Iterator[RawChunk]:
+        for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
+            pairs = read_pairs(corpus, self.data, "train", expected, notes[number])
+            scores, chunk_number = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores else None, 0
+            while True:
+                chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
+                given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
+                if not chunk:
+                    break
+                yield RawChunk(number, chunk_number, chunk, given)
+                chunk_number += 1

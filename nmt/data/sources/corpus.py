@@ -1,0 +1,204 @@
+"""Read parallel corpora as pairs of sentences: text files, tables, translation memories, and what is downloaded."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nmt.config import schema
+from nmt.data.sources import (
+    arrow_tables,
+    delimited_tables,
+    invalid_lines,
+    opus,
+    sacrebleu_sets,
+    table_layout,
+    tables,
+    tmx,
+)
+from nmt.errors import NmtError, current_folder, no_such_file
+from nmt.files import compression, utf16
+from nmt.files.notes import Note, say_once
+from nmt.files.text import Digests, file_digest, line_pairs, opened
+
+Pair = tuple[str, str]  # source sentence, target sentence
+
+
+def read_pairs(
+    corpus: schema.Corpus,
+    data: schema.DataConfig,
+    default_split: str,
+    expected: str | None = None,
+    notes: list[str] | None = None,
+) -> Iterator[Pair]:
+    """The corpus's pairs in its order, unchanged, streamed.
+
+    Columns that the corpus does not name are found by its languages, or those of `data`; `default_split` is the split
+    of a hub dataset that names none. The sides of a corpus with `reversed` are exchanged. A line feed, tab or carriage
+    return in a field of a table becomes a space, and a missing text (null) becomes an empty one. expected: the
+    fingerprint that the corpus must have, because results are stored under it. notes: to it is added what is said of
+    the file, such as how it is read and what is left out; this is logged too, once.
+
+    Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; after the last pair if the
+    content that was read does not have the expected fingerprint. With `invalid: drop` a pair that is not UTF-8 is an
+    empty one, and noted.
+    """
+    digests: Digests = {}
+    read_as = data.with_languages_of(corpus)
+    with invalid_lines.explained(corpus, (read_as.source_language, read_as.target_language)):
+        pairs = _pairs(corpus, read_as, default_split, digests, [] if notes is None else notes)
+        first = next(pairs, None)
+        if first is None:
+            where = f" ({replace(corpus, name=None).label})" if corpus.own_name else ""
+            raise NmtError(f"{corpus.label}{where}: no sentence pairs: choose a corpus that has some")
+        yield first
+        yield from pairs
+    if expected is not None and fingerprint(corpus, data, default_split, digests) != expected:
+        raise NmtError(f"{corpus.label}: has changed while it was read: run the command again")
+
+
+def _pairs(
+    corpus: schema.Corpus, data: schema.DataConfig, default_split: str, digests: Digests, notes: list[str]
+) -> Iterator[Pair]:
+    errors = _errors(corpus)
+    if corpus.hub:
+        pairs = arrow_tables.hub_pairs(corpus, data, default_split)
+    elif corpus.opus:
+        pairs = opus.opus_pairs(corpus, data, errors)
+    elif corpus.file:
+        pairs = _file_pairs(Path(corpus.file), corpus, data, digests, _noted(str(Path(corpus.file)), notes))
+    else:
+        pairs = line_pairs(*_text_files(corpus, data), digests, errors)
+    if corpus.invalid == "drop":
+        note = _noted(replace(corpus, reversed=False).label, notes)
+        pairs = invalid_lines.emptied(pairs, (data.source_language, data.target_language), note)
+    return ((target, source) for source, target in pairs) if corpus.reversed else pairs
+
+
+def _errors(corpus: schema.Corpus) -> str:
+    """What is done with bytes that are not UTF-8, as `bytes.decode` takes it."""
+    return invalid_lines.KEPT_BYTES if corpus.invalid == "drop" else "strict"
+
+
+def _noted(name: str, notes: list[str]) -> Note:
+    """A function that logs a remark, with this name, and adds it to the notes."""
+
+    def note(remark: str) -> None:
+        say_once(f"{name}: {remark}")
+        notes.append(remark)
+
+    return note
+
+
+def _file_pairs(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
+) -> Iterator[Pair]:
+    errors = _errors(corpus)
+    match compression.plain_ending(path):
+        case ".tsv" | ".csv":
+            return delimited_tables.delimited_pairs(path, corpus, data, digests, note, errors)
+        case ".jsonl":
+            return tables.jsonl_pairs(path, corpus, data, digests, note, errors)
+        case ".tmx":
+            return tmx.tmx_pairs(path, corpus, data, digests, note)
+        case ".parquet" if path.name.lower().endswith(".parquet"):
+            return arrow_tables.parquet_pairs(path, corpus, data)
+    raise NmtError(
+        f"{path}: its name must end in .tsv, .csv, .jsonl or .tmx (compressed: followed by .gz, .xz, .bz2 or .zst), or "
+        "in .parquet"
+    )
+
+
+def _reading(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digest: str) -> list[str]:
+    """What the text of a file depends on besides its content and the settings, for the fingerprint: nothing for files
+    that an earlier version read in the same way."""
+    match compression.plain_ending(path) if corpus.file else "":
+        case ".tsv" | ".csv":
+            with invalid_lines.explained(corpus, (data.source_language, data.target_language)):
+                layout = table_layout.layout_of(path, corpus, data, _errors(corpus))
+            return [*layout.key, *_utf16(path)]
+        case ".tmx":
+            return tmx.reading(path, digest)
+        case ".parquet":
+            return []
+    return _utf16(path)
+
+
+def _utf16(path: Path) -> list[str]:
+    """The encoding of text if it is UTF-16."""
+    with opened(path) as stream:
+        order = utf16.order_of_stream(stream)
+    return [] if order is None else [order]
+
+
+def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
+    """The files of the source and of the target."""
+    if corpus.sacrebleu:
+        return sacrebleu_sets.sacrebleu_files(corpus, data)
+    assert corpus.source and corpus.target
+    return Path(corpus.source), Path(corpus.target)
+
+
+def files_of(data: schema.DataConfig) -> list[Path]:
+    """The user's files that are read as training and validation text, for checks that nothing overwrites them."""
+    return _files((*data.train, *data.held_out))
+
+
+def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
+    return [
+        Path(file) for corpus in corpora for file in (corpus.source, corpus.target, corpus.file, corpus.scores) if file
+    ]
+
+
+def check_files(data: schema.DataConfig) -> None:
+    """Raise NmtError if files of training and validation text are missing (it names all of them), and for training text
+    that cannot be read several times."""
+    of_keys = {"data.train": _files(data.train), "data.validation": _files(data.held_out)}
+    gone = {key: [path for path in files if not path.exists()] for key, files in of_keys.items()}
+    keys = ", ".join(key for key, paths in gone.items() if paths)
+    missing = list(dict.fromkeys(path for paths in gone.values() for path in paths))
+    if len(missing) == 1:
+        raise NmtError(f"{keys}: {no_such_file(missing[0])}")
+    if missing:
+        folder = "" if all(path.is_absolute() for path in missing) else f" in {current_folder()}"
+        raise NmtError(f"{keys}: {len(missing)} files are missing{folder}: {', '.join(map(str, missing))}")
+    for path in _files(data.train):
+        if not path.is_file() and not path.is_dir():
+            raise NmtError(f"{path}: a pipe or a device, and training text is read several times: save it to a file")
+
+
+def fingerprint(
+    corpus: schema.Corpus,
+    data: schema.DataConfig,
+    default_split: str,
+    digests: Mapping[Path, str] | None = None,
+) -> str:
+    """A hash of the corpus's content, of its scores, and of how it is read: with the settings that affect the text, it
+    changes if and only if they change.
+
+    The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
+    an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
+    unless `revision` is a commit. A corpus of OPUS and a test set are downloaded first. digests: those of files that
+    have been read already, by path. Raises NmtError as `read_pairs` does.
+    """
+
+    def digest(file: Path) -> str:
+        return (digests or {}).get(file) or file_digest(file)
+
+    content: list[str | None] = [corpus.source_column, corpus.target_column]
+    if corpus.hub:
+        content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
+    elif corpus.opus:
+        content += opus.opus_content(corpus, data.with_languages_of(corpus))
+    elif corpus.file:
+        content.append(file_hash := digest(path := Path(corpus.file)))
+        content += _reading(path, corpus, data.with_languages_of(corpus), file_hash)
+    else:
+        for path in _text_files(corpus, data.with_languages_of(corpus)):
+            content += [file_hash := digest(path), *_reading(path, corpus, data, file_hash)]
+    if corpus.invalid == "drop":
+        content.append("without invalid lines")
+    if corpus.scores:
+        content.append(digest(Path(corpus.scores)))
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

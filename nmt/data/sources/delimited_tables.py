@@ -1,0 +1,70 @@
+"""Tables of columns with a delimiter between them: .tsv and .csv files."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from nmt.config import schema
+from nmt.data.sources import table_layout
+from nmt.data.sources.table_layout import Layout
+from nmt.data.sources.tables import one_line
+from nmt.errors import NmtError
+from nmt.files.notes import Note, counted
+from nmt.files.text import Digests, read_lines
+
+
+def delimited_pairs(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, errors: str = "strict"
+) -> Iterator[tuple[str, str]]:
+    """The pairs of a .tsv or .csv file; how it is read is noted, and at its end how many rows have another width than
+    the first. A row of a spreadsheet that ends before a column has
+    an empty text there. Raises NmtError for a line of plain text that has too few columns, and for one of a .csv file
+    that has more than the first."""
+    layout = table_layout.layout_of(path, corpus, data, errors)
+    for remark in layout.remarks:
+        note(remark)
+    lines = read_lines(path, digests, errors)
+    return _quoted(path, lines, layout, note) if layout.quoted else _plain(path, lines, layout, note)
+
+
+def _plain(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
+    source, target, needed = layout.source, layout.target, layout.needed
+    width, others = layout.columns, Counter[int]()  # rows by their width, if it is another one
+    for number, line in enumerate(islice(lines, layout.skipped, None), start=layout.skipped + 1):
+        fields = line.replace("\r", " ").split("\t")  # of line breaks and tabs what a field can have
+        if len(fields) < needed:
+            raise NmtError(f"{path}:{number}: no column {needed}: the line has {len(fields)}; a tab separates columns")
+        width = width or len(fields)
+        if len(fields) != width:
+            others[len(fields)] += 1
+        yield fields[source], fields[target]
+    _note_width(others, width, note)
+
+
+def _quoted(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
+    others = Counter[int]()  # rows by their width, if it is another one
+    most = layout.columns if table_layout.is_csv(path) else None
+    for number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):
+        if most is not None and (columns := _width(fields)) > most:
+            raise NmtError(
+                f"{path}:{number}: {columns} columns, and the first line has {most}: put quotes around a field that "
+                f"holds {table_layout.shown(layout.delimiter)}"
+            )
+        if len(fields) < layout.columns:
+            others[len(fields)] += 1
+        fields += [""] * (layout.needed - len(fields))
+        yield one_line(fields[layout.source]), one_line(fields[layout.target])
+    _note_width(others, layout.columns, note)
+
+
+def _note_width(others: Counter[int], width: int, note: Note) -> None:
+    if others:
+        rows, columns = counted(others.total(), "row does", "rows do"), counted(width, "column", "columns")
+        most = ", ".join(f"{counted(count, 'has', 'have')} {other:,}" for other, count in others.most_common(3))
+        note(f"{rows} not have {columns}, as the first row has: {most}{', …' * (len(others) > 3)}")
+
+
+def _width(row: Sequence[str]) -> int:
+    """The number of columns of a row, without empty ones at its end."""
+    return next((number for number in range(len(row), 0, -1) if row[number - 1]), 0)

@@ -1,0 +1,226 @@
+"""How a file of columns is written: what separates the columns, whether fields are quoted, and whether the first line
+holds headings. Nothing in such a file says so.
+
+In a `.csv` file quotes always quote. A `.tsv` file is plain text, in which a quote is a character like any other,
+unless the whole of it is CSV with tabs in rows of one width, and a quoted field has what plain text does not have:
+doubled quotes or a line break; or every field is quoted. A wrong guess would join lines, so no quoted field may hold a
+tab either.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.config import schema
+from nmt.data.sources import headings
+from nmt.errors import NmtError
+from nmt.files.compression import plain_name
+from nmt.files.text import blocks_of_lines, opened, read_lines
+
+_DELIMITERS = ("\t", ";", ",")  # of .csv
+_LINES = 1000  # of a .csv file that are read to find its delimiter
+_FEWEST_ROWS = 20  # of which all fields are quoted: fewer may be a dialogue
+_FEWEST_QUOTED = 3  # rows that show that most of a .tsv file is quoted, though not all of it
+_CLOSE = 0.8  # of the rows that fit the best delimiter: as many fit another, and neither is sure
+_MOST_BREAKS = 20  # in a row: more are those of a quote that is not closed
+_MOST_NAMED, _LONGEST_CELL = 5, 30  # unused columns that a remark names, characters of each that it shows
+_QUOTED_FIELD = re.compile(r'(?:^|(?<=\t))"(?:[^"\t]|"")*+"')
+
+
+class Layout(NamedTuple):
+    """source, target: numbers of the columns, from 0; delimiter: what separates columns; skipped: lines before the
+    first row of text; remarks: what to tell the user."""
+
+    source: int
+    target: int
+    delimiter: str = "\t"
+    quoted: bool = False
+    skipped: int = 0
+    columns: int = 0  # of the first row
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """How many columns a row must have."""
+        return max(self.source, self.target) + 1
+
+    @property
+    def key(self) -> list[str]:
+        """What the text of a file depends on besides its content and the columns that the corpus names, for the
+        fingerprint: nothing for plain text without headings."""
+        parts = [self.delimiter, *["quoted"] * self.quoted, *["headings"] * bool(self.skipped)]
+        return [] if parts == ["\t"] else [*parts, str(self.source), str(self.target)]
+
+
+def is_csv(path: Path) -> bool:
+    """Whether the name says that it is CSV."""
+    return plain_name(path).lower().endswith(".csv")
+
+
+def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors: str = "strict") -> Layout:
+    """The layout of a .tsv or .csv file. A pipe, which can be read only once, is plain text. errors: as in
+    `read_lines`. Raises NmtError if the file cannot be read or has no such columns."""
+    named = corpus.source_column, corpus.target_column
+    languages = data.source_language, data.target_language
+    if not path.is_file():
+        return Layout(*headings.numbered_columns(named, path, []))
+    stat = path.stat()
+    return _layout(path, named, languages, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+
+@cache  # a corpus is read several times
+def _layout(
+    path: Path, named: tuple[str | None, str | None], languages: tuple[str, str], errors: str, file: tuple[int, ...]
+) -> Layout:
+    delimiter, quoted, before, remarks = "\t", True, 0, list[str]()
+    _check_line_ends(path, errors)
+    if is_csv(path):
+        delimiter, before = _delimiter(path, errors)
+    else:
+        quoted, remarks = _quotes(path, errors)
+    start = list(
+        islice(rows(read_lines(path, errors=errors), delimiter, quoted, before, path), 1 + headings.ROWS_COMPARED)
+    )
+    if not start:
+        return Layout(*headings.numbered_columns(named, path, []))
+    if is_csv(path):
+        remarks.append(f"read as CSV with {shown(delimiter)} between columns")
+    first, *others = [cells for _, cells in start]
+    by_heading = headings.named_columns(first, named, languages, path)
+    source, target = by_heading or headings.numbered_columns(named, path, first)
+    if by_heading:
+        before = start[0][0] + sum(cell.count("\n") for cell in first)
+        remarks.append(f"the first line is left out: it holds the headings {first[source]!r} and {first[target]!r}")
+    elif headings.may_be(first, others, source, target):
+        remarks.append(
+            f"the first line is read as text: if {first[source]!r} and {first[target]!r} are headings, give them as "
+            "source_column and target_column"
+        )
+    remarks += _unused(first, others[0] if by_heading and others else None, (source, target))
+    return Layout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
+
+
+def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int]) -> list[str]:
+    """What to tell the user of columns that are not read, if there are any. below: the row after the headings, if the
+    first one holds headings."""
+    unused = [at for at in range(len(first)) if at not in used]
+    names = []
+    for at in unused[:_MOST_NAMED]:
+        cells = [first[at]] if below is None else [first[at], *below[at : at + 1]]
+        cells = [repr(cell if len(cell) <= _LONGEST_CELL else f"{cell[:_LONGEST_CELL]}…") for cell in cells]
+        names.append(f"{at + 1} ({', such as '.join(cells)})")
+    names += ["…"] * (len(unused) > _MOST_NAMED)
+    are = "is" if len(unused) == 1 else "are"
+    return [f"{len(unused)} of {len(first)} columns {are} not used: {', '.join(names)}"] if unused else []
+
+
+def rows(
+    lines: Iterator[str], delimiter: str, quoted: bool, skipped: int, path: Path
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table, each with the number of its first line; without blank ones if they are quoted. Raises
+    NmtError, with the path, for quotes that do not fit."""
+    numbered = enumerate((line.replace("\r", " ") for line in islice(lines, skipped, None)), start=skipped + 1)
+    if not quoted:
+        yield from ((number, line.split(delimiter)) for number, line in numbered)
+        return
+    first = skipped + 1  # line of the row
+
+    def fed() -> Iterator[str]:
+        for number, line in numbered:
+            if number - first > _MOST_BREAKS:
+                raise csv.Error(f"a quoted field has more than {_MOST_BREAKS} line breaks")
+            yield f"{line}\n"
+
+    reader = csv.reader(fed(), delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield first, row
+            first = skipped + reader.line_num + 1
+    except csv.Error as error:
+        problem = str(error).replace("unexpected end of data", "a quote is not closed")
+        problem = re.sub(
+            r"field larger than field limit \((\d+)\)",
+            r"a field has more than \1 characters (if so, leave it out)",
+            problem,
+        )
+        raise NmtError(
+            f"{path}:{first}: the row that begins here is not CSV: {problem}: close the quotes around a field, and "
+            "double those inside"
+        ) from None
+
+
+def _check_line_ends(path: Path, errors: str) -> None:
+    """Raise NmtError for a file whose rows end with carriage returns alone, as those of old Macs: it has one line."""
+    lines = list(islice(read_lines(path, errors=errors), 2))
+    parts = lines[0].rstrip("\r").split("\r") if len(lines) == 1 else []
+    delimiters = _DELIMITERS if is_csv(path) else "\t"
+    if len(parts) > 1 and any(all(delimiter in part for part in parts) for delimiter in delimiters):
+        raise NmtError(f"{path}: its lines end with carriage returns alone: save it again, with line feeds")
+
+
+def _delimiter(path: Path, errors: str) -> tuple[str, int]:
+    """What separates the columns of a .csv file, and how many lines stand before its first row: that by which most rows
+    have as many columns as the first one. Raises NmtError if nothing does, or two do."""
+    lines = list(islice(read_lines(path, errors=errors), _LINES))
+    if lines and (given := re.fullmatch("sep=([;,\t|])", lines[0].strip('" ').lower())):
+        return given[1], 1  # as Excel writes for itself
+    fitting, problem = dict[str, int](), ""
+    for delimiter in _DELIMITERS:
+        widths = list[int]()
+        try:
+            for _, cells in rows(iter(lines), delimiter, True, 0, path):
+                widths.append(len(cells))
+        except NmtError as error:  # said when the file is read, if it has no other delimiter
+            problem = problem if widths else str(error)
+        if widths and widths[0] > 1:
+            fitting[delimiter] = widths.count(widths[0])
+    best, *others = sorted(fitting, key=lambda candidate: -fitting[candidate]) or [","]
+    if not fitting and any(line.strip() for line in lines):
+        raise NmtError(problem or f"{path}:1: one column: separate columns by a comma, a semicolon or a tab")
+    if others and fitting[others[0]] >= _CLOSE * fitting[best]:
+        raise NmtError(
+            f"{path}: {shown(best)} or {shown(others[0])} can be what separates columns: say which in a first line "
+            "of its own, such as sep=;"
+        )
+    return best, 0
+
+
+def shown(delimiter: str) -> str:
+    """A delimiter as messages name it."""
+    return "a tab" if delimiter == "\t" else f"'{delimiter}'"
+
+
+def _quotes(path: Path, errors: str) -> tuple[bool, list[str]]:
+    """Whether a .tsv file quotes its fields, and what to tell the user."""
+    with opened(path) as stream:
+        if not any(b'"' in block for block in blocks_of_lines(stream)):
+            return False, []
+    raw, columns, end, of_a_table, entirely, count = list[str](), 0, 0, 0, True, 0
+
+    def recorded() -> Iterator[str]:
+        for line in read_lines(path, errors=errors):
+            raw.append(line)
+            yield line
+
+    try:
+        for line, row in rows(recorded(), "\t", True, 0, path):
+            columns, end, text = columns or len(row), line, "\n".join(raw).lstrip("\n")
+            raw.clear()
+            unquoted = _QUOTED_FIELD.sub("", text)
+            if len(row) != columns or '"' in unquoted:
+                break
+            entirely, count = entirely and not unquoted.strip("\t\n"), count + 1
+            of_a_table += any('"' in cell or "\n" in cell for cell in row)
+        else:
+            said = "fields are quoted, as a spreadsheet writes them: the quotes around them are left out"
+            quoted = of_a_table > 0 or (entirely and count >= _FEWEST_ROWS)
+            return quoted, [said] * quoted
+    except NmtError:  # of quotes; another one comes again when the file is read
+        end += 1
+    said = f"quotes are read as text: up to line {end:,} they are those of a spreadsheet, but not there"
+    return False, [said] * (of_a_table >= _FEWEST_QUOTED)

@@ -1,0 +1,209 @@
+"""Translation memories in TMX (Translation Memory eXchange, 1.1 to 1.4b), read as a stream.
+
+A unit (`tu`) holds a sentence in several languages (`tuv`), the text of each in a `seg`. Codes of the document's format
+inside the text are no text and are left out, as `inline_codes` says; what `hi` or an unknown element encloses is text.
+Characters that XML does not allow are left out too (`xml_characters`). Specification:
+https://www.gala-global.org/tmx-14b
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from xml.parsers import expat
+
+from nmt.config import schema
+from nmt.config.language_codes import normal
+from nmt.data.sources import inline_codes
+from nmt.data.sources.tables import one_line
+from nmt.data.sources.xml_characters import AllowedCharacters
+from nmt.errors import NmtError
+from nmt.files.notes import Note, counted
+from nmt.files.text import Digests, opened
+from nmt.files.utf16 import as_utf8
+
+_BLOCK_BYTES = 1 << 16  # of XML parsed at a time: bounds the units in memory
+# With the indentation around it. A match begins only at the first of several spaces: otherwise it would take quadratic
+# time.
+_LINE_BREAK = re.compile(r"(?<![ \t\r])[ \t\r]*\n[ \t\r\n]*")
+_MOST_LANGUAGES = 10  # named in a message
+
+
+def tmx_pairs(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
+) -> Iterator[tuple[str, str]]:
+    """The pairs of a TMX file in its order, from each unit that has both languages.
+
+    A language of `data` is found with any region: `de` finds `de-AT`. A language that the corpus names as its column
+    must be the very one. In both, case does not matter, and `_` is the same as `-`. If a unit has several variants of
+    a language, the one named exactly is taken, or else the first. What is left out is counted, and noted at the end.
+
+    Raises NmtError for a file that is missing, damaged, or no TMX, or that declares entities, and after the last unit
+    if none has both languages.
+    """
+    with opened(path, digests) as stream:
+        content = as_utf8(stream, str(path))
+        characters = AllowedCharacters(content)
+        units = _Units(path, corpus, data, None if content is stream else "utf-8")
+        for block in characters.blocks(_BLOCK_BYTES):
+            yield from units.parse(block, last=False)
+        yield from units.parse(b"", last=True)
+    characters.report(note)
+    units.report(note)
+
+
+def reading(path: Path, digest: str) -> list[str]:
+    """What the text of a file depends on besides its content, for the fingerprint: nothing for a memory without codes,
+    which were read in another way by an earlier version. digest: of the file."""
+    return ["codes can be spaces"] if _has_codes(path, digest) else []
+
+
+@cache
+def _has_codes(path: Path, digest: str) -> bool:
+    before = b""
+    with opened(path) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            block = before + block.replace(b"\0", b"")  # which are in every second byte of UTF-16
+            if inline_codes.TAG.search(block):
+                return True
+            before = block[-inline_codes.LONGEST_TAG :]
+    return False
+
+
+class _Units:
+    """Turns the events of the XML parser into pairs, and counts what is left out."""
+
+    def __init__(self, path: Path, corpus: schema.Corpus, data: schema.DataConfig, encoding: str | None) -> None:
+        """encoding: of what is parsed; None: it says so itself."""
+        self._path = path
+        named = corpus.source_column, corpus.target_column
+        self._wanted = tuple(
+            normal(column or code)
+            for column, code in zip(named, (data.source_language, data.target_language), strict=True)
+        )
+        self._exactly = tuple(column is not None for column in named)
+        self._known: dict[str, tuple[str, int | None]] = {}  # languages that have been met: the code and its side
+        self._pairs: list[tuple[str, str]] = []  # complete, not yet taken
+        self._units, self._incomplete, self._unused, self._languages = 0, 0, 0, Counter[str]()
+        self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
+        self._language = ""
+        self._text: list[str] | None = None  # inside <seg>
+        self._code: inline_codes.Code | None = None  # inside a code in <seg>
+        self._begun = False
+        self._parser = expat.ParserCreate(encoding)
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.EntityDeclHandler = self._entity_declaration
+        self._parser.SkippedEntityHandler = self._skipped_entity
+
+    def parse(self, block: bytes, *, last: bool) -> list[tuple[str, str]]:
+        """The pairs that the block completes."""
+        try:
+            self._parser.Parse(block, last)
+        except expat.ExpatError as error:
+            reason, hint = expat.ErrorString(error.code), ": the file is empty or cut off" if last else ""
+            raise NmtError(
+                f"{self._path}:{error.lineno}: not well-formed XML: {reason}{hint}: export or download it again"
+            ) from None
+        except (ValueError, LookupError) as error:  # an encoding with several bytes per character, or an unknown one
+            raise self._error(f"{error}: convert the file to UTF-8, and name UTF-8 in its first line") from None
+        pairs, self._pairs = self._pairs, []
+        return pairs
+
+    def _error(self, problem: str) -> NmtError:
+        return NmtError(f"{self._path}:{self._parser.CurrentLineNumber}: {problem}")
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if not self._begun and name != "tmx":
+            raise self._error(f"not a TMX file: its first element is <{name}>")
+        self._begun = True
+        if self._text is not None:
+            if self._code is not None:
+                self._code.start()
+            elif name in inline_codes.NAMES:
+                self._code = inline_codes.Code(name, attributes)
+                self._parser.CharacterDataHandler = self._code.add
+            elif name == inline_codes.PLACEHOLDER:
+                self._text.append(inline_codes.Code(name, attributes).replacement())
+        elif name == "tu":
+            self._unit = []
+        elif name == "tuv":
+            self._language = attributes.get("xml:lang") or attributes.get("lang") or ""  # `lang` before TMX 1.4
+        elif name == "seg" and self._unit is not None:
+            self._text = []
+            self._parser.CharacterDataHandler = self._text.append
+
+    def _end(self, name: str) -> None:
+        if self._code is not None and self._text is not None:
+            if self._code.end():
+                self._text.append(self._code.replacement())
+                self._code, self._parser.CharacterDataHandler = None, self._text.append
+        elif name == "seg" and self._unit is not None and self._text is not None:
+            self._unit.append((self._language, _one_line(inline_codes.joined(self._text))))
+            self._text = self._parser.CharacterDataHandler = None
+        elif name == "tu" and self._unit is not None:
+            self._add_pair(self._unit)
+            self._unit = None
+
+    def _entity_declaration(self, name: str, *_: object) -> None:
+        raise self._error(f"declares the entity &{name};: entities could fill the memory: remove the declaration")
+
+    def _skipped_entity(self, name: str, is_parameter: bool) -> None:
+        if not is_parameter:
+            raise self._error(f"&{name}; has no meaning here: write the character itself")
+
+    def _add_pair(self, unit: list[tuple[str, str]]) -> None:
+        variants: list[dict[str, str]] = [{}, {}]  # of each side: language and text
+        unused = 0
+        for language, text in unit:
+            if language not in self._known:
+                code = normal(language)
+                self._known[language] = code, self._side(code)
+            code, side = self._known[language]
+            self._languages[code] += 1
+            if side is not None:
+                unused += code in variants[side]
+                variants[side].setdefault(code, text)
+        self._units += 1
+        if not all(variants):
+            self._incomplete += 1
+            return
+        source, target = (
+            texts[wanted] if wanted in texts else next(iter(texts.values()))
+            for texts, wanted in zip(variants, self._wanted, strict=True)
+        )
+        self._unused += unused + len(variants[0]) + len(variants[1]) - 2
+        self._pairs.append((source, target))
+
+    def _side(self, code: str) -> int | None:
+        """The side that a language belongs to: 0 source, 1 target. Between `en` and `en-gb`, the longer name wins."""
+        sides = [
+            side
+            for side, wanted in enumerate(self._wanted)
+            if code == wanted or (not self._exactly[side] and code.startswith(f"{wanted}-"))
+        ]
+        return max(sides, key=lambda side: len(self._wanted[side]), default=None)
+
+    def report(self, note: Note) -> None:
+        """Note what was left out. Raises NmtError if no unit has both languages."""
+        source, target = self._wanted
+        if self._units and self._incomplete == self._units:
+            most = [f"{code or 'no name'} ({count:,})" for code, count in self._languages.most_common(_MOST_LANGUAGES)]
+            more = ", …" if len(self._languages) > _MOST_LANGUAGES else ""
+            raise NmtError(
+                f"{self._path}: no unit has both {source} and {target}; its languages are "
+                f"{', '.join(most) or 'none'}{more}: name them with source_column and target_column"
+            )
+        if self._incomplete:
+            note(f"{self._incomplete:,} of {self._units:,} units are skipped: without {source} or {target}")
+        if self._unused:
+            variants = counted(self._unused, "further variant", "further variants")
+            are = "are" if self._unused > 1 else "is"
+            note(f"{variants} of {source} or {target} in a unit {are} not used")
+
+
+def _one_line(text: str) -> str:
+    """The text without line breaks: one becomes a space, together with the white space around it."""
+    return one_line(_LINE_BREAK.sub(" ", text).strip(" ")) if "\n" in text else one_line(text)

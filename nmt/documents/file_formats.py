@@ -1,0 +1,127 @@
+"""The formats of documents, by the endings of their names. Their readers are loaded when they are needed."""
+
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nmt.errors import NmtError
+from nmt.files.compression import plain_name
+from nmt.files.text import opened
+
+if TYPE_CHECKING:
+    from nmt.documents.document import Document
+
+
+@dataclass(frozen=True)
+class Format:
+    """name: for messages. reader: the module of this package that reads it. translations: where those that
+    exist are, so that only what has none is translated: in a file itself, which holds both languages, or in the file
+    of the other language, which the output replaces. is_archive: whether they hold several documents.
+    declaration: finds the name of a file's encoding in it, as group 1. has_marked_lines: whether a file can be read as
+    lines with tags instead. names_target: whether a file must name the language of its translations.
+    """
+
+    name: str
+    reader: str
+    translations: Literal["", "file", "output"] = ""
+    is_archive: bool = False
+    declaration: re.Pattern[str] | None = None
+    has_marked_lines: bool = False
+    names_target: bool = False
+
+    def read(
+        self,
+        content: str,
+        path: Path,
+        *,
+        only_missing: bool = True,
+        translated: tuple[str, Path] | None = None,
+        target_language: str = "",
+    ) -> "Document":
+        """The texts of a document. translated: content and path of the file of the other language. target_language: its
+        code. Raises NmtError for what is not of this format."""
+        options: dict[str, dict[str, Any]] = {
+            "": {},
+            "file": {"only_missing": only_missing},
+            "output": {"translated": translated},
+        }
+        if self.names_target:
+            options["file"]["target_language"] = target_language
+        return import_module(f"nmt.documents.{self.reader}").read(content, path, **options[self.translations])
+
+
+_NAME = r"([\w.:-]+)"
+_BY_XML = r"""<\?xml\s[^<>]*?\bencoding\s*=\s*["']"""
+_BY_HTML = r"""<meta\s[^<>]*?\bcharset\s*=\s*["']?"""
+_HTML_COMMENT = r"<!--(?:.*?-->|.*)"
+_IN_XML = re.compile(rf"\A\s*{_BY_XML}{_NAME}", re.IGNORECASE)
+_IN_HTML = re.compile(rf"{_HTML_COMMENT}|(?:{_BY_XML}|{_BY_HTML}){_NAME}", re.IGNORECASE | re.DOTALL)
+# Only the first: the header is the first entry.
+_IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]{{0,200}}?charset= *{_NAME}", re.IGNORECASE | re.DOTALL)
+
+_SUBTITLES = Format("subtitles", "subtitles")
+_PO = Format("a PO file", "gettext", translations="file", declaration=_IN_PO)
+_XLIFF = Format("XLIFF", "xliff", translations="file", declaration=_IN_XML, names_target=True)
+_JSON = Format("a string table", "json_strings", translations="output")
+_HTML = Format("an HTML page", "html_page", declaration=_IN_HTML, has_marked_lines=True)
+_WORD = Format("a document of Word", "word", is_archive=True)
+FORMATS = {
+    ".srt": _SUBTITLES,
+    ".vtt": _SUBTITLES,
+    ".po": _PO,
+    ".pot": _PO,
+    ".xlf": _XLIFF,
+    ".xliff": _XLIFF,
+    ".json": _JSON,
+    ".arb": _JSON,
+    ".html": _HTML,
+    ".htm": _HTML,
+    ".docx": _WORD,
+}
+
+# Documents of other formats, of which no line is a sentence.
+_OTHERS = (
+    *(".ass", ".ssa", ".sbv", ".sub", ".ttml", ".dfxp", ".itt", ".smi", ".lrc", ".scc", ".stl"),
+    *(".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow", ".xlsx", ".xlsm", ".xls", ".ods", ".fods"),
+    *(".xml", ".xhtml", ".xht", ".mhtml", ".mht", ".svg", ".plist"),
+    *(".yaml", ".yml", ".toml", ".ini", ".json5", ".jsonc"),
+    *(".resx", ".resw", ".strings", ".stringsdict", ".xcstrings", ".properties", ".ftl", ".php", ".js", ".qm", ".gmo"),
+    *(".sdlxliff", ".mqxliff", ".mxliff", ".txlf", ".tmx", ".tbx", ".ttx"),
+    *(".md", ".markdown", ".mdx", ".rst", ".adoc", ".asciidoc", ".tex", ".typ", ".ipynb", ".dita", ".dbk", ".idml"),
+    *(".odt", ".fodt", ".ott", ".odp", ".docm", ".dotx", ".doc", ".pptx", ".pptm", ".ppt", ".rtf", ".pdf", ".pages"),
+    *(".epub", ".fb2", ".mobi", ".azw3"),
+)
+# Endings that are codes of languages too, Tsonga and Moldavian: what documents begin with, of Qt and TypeScript, and of
+# gettext.
+_BY_CONTENT = {
+    ".ts": re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(?:<[?!]|<TS\b|/[/*]|(?:import|export)\b)"),
+    ".mo": re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"),
+}
+
+
+def format_of(path: Path | None) -> Format | None:
+    """The format of a document; None for lines of text."""
+    return None if path is None else FORMATS.get(path.suffix.lower())
+
+
+def check_lines(path: Path) -> None:
+    """Raises NmtError for a file that is a document of a format that is not read, by its ending; where that can be the
+    code of a language, by its content."""
+    plain = Path(plain_name(path))
+    if format := format_of(plain):
+        raise NmtError(f"{path}: {format.name}, compressed: decompress it first")
+    suffix = plain.suffix.lower()
+    if suffix in _OTHERS or (suffix in _BY_CONTENT and _begins_with(path, _BY_CONTENT[suffix])):
+        raise NmtError(
+            f"{path}: documents in {plain.suffix} are not read: convert it to a format of nmt translate --help, or "
+            f"translate its lines: nmt translate MODEL < {path}"
+        )
+
+
+def _begins_with(path: Path, start: re.Pattern[bytes]) -> bool:
+    if not path.is_file():  # a pipe can be read only once
+        return False
+    with opened(path) as stream:
+        return start.match(stream.read(1024).replace(b"\0", b"")) is not None  # of UTF-16

@@ -1,0 +1,1 @@
+"""What stays as it is inside the strings of documents."""

@@ -1,0 +1,1 @@
+"""Models of other programs, in and out."""

@@ -1,0 +1,1 @@
+"""Packages for Argos Translate and LibreTranslate."""

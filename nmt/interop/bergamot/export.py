@@ -1,0 +1,263 @@
+"""Exports a model for Bergamot, the translation engine of Firefox and translateLocally, a fork of Marian.
+
+It multiplies matrices of 8-bit integers: weights are rounded here, and inputs there, by multipliers that are written
+beside the weights (`bergamot_inputs`). All else is float32. Models that it cannot represent are refused.
+Source: browsermt/marian-dev, src/models/transformer.h and src/layers/generic.h; browsermt/bergamot-translator;
+XapaJIaMnu/translateLocally, README.md and src/inventory/ModelManager.cpp.
+
+Shapes: D d_model, V subwords.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config.language_codes import english_name
+from nmt.config.language_pairs import LanguagePair
+from nmt.config.schema import Config, TransformerConfig
+from nmt.data.subwords.vocabulary import BOS, PAD, UNK
+from nmt.errors import NmtError
+from nmt.interop import model_card
+from nmt.interop.bergamot import alignment as bergamot_alignment
+from nmt.interop.bergamot import binary as marian_binary
+from nmt.interop.bergamot import inputs as bergamot_inputs
+from nmt.interop.bergamot import layers as marian_layers
+from nmt.interop.bergamot.binary import LARGEST, Item, multiplier_of, quantised
+from nmt.interop.model_card import Usage
+from nmt.models.transformer.model import Transformer
+
+CONFIG, MODEL_INFO = "config.intgemm8bitalpha.yml", "model_info.json"  # the names that translateLocally looks for
+SETTINGS_ITEM = "special:model.yml"
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Marian's gelu is the quick one
+_NORM_EPSILON = 1e-6  # Marian's
+_WIDTHS, _ROWS = 64, 8  # its products need widths and vocabularies that are multiples of these
+_FIX = "train a model with this setting, or export with --format ctranslate2"
+_FORBIDDEN = -1e9  # the bias of a subword that is never chosen
+# Two neighbours in a column, of one sign, may have this sum as integers. Processors multiply them with inputs of up to
+# 254 (127 more than they are), and add both products in 16 bits, where larger sums are cut off.
+_LARGEST_PAIR = 32767 // 254
+
+
+def check(config: Config) -> None:
+    """Raises NmtError, with the setting, if the engine cannot represent the model but for rounding."""
+    model, pairs = config.model, config.data.language_pairs
+    assert isinstance(model, TransformerConfig)
+    if pairs.has_tags:
+        listed = ", ".join(map(str, pairs.pairs))
+        raise NmtError(
+            f"data.train: languages {listed}: Bergamot has no tokens of languages: train a model of one pair"
+        )
+    width = model.d_model // model.heads
+    if model.d_model % model.heads or model.head_widths != (width, width):
+        raise NmtError(
+            f"model.heads: {model.heads}, model.key_size: {model.key_size}, model.value_size: {model.value_size}: "
+            "Bergamot's heads are d_model / heads wide: train with heads that divide d_model, and without key_size and "
+            "value_size"
+        )
+    needed: dict[str, Sequence[object]] = {
+        "norm": ["post"],  # with pre, Marian's keys and values are of inputs that are not normalised
+        "positions": ["concatenated"],
+        "position_offset": [0],
+        "decoder_start": ["zero"],
+        "norm_epsilon": [_NORM_EPSILON],
+        "activation": list(_ACTIVATIONS),
+        "tie": ["all", "target"],
+    }
+    for key, values in needed.items():
+        if (value := getattr(model, key)) not in values:
+            raise NmtError(f"model.{key}: {value}: Bergamot needs {' or '.join(map(str, values))}: {_FIX}")
+    for key in ("d_model", "feed_forward"):
+        if (value := getattr(model, key)) % _WIDTHS:
+            raise NmtError(f"model.{key}: {value}: Bergamot needs a multiple of {_WIDTHS}: {_FIX}")
+
+
+def write(folder: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
+    """Write model, vocabulary and both configs into an empty folder. lines: text like that to translate, by which the
+    inputs of the matrices are measured. Raises NmtError as `check`."""
+    check(loaded.config)
+    names = file_names(loaded)
+    model = loaded.build()
+    assert isinstance(model, Transformer)
+    model.requires_grad_(False)
+    marian_layers.split_attention(model)
+    batches = bergamot_inputs.translated(model, loaded, lines)
+    aligning = bergamot_alignment.put_first(model, batches)
+    multipliers = bergamot_inputs.multipliers(model, batches)
+    marian_binary.write(folder / names["model"], list(_items(model, multipliers, aligning)))
+    for side, tokenizer in (("srcvocab", loaded.vocabulary.source), ("trgvocab", loaded.vocabulary.target)):
+        (folder / names[side]).write_bytes(tokenizer.proto)
+    (folder / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
+    pair = loaded.config.data.language_pairs.pairs[0]
+    (folder / MODEL_INFO).write_text(_model_info(pair), encoding="utf-8")
+    model_card.write(folder, loaded, Usage("bergamot", _usage(names), quantization="int8"))
+
+
+def file_names(loaded: Checkpoint) -> dict[str, str]:
+    """The names of Firefox's files: the model, and the vocabulary of each side, which may be the same file."""
+    pair = "".join(loaded.config.data.language_pairs.pairs[0])
+    same = loaded.vocabulary.source.proto == loaded.vocabulary.target.proto
+    return {
+        "model": f"model.{pair}.intgemm.alphas.bin",
+        "srcvocab": f"vocab.{pair}.spm" if same else f"srcvocab.{pair}.spm",
+        "trgvocab": f"vocab.{pair}.spm" if same else f"trgvocab.{pair}.spm",
+    }
+
+
+def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) -> Iterator[Item]:
+    """The model as Marian stores it. multipliers: of the input of each matrix, by its name. aligning: the decoder layer
+    of which the first head aligns, from 0."""
+    if not model.config.ties_embeddings:
+        table = _with_spare_rows(model.source_embedding)
+        yield quantised("encoder_Wemb", table, multiplier_of(np.abs(table).max()))
+    yield _output_embeddings(model)
+    bias = np.zeros(len(model.output_weight), dtype=np.float32)
+    if model.output_bias is not None:
+        bias += _numbers(model.output_bias)
+    bias[[PAD, UNK, BOS]] = _FORBIDDEN
+    bias = np.pad(bias, (0, -len(bias) % _ROWS), constant_values=_FORBIDDEN)
+    yield Item("decoder_ff_logit_out_b", bias[None])
+    for place in marian_layers.linear_layers(model):
+        layer = place.module
+        assert isinstance(layer, nn.Linear)
+        matrix = _numbers(layer.weight).T
+        yield quantised(place.matrix, matrix, _multiplier(matrix))
+        zeros = np.zeros(layer.out_features, dtype=np.float32)
+        yield Item(place.bias, (zeros if layer.bias is None else _numbers(layer.bias))[None])
+    for name, norm in marian_layers.norms(model):
+        yield Item(name.format("scale"), _numbers(norm.weight)[None])
+        yield Item(name.format("bias"), _numbers(norm.bias)[None])
+    for name, multiplier in multipliers.items():
+        yield Item(f"{name}_QuantMultA", np.array([multiplier], dtype=np.float32))
+    settings = yaml.safe_dump(_model_settings(model, aligning)).encode() + b"\0"
+    yield Item(SETTINGS_ITEM, np.frombuffer(settings, dtype=np.int8))
+
+
+def _output_embeddings(model: Transformer) -> Item:
+    """The embeddings whose transpose is the matrix of the output layer, [V, D].
+
+    The engine computes the multiplier of the product itself, of the largest number. So that it is the one here, the row
+    of padding, which is never read, has that number."""
+    table = _with_spare_rows(model.target_embedding)
+    table[PAD] = 0
+    multiplier = _multiplier(table.T)
+    table[PAD, 0] = LARGEST / multiplier
+    return quantised(marian_layers.output_names(model)[0], table, multiplier)
+
+
+def _with_spare_rows(embedding: nn.Embedding) -> NDArray[np.float32]:
+    """A copy, [V, D], with rows of zeros, which no id means, up to the next multiple that products need."""
+    table = _numbers(embedding.weight)
+    return np.pad(table, ((0, -len(table) % _ROWS), (0, 0)))
+
+
+def _multiplier(matrix: NDArray[np.float32]) -> np.float32:
+    """Of a matrix [I, O]: the largest with which sums of products are exact on every processor."""
+    pairs = matrix.reshape(len(matrix) // 2, 2, -1)
+    sums = [np.maximum(sign * pairs, 0).sum(axis=1).max() for sign in (1, -1)]
+    largest_pair = max(sums) * LARGEST / (_LARGEST_PAIR - 1)  # rounding adds up to 1
+    return multiplier_of(max(np.abs(matrix).max(), largest_pair))
+
+
+def _numbers(weight: Tensor) -> NDArray[np.float32]:
+    return weight.float().numpy()
+
+
+def _model_settings(model: Transformer, aligning: int) -> dict[str, Any]:
+    """The shape of the model, in Marian's terms."""
+    config = model.config
+    rows = [-(-size // _ROWS) * _ROWS for size in (model.source_embedding.num_embeddings, model.target_vocabulary)]
+    return {
+        "type": "transformer",
+        "dim-vocabs": rows,
+        "dim-emb": config.d_model,
+        "enc-depth": len(model.encoder),
+        "dec-depth": len(model.decoder),
+        "tied-embeddings": config.ties_output and not config.ties_embeddings,
+        "tied-embeddings-src": False,
+        "tied-embeddings-all": config.ties_embeddings,
+        "transformer-heads": config.heads,
+        "transformer-dim-ffn": config.feed_forward,
+        "transformer-ffn-depth": 2,
+        "transformer-ffn-activation": _ACTIVATIONS[config.activation],
+        "transformer-decoder-autoreg": "self-attention",
+        "transformer-preprocess": "",
+        "transformer-postprocess": "dan",
+        "transformer-postprocess-emb": "d",
+        "transformer-postprocess-top": "",
+        "transformer-no-projection": False,
+        "transformer-train-position-embeddings": False,
+        "transformer-tied-layers": [],
+        "transformer-guided-alignment-layer": str(aligning + 1),
+        "layer-normalization": False,
+        "lemma-dim-emb": 0,
+        "output-omit-bias": False,
+        "right-left": False,
+        "skip": False,
+        "ulr": False,
+    }
+
+
+def _decoder_settings(names: Mapping[str, str]) -> str:
+    """What translateLocally reads, and the command line of the engine; Firefox has its own settings."""
+    settings = {
+        "relative-paths": True,
+        "models": [names["model"]],
+        "vocabs": [names["srcvocab"], names["trgvocab"]],
+        "beam-size": 1,  # as in Firefox
+        "normalize": 1.0,
+        "word-penalty": 0,
+        "max-length-break": 128,
+        "mini-batch-words": 1024,
+        "workspace": 128,
+        "max-length-factor": 2.0,
+        "skip-cost": True,
+        "gemm-precision": "int8shiftAlphaAll",
+    }
+    return yaml.safe_dump(settings, sort_keys=False)
+
+
+def _model_info(pair: LanguagePair) -> str:
+    source, target = (english_name(code) for code in pair)
+    kind = "tiny"  # or base: how translateLocally names the sizes of models
+    info = {
+        "modelName": f"{source}-{target} {kind}",
+        "shortName": f"{pair.source}-{pair.target}-{kind}",
+        "type": kind,
+        "src": source,
+        "trg": target,
+        "srcTags": {pair.source: source},
+        "trgTag": pair.target,
+        "version": 1,
+        "API": 1,
+    }
+    return json.dumps(info, ensure_ascii=False, indent=2) + "\n"
+
+
+def _usage(names: Mapping[str, str]) -> str:
+    vocabularies = dict.fromkeys([names["srcvocab"], names["trgvocab"]])
+    return f"""
+translateLocally imports this folder, packed as a `.tar.gz`: Translator Settings, Languages, Import model. In a web
+page, with `npm install @browsermt/bergamot-translator` and the files of this folder:
+
+```js
+import {{ TranslatorBacking }} from '@browsermt/bergamot-translator';
+class Local extends TranslatorBacking {{ async loadModelRegistery() {{ return []; }} }}
+const {{ exports: engine }} = await new Local({{}}).loadWorker();
+const file = async (name) => (await fetch(name)).arrayBuffer();
+await engine.loadTranslationModel({{ from: 'source', to: 'target' }}, {{
+    model: await file('{names["model"]}'),
+    vocabs: [{", ".join(f"await file('{name}')" for name in vocabularies)}],
+    shortlist: new ArrayBuffer(0),
+}});
+const texts = [{{ text: 'A sentence.', html: false }}];
+const [{{ target }}] = await engine.translate({{ models: [{{ from: 'source', to: 'target' }}], texts }});
+console.log(target.text);
+```
+"""

@@ -1,0 +1,1 @@
+"""CTranslate2's models: written, and used for search."""

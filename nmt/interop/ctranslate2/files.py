@@ -1,0 +1,318 @@
+"""Writes a CTranslate2 model from the weights of a model file, with CTranslate2's own classes. Loads no PyTorch.
+
+CTranslate2 supports every setting of our Transformer: positions are rotary there too, or are written as a table, so
+that any layout is exact, and keys and values of different widths are padded with zeros.
+Source: ctranslate2.specs (model_spec, transformer_spec, attention_spec).
+
+Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = max(dk, dv), V subwords, T positions.
+"""
+
+import math
+import sys
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from threading import get_ident
+from types import ModuleType
+from typing import Any, Literal, assert_never, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.schema import Config, ModelConfig, TransformerConfig
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
+from nmt.errors import NmtError
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
+
+# Half of int8's range: x86 processors without VNNI add two products of a weight and an input, which may be 255, in
+# 16 bits, where larger sums are cut off. CTranslate2's own converter uses 127.
+_INT8_LARGEST = 63
+# `GELU` is the exact x · Φ(x) there too; `GELUTanh` is another approximation.
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "quick_gelu": "GELUSigmoid", "swish": "SWISH"}
+# The values that are written here: with another one, such as one that was added to the model, it is not this model.
+_VALUES: Mapping[str, Collection[str]] = {
+    "activation": _ACTIVATIONS,
+    "norm": ("post", "pre"),
+    "positions": ("interleaved", "concatenated", "learned", "rotary"),
+    "tie": ("all", "target", "none"),
+    "decoder_start": ("bos", "eos", "zero"),
+}
+_NEVER = (PAD, UNK, BOS)  # what no search chooses; they have the first ids
+_PARTS = 17  # of each of these, see `write`; 48 more subwords keep the rows of scores aligned in memory
+
+
+def unsupported(model: ModelConfig) -> str | None:
+    """The first setting that cannot be written, and why; None if all can be."""
+    if not isinstance(model, TransformerConfig):
+        return f"model.architecture: {model.architecture}: CTranslate2 has no such model"
+    for key, values in _VALUES.items():
+        if (value := getattr(model, key)) not in values:
+            return f"model.{key}: {value}: nmt writes no such model for CTranslate2, only {', '.join(values)}"
+    return None
+
+
+def write(
+    folder: Path,
+    config: Config,
+    vocabulary: Vocabulary,
+    weights: Mapping[str, NDArray[Any]],
+    positions: int,
+    quantization: str = "float32",
+    *,
+    divided: bool = False,
+) -> None:
+    """Write a model into an existing folder.
+
+    weights: those of a model file, in float32; positions: the length of a table of sinusoids. Raises NmtError for what
+    is `unsupported`, and where weights and settings do not belong together.
+
+    divided: for searching as nmt does. No output contains padding, BOS or the unknown subword, but they keep their
+    share of the probabilities. CTranslate2 can only forbid a subword before the softmax, which gives its share to the
+    others. So each of the three is written as 17 subwords with a 17th of its probability: the sum stays the same, and
+    each one is too improbable to be chosen.
+    """
+    if problem := unsupported(config.model):
+        raise NmtError(problem)
+    assert isinstance(config.model, TransformerConfig)
+    starts = {"bos": BOS, "zero": BOS, "eos": EOS}
+    spec = _specification(config.model, vocabulary, weights, positions)
+    source, target = (_names(vocabulary, side) for side in (vocabulary.source, vocabulary.target))
+    if divided:
+        shared = spec.encoder.embeddings[0].weight is spec.decoder.embeddings.weight
+        _divide(spec)
+        parts = [f"<part {i}>" for i in range(len(_NEVER) * (_PARTS - 1))]  # no subword has a space
+        source, target = source + parts if shared else source, target + parts
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = target[UNK], target[BOS], target[EOS]
+    spec.config.decoder_start_token = target[starts[config.model.decoder_start]]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = config.model.norm_epsilon
+    spec.validate()
+    _write_once(spec)
+    _quantize(spec, quantization)
+    spec.save(str(folder))
+
+
+@cache
+def load_specs() -> ModuleType:
+    """ctranslate2.specs. It would load PyTorch, which takes a second, and is needed for bfloat16 only. Without it, this
+    is a copy of ours: whoever imports ctranslate2.specs after that gets it with PyTorch."""
+
+    class WithoutPyTorch:
+        """For this thread."""
+
+        thread = get_ident()
+
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            if name == "torch" and get_ident() == self.thread:
+                raise ImportError("PyTorch is not needed here")
+
+    import ctranslate2
+
+    finder, before = WithoutPyTorch(), set(sys.modules)
+    sys.meta_path.insert(0, cast(Any, finder))
+    try:
+        from ctranslate2 import specs
+    finally:
+        sys.meta_path.remove(cast(Any, finder))
+    if "torch" not in before:
+        for name in sys.modules.keys() - before:
+            if name.startswith("ctranslate2.specs"):
+                del sys.modules[name]
+        vars(ctranslate2).pop("specs", None)
+    return specs
+
+
+def _specification(
+    config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, NDArray[Any]], length: int
+) -> Any:
+    """The model without its vocabularies, as a ctranslate2.specs.TransformerSpec."""
+    specs, width = load_specs(), config.d_model
+    key, value = config.head_widths
+    shape = {
+        "num_heads": config.heads,
+        "pre_norm": config.norm_first,
+        "activation": specs.Activation[_ACTIVATIONS[config.activation]],
+        "head_dim": max(key, value),
+    }
+    if config.rotates:  # numbers i and i + dk/2 of a head are turned together
+        shape |= {"rotary_dim": key, "rotary_interleave": False}
+    encoder = specs.TransformerEncoderSpec(config.encoder_layers or config.layers, **shape)
+    decoder = specs.TransformerDecoderSpec(config.decoder_layers or config.layers, **shape)
+    given = _Weights(weights, config)
+    target = given.take("target_embedding.weight", len(vocabulary.target), width)
+    source = target if config.ties_embeddings else given.take("source_embedding.weight", len(vocabulary.source), width)
+    encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
+    tied = config.ties_output
+    decoder.projection.weight = target if tied else given.take("output.weight", len(vocabulary.target), width)
+    if config.output_bias:
+        decoder.projection.bias = given.take("output.bias", len(vocabulary.target))
+    decoder.start_from_zero_embedding = {"bos": False, "eos": False, "zero": True}[config.decoder_start]
+    match config.positions:
+        case "learned":
+            for side, name in ((encoder, "source"), (decoder, "target")):
+                side.position_encodings.encodings = given.take(f"{name}_positions.weight", config.max_positions, width)
+        case "interleaved" | "concatenated":
+            table = sinusoids(config.position_offset + length, width, config.positions)[config.position_offset :]
+            encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
+        case "rotary":
+            pass
+        case _:
+            assert_never(config.positions)
+    for side, name in ((encoder, "encoder"), (decoder, "decoder")):
+        if config.norm_first:
+            given.norm(side.layer_norm, f"{name}_norm")
+        for number, layer in enumerate(side.layer):
+            given.attention(layer.self_attention, f"{name}.{number}.self_attention")
+            if name == "decoder":
+                given.attention(layer.attention, f"{name}.{number}.cross_attention")
+            given.feed_forward(layer.ffn, f"{name}.{number}.feed_forward")
+    given.check_all_taken()
+    return specs.TransformerSpec(encoder, decoder)
+
+
+class _Weights:
+    """The weights of a model file, each taken once."""
+
+    def __init__(self, weights: Mapping[str, NDArray[Any]], config: TransformerConfig):
+        self.remaining, self.config = dict(weights), config
+
+    def take(self, name: str, *shape: int) -> NDArray[Any]:
+        """Raises NmtError if it is missing, or has another shape."""
+        weight = self.remaining.pop(name, None)
+        if weight is None or weight.shape != shape:
+            what = "is missing" if weight is None else f"is {list(weight.shape)}, but its settings need {list(shape)}"
+            raise NmtError(f"weight {name} {what}: settings and weights do not belong together")
+        return weight
+
+    def check_all_taken(self) -> None:
+        """Raises NmtError if weights remain."""
+        for name in self.remaining:
+            raise NmtError(f"unknown weight {name[:100]}: settings and weights do not belong together")
+
+    def norm(self, to: Any, name: str) -> None:
+        width = self.config.d_model
+        to.gamma, to.beta = self.take(f"{name}.weight", width), self.take(f"{name}.bias", width)
+
+    def linear(self, to: Any, name: str, outputs: int, inputs: int) -> None:
+        to.weight = self.take(f"{name}.weight", outputs, inputs)
+        if self.config.bias:
+            to.bias = self.take(f"{name}.bias", outputs)
+
+    def feed_forward(self, to: Any, name: str) -> None:
+        self.linear(to.linear_0, f"{name}.inner", self.config.feed_forward, self.config.d_model)
+        self.linear(to.linear_1, f"{name}.outer", self.config.d_model, self.config.feed_forward)
+        self.norm(to.layer_norm, f"{name}_residual.norm")
+
+    def attention(self, to: Any, name: str) -> None:
+        """Self-attention has queries, keys and values in one matrix there; cross-attention has the queries in another
+        one. With keys and values of two widths, zeros are added to the narrower ones: the result does not change."""
+        heads, width, (key, value) = self.config.heads, self.config.d_model, self.config.head_widths
+        rows = [heads * key, heads * key, heads * value]
+        wide = max(key, value)
+        *inputs, output = to.linear
+        ends = [rows[0], rows[0] + rows[1]]  # of queries and keys; what remains are the values
+        for part, shape in (("weight", (sum(rows), width)), ("bias", (sum(rows),))):
+            if part == "weight" or self.config.bias:
+                joint = self.take(f"{name}.projection.{part}", *shape)
+                query, *others = (_widened(each, heads, wide) for each in np.split(joint, ends))
+                if len(inputs) == 1:
+                    setattr(inputs[0], part, np.concatenate([query, *others]))
+                else:
+                    setattr(inputs[0], part, query)
+                    setattr(inputs[1], part, np.concatenate(others))
+        self.linear(output, f"{name}.output", width, heads * value)
+        output.weight = _widened(output.weight.T, heads, wide).T
+        to.queries_scale = key**-0.5
+        self.norm(to.layer_norm, f"{name}_residual.norm")
+
+
+def _widened(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
+    """The rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
+    size = len(rows) // heads
+    if size == width:
+        return rows
+    by_head = rows.reshape(heads, size, *rows.shape[1:])
+    missing = [(0, 0), (0, width - size), *[(0, 0)] * (rows.ndim - 1)]
+    return np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
+
+
+def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concatenated"]) -> NDArray[Any]:
+    """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
+    pairs = d_model // 2
+    number = np.arange(pairs)
+    exponents = {"interleaved": 2 * number / d_model, "concatenated": number / max(pairs - 1, 1)}[layout]
+    angles = np.arange(length)[:, None] * np.exp(-math.log(10_000.0) * exponents)  # [T, D/2]
+    both = [np.sin(angles), np.cos(angles)]
+    match layout:
+        case "interleaved":
+            table = np.stack(both, axis=2).reshape(length, 2 * pairs)
+        case "concatenated":
+            table = np.concatenate(both, axis=1)
+        case _:
+            assert_never(layout)
+    return table.astype(np.float32)
+
+
+def _divide(spec: Any) -> None:
+    """Add rows for the parts of what is never chosen: [V, D] → [V + 3·16, D]. Equal matrices stay one."""
+    layers = [spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection]
+    tables = [layer.weight for layer in layers]
+    projection = tables[2]
+    parts = np.tile(projection[: len(_NEVER)], (_PARTS - 1, 1))
+    # Those of the embeddings are never read, but there must be as many as of the projection.
+    longer = {id(table): np.concatenate([table, parts]) for table in tables[1:]}
+    for layer, table in zip(layers, tables, strict=True):
+        layer.weight = longer.get(id(table), table)
+    has_bias = isinstance(spec.decoder.projection.bias, np.ndarray)
+    bias = spec.decoder.projection.bias.copy() if has_bias else np.zeros(len(projection), dtype=np.float32)
+    bias[: len(_NEVER)] -= math.log(_PARTS)
+    spec.decoder.projection.bias = np.concatenate([bias, np.tile(bias[: len(_NEVER)], _PARTS - 1)])
+
+
+def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
+    """The subwords of a side; the special ones have the same names in both."""
+    return vocabulary.target.pieces([PAD, UNK, BOS, EOS]) + side.every_piece()[EOS + 1 :]
+
+
+def _write_once(spec: Any) -> None:
+    """Write a matrix that stands in several places once. `spec.optimize` would compare the numbers of all matrices."""
+    names: dict[int, str] = {}
+    for name, variable in spec.variables(ordered=True):
+        first = name if variable.is_scalar() else names.setdefault(id(variable.numpy()), name)
+        if first != name:
+            scope, _, attribute = name.rpartition("/")
+            setattr(load_specs().model_spec.index_spec(spec, scope), attribute, first)
+
+
+def _quantize(spec: Any, quantization: str) -> None:
+    """Change the numbers of a complete specification. int8 has a scale for each row of a matrix; other numbers may
+    become 16-bit floating-point numbers. As `spec.optimize` does, but for the largest int8."""
+    kind, _, rest = quantization.partition("_")
+    if quantization == "float32":
+        return
+    model_spec = load_specs().model_spec
+
+    if "bfloat16" in quantization:  # which PyTorch computes there, also where it was not loaded with the specifications
+        import torch
+
+        model_spec.torch, model_spec.torch_is_available = torch, True
+
+    def change(layer: Any, name: str, variable: Any) -> None:
+        name = name.rpartition("/")[2]
+        if not isinstance(variable, model_spec.Variable) or variable.is_scalar():
+            return
+        if kind != "int8" or not hasattr(layer, f"{name}_scale"):
+            setattr(layer, name, variable.to(rest or "float32" if kind == "int8" else kind))
+            return
+        numbers = variable.numpy()
+        largest = np.abs(numbers).max(axis=1)
+        largest[largest == 0] = _INT8_LARGEST
+        # At least so large that the scale is a float32.
+        scale = np.float32(_INT8_LARGEST) / np.maximum(largest, np.float32(_INT8_LARGEST) / np.finfo(np.float32).max)
+        layer.weight = model_spec.NumpyVariable(np.rint(numbers * scale[:, None]).astype(np.int8))
+        layer.weight_scale = model_spec.NumpyVariable(scale)
+
+    model_spec.visit_spec(spec, change)

@@ -1,0 +1,1 @@
+"""Marian's models: its own .npz, and MarianMT folders of transformers."""

@@ -1,0 +1,225 @@
+"""Imports models of Marian itself: an .npz file with the weights and their settings, beside its vocabularies.
+
+Its sinusoids are Tensor2Tensor's, the decoder starts with a zero vector, and matrices are stored [inputs, outputs].
+Source: marian-dev, src/models/transformer.h, src/layers/{generic.h,output.cpp,embedding.cpp}.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt.config.schema import TransformerConfig
+from nmt.errors import NmtError
+from nmt.interop import imported, languages, search_settings, source
+from nmt.interop.imported import Imported
+from nmt.interop.languages import NamedLanguages
+from nmt.interop.marian import vocabulary as marian_vocabulary
+from nmt.interop.marian.vocabulary import Sides
+from nmt.interop.source import Settings, Weights
+from nmt.interop.subwords import Rows
+
+_SETTINGS = "special:model.yml"  # the array that holds the settings as text
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
+# Up to this version Marian computed gelu as x · σ(1.702 x); that of pymarian 1.12.42 is the exact one.
+_QUICK_GELU = (1, 12, 0)
+_EPSILON = 1e-6  # of its layer norms
+_EXPECTED: dict[str, dict[str, Any]] = {
+    "only a Transformer of one encoder and one decoder can": {"type": "transformer"},
+    "in nmt the decoder has self-attention": {"transformer-decoder-autoreg": "self-attention"},
+    "in nmt its norms come after each sub-layer, and nowhere else": {
+        "transformer-preprocess": "",
+        "transformer-postprocess-top": "",
+    },
+    "in nmt positions are sinusoids": {
+        "transformer-train-positions": False,
+        "transformer-train-position-embeddings": False,
+    },
+    "in nmt each attention ends in a projection": {"transformer-no-projection": False, "transformer-pool": False},
+    "in nmt each layer has its own weights": {"transformer-tied-layers": []},
+    "in nmt a feed-forward layer has two matrices": {"transformer-ffn-depth": 2},
+    "nmt writes from the first word to the last": {"right-left": False},
+    "nmt has no factors": {"lemma-dim-emb": 0, "lemma-dependency": "", "factors-combine": "sum"},
+    "nmt has no such embeddings": {"ulr": False, "input-types": []},
+    "nmt computes the whole output layer": {"output-approx-knn": []},
+}
+
+
+@dataclass(frozen=True)
+class MarianFiles:
+    """arrays: of the .npz file, without the settings that are in it; settings: these."""
+
+    arrays: Mapping[str, np.ndarray]
+    settings: Settings
+
+    @classmethod
+    def read(cls, path: Path) -> "MarianFiles":
+        """Raises NmtError if the file is damaged or has no settings."""
+        arrays = source.read_arrays(path)
+        if _SETTINGS not in arrays:
+            raise NmtError(f"{path}: has no {_SETTINGS}: not a model of Marian")
+        text = arrays.pop(_SETTINGS).tobytes().rstrip(b"\0").decode("utf-8", "replace")
+        return cls(arrays, Settings(f"{path}: {_SETTINGS}", source.as_mapping(text, str(path), in_json=False)))
+
+
+def find(path: Path) -> Path | None:
+    """The .npz file that a file or a folder means; None if it means none. Raises NmtError if there are several."""
+    if path.is_file():
+        return path if path.suffix == ".npz" else None
+    files = [file for file in sorted(path.glob("*.npz")) if ".optimizer." not in file.name]
+    if len(files) > 1:
+        raise NmtError(f"{path}: has several models, {files[0].name} and {files[1].name} among them: name one")
+    return files[0] if files else None
+
+
+def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
+    """The model in an .npz file. name: what it is called; wanted: codes of languages, as `languages.pairs_of`.
+
+    Raises NmtError if files are missing or damaged, or the model is of another kind than nmt's.
+    """
+    files = MarianFiles.read(path)
+    model, decoder = _model(files.settings), _decoder_settings(path)
+    sides = _sides(path, files, decoder, one=model.ties_embeddings)
+    named = NamedLanguages.find({}, name)
+    pairs = languages.pairs_of(named, sides.codes, wanted)
+    search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
+    settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
+    arrays = {key: torch.from_numpy(array) for key, array in files.arrays.items()}
+    weights = Weights(str(path), arrays)
+    ours = dict(_weights(weights, model, files.settings, sides.rows))
+    weights.check_all_taken()
+    return Imported(
+        settings,
+        sides.vocabulary,
+        ours,
+        (sides.rows[0].theirs, sides.rows[1].theirs),
+        range(model.d_model),
+        notes=search.notes,
+        says_languages=named.source is not None,
+    )
+
+
+def _model(settings: Settings) -> TransformerConfig:
+    """The settings of the model. Raises NmtError where it is of another kind than nmt's."""
+    for reason, expected in _EXPECTED.items():
+        settings.check(reason, expected)
+    if (after := settings.values.get("transformer-postprocess", "dan")) not in ("dan", "an"):
+        raise NmtError(
+            f"{settings.path}: transformer-postprocess: {source.shown(after)}: cannot be imported: in nmt a sub-layer "
+            "ends in a residual sum, then a norm: dan"
+        )
+    inner = settings.number("transformer-dim-ffn")
+    same, depth = {0, inner}, {0, 2}
+    for key, allowed in (("transformer-decoder-dim-ffn", same), ("transformer-decoder-ffn-depth", depth)):
+        if settings.number(key, 0) not in allowed:
+            settings.check("in nmt it is the same in encoder and decoder", {key: max(allowed)})
+    width, heads = settings.number("dim-emb"), settings.number("transformer-heads")
+    if heads == 0 or width % heads or width % 2:
+        raise NmtError(f"{settings.path}: dim-emb: {width}: not a multiple of transformer-heads: {heads}, or odd")
+    of_output = settings.flag("tied-embeddings", False)
+    one = settings.flag("tied-embeddings-all", False) or (of_output and settings.flag("tied-embeddings-src", False))
+    return TransformerConfig(
+        d_model=width,
+        feed_forward=inner,
+        encoder_layers=settings.number("enc-depth"),
+        decoder_layers=settings.number("dec-depth"),
+        heads=heads,
+        activation=activation(settings),  # type: ignore[arg-type]
+        positions="concatenated",
+        tie="all" if one else "target" if of_output else "none",
+        output_bias=True,
+        norm_epsilon=_EPSILON,
+        decoder_start="zero",
+    )
+
+
+def activation(settings: Settings) -> str:
+    """The activation function of the feed-forward layers, by its name here. Raises NmtError for an unknown one."""
+    name = settings.choice("transformer-ffn-activation", _ACTIVATIONS, "swish")
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", source.shown(settings.values.get("version", "")))
+    version = tuple(map(int, found.groups())) if found else _QUICK_GELU
+    return "quick_gelu" if name == "gelu" and version <= _QUICK_GELU else name
+
+
+def _decoder_settings(path: Path) -> Mapping[str, Any]:
+    """The settings of the search beside a model, which also name its vocabularies; empty if there are none."""
+    for file in (path.with_name(f"{path.name}.decoder.yml"), path.parent / "decoder.yml"):
+        if file.is_file():
+            return source.read_mapping(file)
+    return {}
+
+
+def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, one: bool) -> Sides:
+    """The vocabularies beside a model. one: its matrices are one, so that both must have the same ids."""
+    given = search.get("vocabs") or files.settings.values.get("vocabs")
+    if not isinstance(given, list) or len(given) != 2 or not all(isinstance(each, str) for each in given):
+        raise NmtError(f"{files.settings.path}: vocabs: {source.shown(given)}: two vocabularies are expected")
+    named = [path.parent / Path(str(each)).name for each in given]  # where they were in training does not matter
+    if all(file.suffix == ".spm" for file in named):
+        models, ids = named, [marian_vocabulary.ids_of(file) for file in named]
+    elif all(file.suffix in (".yml", ".yaml", ".json") for file in named):
+        models = [path.parent / "source.spm", path.parent / "target.spm"]
+        ids = [source.read_vocabulary(file) for file in named]
+    else:
+        raise NmtError(f"{named[0]}: vocabularies can be .spm, or .yml beside source.spm and target.spm")
+    sizes = files.settings.values.get("dim-vocabs")
+    if not isinstance(sizes, list) or len(sizes) != 2 or not all(isinstance(size, int) for size in sizes):
+        raise NmtError(f"{files.settings.path}: dim-vocabs: {source.shown(sizes)}: two numbers are expected")
+    rows = [size or len(of_side) for size, of_side in zip(sizes, ids, strict=True)]
+    if one and ids[0] != ids[1]:
+        raise NmtError(f"{named[0]}, {named[1]}: differ, but the model has one matrix for both: use the right ones")
+    return marian_vocabulary.read(
+        models, ids[:1] if one else ids, rows[:1] if one else rows, named[:1] if one else named
+    )
+
+
+def _weights(
+    given: Weights, model: TransformerConfig, settings: Settings, rows: tuple[Rows, Rows]
+) -> Iterator[tuple[str, Tensor]]:
+    """Theirs by our names."""
+    width, (source_size, size) = model.d_model, [max(side.theirs) + 1 for side in rows]
+    one = settings.flag("tied-embeddings-all", False) or settings.flag("tied-embeddings-src", False)
+    names = ("Wemb", "Wemb") if one else ("encoder_Wemb", "decoder_Wemb")
+    yield "target_embedding.weight", rows[1].matrix(given.take(names[1], size, width))
+    if not model.ties_embeddings:
+        yield "source_embedding.weight", rows[0].matrix(given.take(names[0], source_size, width))
+    output = "decoder_ff_logit_out"
+    if not model.ties_output:
+        legacy = f"{output}_W" in given
+        matrix = given.take(f"{output}_W", width, size).t() if legacy else given.take(f"{output}_Wt", size, width)
+        yield "output.weight", rows[1].matrix(matrix)
+    no_bias = settings.flag("output-omit-bias", False)
+    yield "output.bias", rows[1].bias(torch.zeros(size) if no_bias else given.take(f"{output}_b", 1, size)[0])
+    for side, count in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers)):
+        for number in range(count or 0):
+            attentions = {"self": "self_attention", **({"context": "cross_attention"} if side == "decoder" else {})}
+            yield from _layer(given, f"{side}_l{number + 1}", f"{side}.{number}", attentions, model)
+
+
+def _layer(
+    given: Weights, theirs: str, ours: str, attentions: Mapping[str, str], model: TransformerConfig
+) -> Iterator[tuple[str, Tensor]]:
+    width, inner = model.d_model, model.feed_forward
+
+    def linear(prefix: str, name: str, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
+        weight = given.take(f"{prefix}_W{name}", inputs, outputs).t().contiguous()
+        return weight, given.take(f"{prefix}_b{name}", 1, outputs)[0]
+
+    def norm(prefix: str, name: str) -> Iterator[tuple[str, Tensor]]:
+        for theirs_part, part in (("scale", "weight"), ("bias", "bias")):
+            yield f"{name}.{part}", given.take(f"{prefix}_ln_{theirs_part}", 1, width)[0]
+
+    for their_name, name in attentions.items():
+        prefix = f"{theirs}_{their_name}"
+        parts = {part: linear(prefix, part[0], width, width) for part in ("query", "key", "value", "output")}
+        yield from imported.attention(f"{ours}.{name}", parts)
+        yield from norm(f"{prefix}_Wo", f"{ours}.{name}_residual.norm")
+    for number, name, sizes in (("1", "inner", (width, inner)), ("2", "outer", (inner, width))):
+        of_layer = linear(f"{theirs}_ffn", number, *sizes)
+        yield from zip((f"{ours}.feed_forward.{name}.{part}" for part in ("weight", "bias")), of_layer, strict=True)
+    yield from norm(f"{theirs}_ffn_ffn", f"{ours}.feed_forward_residual.norm")

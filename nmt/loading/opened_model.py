@@ -1,0 +1,239 @@
+"""Opens what translates: a model file, the best one of a run folder, or an exported CTranslate2 folder.
+
+Opening reads what a model says about itself. Its weights are read for a translator, and PyTorch is loaded only where
+PyTorch translates.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from nmt import device as devices
+from nmt.checkpoints import model_file
+from nmt.config import schema
+from nmt.config.language_pairs import LanguagePairs
+from nmt.data.cleaning.source_text import SourceText, as_set
+from nmt.data.subwords.vocabulary import Vocabulary
+from nmt.decoding import forked
+from nmt.decoding.engine_protocol import Engine
+from nmt.decoding.engine_support import ctranslate2_differs
+from nmt.decoding.glossary import Glossary
+from nmt.errors import NmtError
+from nmt.files.packages import install_command, is_installed
+from nmt.interop import export_folder
+from nmt.interop.ctranslate2.engine import CTranslate2Engine
+from nmt.interop.ctranslate2.folder import CTranslate2Folder
+from nmt.loading import model_loader
+from nmt.loading.picklable import LoadedModel, PicklableTranslator
+
+log = logging.getLogger("nmt")
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model of which everything but the weights has been read.
+
+    path: as it was given; file: the model file, or the exported folder; provenance: empty for a folder; source_text: of
+    the text that the model was trained on, if it is known.
+    """
+
+    path: Path
+    file: Path
+    is_exported: bool
+    settings: schema.Config
+    provenance: Mapping[str, Any]
+    source_text: SourceText | None
+
+    @property
+    def languages(self) -> LanguagePairs:
+        """The pairs that the model was trained on."""
+        return self.settings.data.language_pairs
+
+    @property
+    def files(self) -> list[Path]:
+        """All that a translator is read from: the model file, or the files of the folder."""
+        return sorted(filter(Path.is_file, self.file.iterdir())) if self.is_exported else [self.file]
+
+    def translator(
+        self,
+        device: str = "auto",
+        overrides: Sequence[str] = (),
+        ensemble: Sequence["OpenedModel"] = (),
+        glossary: Path | None = None,
+    ) -> PicklableTranslator:
+        """Load the weights. Logs which engine translates, and why.
+
+        overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models, with the same
+        vocabulary, that translate together with this one; glossary: a file of lines `source term TAB target term`.
+        Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
+        not available.
+        """
+        terms = None if glossary is None else Glossary.load(glossary)  # first: a mistake in it is found before the work
+        loaded = self._load(device, overrides, ensemble, terms is not None)
+        files = [model.file for model in (self, *ensemble)]
+        digests = tuple(loaded.digests[file] for file in files)
+        places = tuple(file.absolute() for file in files)
+        origin = Origin(places, digests, device, tuple(overrides), terms is not None)
+        _loaded[origin] = loaded
+        translator = PicklableTranslator(origin, loaded)
+        if terms is not None:
+            translator.use_glossary(terms, str(glossary))
+        return translator
+
+    def _load(
+        self, device: str, overrides: Sequence[str], ensemble: Sequence["OpenedModel"], glossary: bool
+    ) -> LoadedModel:
+        settings = schema.override(self.settings, overrides)
+        decoding = settings.search
+        if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
+            raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
+        if self.is_exported:
+            if glossary:
+                raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
+            if decoding.engine == "torch" and any(override.startswith("decoding.engine=") for override in overrides):
+                raise NmtError(
+                    f"{self.path}: decoding.engine: torch: this folder is for CTranslate2: give the model file"
+                )
+            return self._load_exported(settings, device)
+        why = self._without_ctranslate2(decoding, device, ensemble, glossary)
+        if why is None:
+            loaded = self._load_for_ctranslate2(settings, device)
+            if isinstance(loaded, LoadedModel):
+                log.info("search: CTranslate2")
+                return loaded
+            why = loaded
+        if decoding.engine == "ctranslate2":
+            raise NmtError(f"decoding.engine: ctranslate2 is not possible ({why}): set decoding.engine=auto")
+        log.info("search: PyTorch%s", f" ({why})" if decoding.engine == "auto" else "")
+        return self._load_for_pytorch(settings, device, ensemble)
+
+    def _load_exported(self, settings: schema.Config, device: str) -> LoadedModel:
+        engine = CTranslate2Folder(self.file, device)
+        self._check_same(engine.settings)
+        engine.check_precision(settings.search.precision)
+        return self._loaded(settings, engine, engine.vocabulary, {self.file: engine.fingerprint})
+
+    def _without_ctranslate2(
+        self, decoding: schema.DecodingConfig, device: str, ensemble: Sequence["OpenedModel"], glossary: bool
+    ) -> str | None:
+        """Why CTranslate2 cannot search as nmt does; None if it can, as far as this is known before the weights are
+        read."""
+        if decoding.engine == "torch":
+            return "as set"
+        if not isinstance(self.settings.model, schema.TransformerConfig):
+            return f"model.architecture: {self.settings.model.architecture}: CTranslate2 has no such model"
+        if not is_installed("ctranslate2"):
+            return f"CTranslate2 is not installed: {install_command('ctranslate2')}"
+        if ensemble:
+            return "CTranslate2 has no ensembles"
+        if glossary:
+            return "CTranslate2 has no glossaries"
+        if not devices.is_cpu(device):
+            return "CTranslate2 is used on CPUs only: --device cpu"
+        from nmt.interop.ctranslate2 import files as ctranslate2_files  # loads numpy
+
+        return ctranslate2_files.unsupported(self.settings.model) or ctranslate2_differs(decoding)
+
+    def _load_for_ctranslate2(self, settings: schema.Config, device: str) -> LoadedModel | str:
+        """With the engine that uses CTranslate2, or why it is not possible."""
+        arrays = model_file.load_arrays(self.file)
+        self._check_same(arrays.config)
+        if not arrays.are_finite():
+            return "some weights are not finite numbers"
+
+        def pytorch() -> Engine:  # from memory: by then the file may have been replaced
+            return model_loader.pytorch_engine([arrays.checkpoint()], device, settings.search)
+
+        try:
+            engine = CTranslate2Engine.of_model_file(str(self.file), arrays, settings.search, pytorch)
+        except NmtError as error:
+            return str(error)
+        return self._loaded(settings, engine, arrays.vocabulary, {self.file: arrays.digest})
+
+    def _load_for_pytorch(self, settings: schema.Config, device: str, ensemble: Sequence["OpenedModel"]) -> LoadedModel:
+        for other in ensemble:
+            self._check_languages(other)
+        forked.limit_pytorch()
+        models = [self, *ensemble]
+        loaded = [model_file.load(model.file) for model in models]
+        for model, checkpoint in zip(models, loaded, strict=True):
+            model._check_same(checkpoint.config)
+            if checkpoint.vocabulary.protos != loaded[0].vocabulary.protos:
+                raise NmtError(
+                    f"{model.path}: its vocabulary differs from that of {self.file}: an ensemble needs models with the "
+                    "same vocabulary"
+                )
+        engine = model_loader.pytorch_engine(loaded, device, settings.search)
+        digests = {model.file: checkpoint.digest for model, checkpoint in zip(models, loaded, strict=True)}
+        return self._loaded(settings, engine, loaded[0].vocabulary, digests)
+
+    def _loaded(
+        self, settings: schema.Config, engine: Engine, vocabulary: Vocabulary, digests: Mapping[Path, str]
+    ) -> LoadedModel:
+        source_text = as_set(settings, self.source_text)
+        return LoadedModel(engine, vocabulary, settings.search, self.languages, source_text, digests)
+
+    def _check_same(self, now: schema.Config) -> None:
+        """Raise NmtError where the file was replaced by another model between opening it and reading its weights."""
+        if now != self.settings:
+            raise NmtError(f"{self.file}: was replaced by another model while it was opened: try again")
+
+    def _check_languages(self, other: "OpenedModel") -> None:
+        """Raise NmtError, or warn, where another model of an ensemble translates other languages."""
+        own, others = self.languages, other.languages
+        if (own.has_tags or others.has_tags) and others != own:
+            raise NmtError(
+                f"{other.path}: its pairs of languages, {', '.join(map(str, others.pairs))}, or their tags differ from "
+                f"those of {self.file}: an ensemble needs models of the same"
+            )
+        if not all(map(own.has, others.pairs)):  # no error: a language has several codes, such as de and deu
+            log.warning(
+                "%s: translates %s, and %s translates %s: an ensemble needs models of the same",
+                *(other.path, others.pairs[0], self.file, own.pairs[0]),
+            )
+
+
+def open_model(path: Path) -> OpenedModel:
+    """Open a model file, the best model of a run folder, or an exported CTranslate2 folder.
+
+    Raises NmtError if it is missing, damaged or not a model.
+    """
+    if export_folder.is_ctranslate2(path):
+        return OpenedModel(path, path, True, export_folder.load_config(path), {}, export_folder.load_source_text(path))
+    file = model_file.locate(path)
+    settings, provenance = model_file.load_header(file)
+    return OpenedModel(path, file, False, settings, provenance, model_file.source_text(provenance))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a translator was made of, for another process. files: absolute, the first and the others of an ensemble;
+    digests: of each, when it was loaded."""
+
+    files: tuple[Path, ...]
+    digests: tuple[str, ...]
+    device: str
+    overrides: tuple[str, ...]
+    has_glossary: bool
+
+    def load(self) -> LoadedModel:
+        """What this process has loaded already, or inherited by a fork, or loads now. Raises NmtError as `open_model`
+        and `OpenedModel.translator`, and where a file has changed."""
+        return _loaded.get(self) or _load(self)
+
+
+_loaded: WeakValueDictionary[Origin, LoadedModel] = WeakValueDictionary()
+
+
+@lru_cache(4)  # a pool of processes sends a translator with each task: its model is loaded once
+def _load(origin: Origin) -> LoadedModel:
+    first, *others = map(open_model, origin.files)
+    loaded = first._load(origin.device, origin.overrides, others, origin.has_glossary)
+    for file, before in zip(origin.files, origin.digests, strict=True):
+        if loaded.digests[file] != before:
+            raise NmtError(f"{file}: has changed since the translator was opened: open it again with nmt.load")
+    return loaded

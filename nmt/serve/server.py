@@ -1,0 +1,111 @@
+"""Runs the service: socket, signals, shutdown."""
+
+import ipaddress
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from nmt.config.language_pairs import LanguagePairs
+from nmt.decoding.translator import Translator
+from nmt.distributed.stopping import log_from_handler
+from nmt.errors import NmtError
+from nmt.serve import app
+from nmt.serve.batching import BatchingQueue
+from nmt.serve.hosts import AllowedHosts
+from nmt.serve.requests import Limits
+
+log = logging.getLogger("nmt")
+_log_of_texts = logging.getLogger("nmt.texts")
+
+_SHUTDOWN = 30  # most seconds for the last requests
+_HEADERS = 16 * 1024  # most bytes of the headers, beside the query
+
+
+def serve(
+    translator: Translator,
+    languages: LanguagePairs,
+    host: str,
+    port: int,
+    limits: Limits,
+    log_requests: bool,
+    allowed_hosts: Sequence[str],
+) -> None:
+    """Answer requests until SIGTERM or Ctrl-C; requests that were received before are still answered, unless Ctrl-C is
+    pressed again.
+
+    port: 0 for any free one, which a line on standard error names. allowed_hosts: names of the service besides `host`.
+    Raises NmtError if it cannot listen on this host and port, and KeyboardInterrupt after Ctrl-C.
+    """
+    listening = _listen(host, port)
+    address, bound, *_ = listening.getsockname()
+    url = f"http://{f'[{address}]' if ':' in address else address}:{bound}"
+    public = not ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    if public:
+        log.warning("%s: other machines can use it without a password: leave out --host to allow only this one", url)
+    hosts = AllowedHosts([host, *allowed_hosts], any_address=public)
+    queue = BatchingQueue(translator, limits.waiting, limits.answer)
+    _log_of_texts.disabled = True  # what clients send is not logged
+    try:
+        service = app.build(queue, languages, limits, url, log_requests, hosts)
+        # uvicorn handles the signals while it runs, and then raises them again for the handlers from before.
+        before = signal.signal(signal.SIGTERM, lambda *_: None)
+        try:
+            Server(settings(service, limits)).run(sockets=[listening])
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    finally:
+        _log_of_texts.disabled = False
+        queue.close()
+        listening.close()
+
+
+def settings(service: FastAPI, limits: Limits, shutdown: int = _SHUTDOWN) -> uvicorn.Config:
+    """The server's settings: a query may be as long as a body, and nothing of it is logged. shutdown: the most seconds
+    for the last requests."""
+    return uvicorn.Config(
+        service,
+        http="h11",  # the one with a limit for the headers
+        h11_max_incomplete_event_size=limits.body + _HEADERS,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=shutdown,
+    )
+
+
+class Server(uvicorn.Server):
+    """The server of an application that `app.build` made."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what is under way, but no documents."""
+        self.config.app.state.documents.stop()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The handler of the signals that end the service. A second Ctrl-C cancels the requests that are left; uvicorn
+        would log a traceback for each."""
+        super().handle_exit(sig, frame)
+        if self.force_exit:
+            logging.getLogger("uvicorn.error").disabled = True
+            log_from_handler("stopped at once: requests under way are not answered", logging.WARNING)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except (socket.gaierror, UnicodeError, ValueError):  # the last two: a name with an empty or too long part
+        raise NmtError(f"--host {host}: no such host: give a host name or an IP address of this machine") from None
+    except OverflowError:
+        raise NmtError(f"--port {port}: choose one from 0 to 65535") from None
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise NmtError(
+            f"--host {host} --port {port}: cannot listen there: {why}: choose others, or --port 0 for any free port"
+        ) from None

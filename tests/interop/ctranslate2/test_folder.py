@@ -1,0 +1,141 @@
+"""An exported folder translates as the model file, and refuses what CTranslate2 does not have."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.export_models import LINES, SEPARATE, engine_of, make_model
+from helpers.model_files import tokenizer
+
+import nmt
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.search.options import Options
+from nmt.decoding.translator import Translator
+from nmt.errors import NmtError
+from nmt.interop.ctranslate2 import export as ctranslate2
+from nmt.interop.ctranslate2 import folder as ctranslate2_folder
+from nmt.interop.ctranslate2.folder import CTranslate2Folder
+
+MADE = make_model("decoding.beam_size=4")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    ctranslate2.write(folder, MADE)
+    return folder
+
+
+def ours() -> Translator:
+    return Translator(engine_of(MADE), MADE.vocabulary, MADE.config.decoding)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_n_best_are_ours(beam_size: int, folder: Path) -> None:
+    mine, its = ours(), nmt.load(str(folder), "cpu")
+    for translator in (mine, its):
+        translator.decoding = replace(translator.decoding, beam_size=beam_size, length_penalty=2.0)
+    lines = [*LINES, " ", "one " * 500, "\x00", "three\u2028four", "ten </s> <pad> <unk>", "\U0001f600" * 3]
+    for one, other in zip(mine.hypotheses(lines, beam_size), its.hypotheses(lines, beam_size), strict=True):
+        assert [found.pieces for found in one] == [found.pieces for found in other]
+        for found, again in zip(one, other, strict=True):
+            assert found.text == again.text
+            assert found.token_scores == pytest.approx(again.token_scores, abs=1e-4)
+            assert found.score == pytest.approx(again.score, rel=1e-5, abs=1e-4)
+            assert found.log_probability == pytest.approx(again.log_probability, rel=1e-5)
+    assert its.translate(lines) == mine.translate(lines)
+    assert its.longest_source == 40
+    assert (its.counts.lines, its.counts.empty, its.counts.split) == (28, 6, 2)  # U+0000: a space
+
+
+def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folder: Path) -> None:
+    engine, options = CTranslate2Folder(folder, "cpu"), Options()
+    ids = [ids for ids in MADE.vocabulary.source.encode(LINES * 2) if ids]
+    sources = [SearchInput(each, 2 * n, shortest=min(2 * n, n % 3)) for n, each in enumerate(ids)]
+    together = engine.search(sources, options, 16_000)
+    for source, found in zip(sources, together, strict=True):
+        assert source.shortest <= len(found[0].tokens) <= source.longest
+        [[alone]] = engine.search([source], options, 16_000)
+        assert found[0].tokens == alone.tokens
+    assert engine.search([], options, 100) == []
+    quick = engine.search(sources, replace(options, scores=False), 100)
+    assert [best.tokens for [best] in quick] == [best.tokens for best, *_ in together]
+
+
+def test_special_subwords_are_never_produced(tmp_path: Path) -> None:
+    """However probable they are."""
+    table = MADE.weights["target_embedding.weight"].clone()
+    table[[PAD, UNK, BOS]] = 1.5 * table[[EOS]]
+    ctranslate2.write(tmp_path, replace(MADE, weights={**MADE.weights, "target_embedding.weight": table}))
+    engine = CTranslate2Folder(tmp_path, "cpu")
+    sources = [SearchInput(ids, 9) for ids in MADE.vocabulary.source.encode(LINES) if ids]
+    for beam_size in (1, 4):
+        for [best] in engine.search(sources, Options(beam_size=beam_size), 1000):
+            assert min(best.tokens, default=EOS) >= EOS
+
+
+def test_what_it_lacks_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(NmtError, match=r"^decoding\.no_repeat_ngram: 3: a CTranslate2 folder"):
+        nmt.load(str(folder), "cpu", overrides=["decoding.no_repeat_ngram=3"]).translate(LINES)
+    with pytest.raises(NmtError, match=r"decoding\.engine: torch: this folder is for CTranslate2: give the model file"):
+        nmt.load(str(folder), "cpu", overrides=["decoding.engine=torch"])
+    translator = nmt.load(str(folder), "cpu")
+    with pytest.raises(NmtError, match="takes no prefix"):
+        translator.hypotheses(["one"], prefixes=["two"])
+    with pytest.raises(NmtError, match="gives no alignment"):
+        translator.hypotheses(["one"], alignment=True)
+    with pytest.raises(NmtError, match="gives no encoder output"):
+        translator.encode(["one"])
+    for device in ("mps", "gpu", "cuda:99"):
+        with pytest.raises(NmtError, match=f"--device {device}: CTranslate2"):
+            nmt.load(str(folder), device)
+    ctranslate2.write(tmp_path, MADE, "int8")
+    whole, small = CTranslate2Folder(folder, "cpu"), CTranslate2Folder(tmp_path, "cpu")
+    for engine, precision in ((whole, "model"), (whole, "float32"), (small, "model"), (small, "int8")):
+        engine.check_precision(precision)
+    for engine, precision in ((whole, "int8"), (whole, "bfloat16"), (small, "float32")):
+        with pytest.raises(NmtError, match=f"decoding.precision: {precision}: .* --quantization {precision}$"):
+            engine.check_precision(precision)
+
+
+def test_learned_positions_limit_a_line(tmp_path: Path) -> None:
+    ctranslate2.write(tmp_path, make_model("model.positions=learned", "model.max_positions=300"))
+    assert CTranslate2Folder(tmp_path, "cpu").positions == 299
+    assert nmt.load(str(tmp_path), "cpu").translate(["one " * 500])
+
+
+@pytest.mark.parametrize(("name", "overrides"), [("source.spm", SEPARATE), ("target.spm", ())])
+def test_subwords_of_another_model_are_refused(name: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
+    ctranslate2.write(tmp_path, make_model(*overrides))
+    (tmp_path / name).write_bytes(tokenizer(290).proto)
+    with pytest.raises(NmtError, match=rf"{name}: its 290 subwords differ from the \d+ of .*: export it again"):
+        CTranslate2Folder(tmp_path, "cpu")
+
+
+def test_damaged_and_foreign_folders_are_told(tmp_path: Path) -> None:
+    ctranslate2.write(tmp_path, MADE)
+    engine = CTranslate2Folder(tmp_path, "cpu")
+    [listed] = tmp_path.glob("*_vocabulary.json")
+    content = listed.read_bytes()
+    for text in ("{}", "[]", "[" * 100_000, "\udcff"):
+        listed.write_text(text, encoding="utf-8", errors="surrogateescape")
+        with pytest.raises(NmtError, match="export it again"):
+            CTranslate2Folder(tmp_path, "cpu")
+        with pytest.raises(NmtError, match="export it again"):  # whatever CTranslate2 makes of it
+            ctranslate2_folder._check_pieces(tmp_path, engine.model.source_pieces, engine.model.target_pieces)
+    listed.write_bytes(content)
+    weights = tmp_path / "model.bin"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(NmtError, match=r"CTranslate2 cannot load it: .*: export it again"):
+        nmt.load(str(tmp_path), "cpu")
+    (tmp_path / "nmt.yaml").unlink()
+    with pytest.raises(NmtError, match=r"nmt\.yaml: missing"):
+        nmt.load(str(tmp_path), "cpu")
+
+
+def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:
+    weights = {name: weight * float("nan") for name, weight in MADE.weights.items()}
+    ctranslate2.write(tmp_path, replace(MADE, weights=weights))
+    with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
+        nmt.load(str(tmp_path), "cpu").translate(["", "one"])

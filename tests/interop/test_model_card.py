@@ -1,0 +1,111 @@
+"""A model card says what the model file tells, in the way that the hub reads it, and its code translates."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from helpers.export_models import make_model
+from huggingface_hub import ModelCard
+
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config.language_pairs import LanguagePair
+from nmt.interop import model_card
+from nmt.interop.ctranslate2 import export as ctranslate2
+from nmt.interop.marian import export as marian
+from nmt.interop.model_card import Usage
+
+PROVENANCE = {
+    "nmt": "0.1.0",
+    "run_dir": "/home/someone/runs/mine",
+    "step": 1200,
+    "bleu": 37.6976,
+    "chrf": 61.1,
+    "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a"},
+    "start_from": {
+        "file": "/home/someone/start.safetensors",
+        "imported_from": "Helsinki-NLP/opus-mt-en-de",
+        "license": "cc-by-4.0",
+    },
+}
+
+
+def made(provenance: dict[str, object] = PROVENANCE) -> Checkpoint:
+    given = make_model()
+    data = replace(given.config.data, validation=given.config.data.train[0], license="cc0-1.0")
+    return replace(given, provenance=provenance, config=replace(given.config, data=data))
+
+
+def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
+    model_card.write(tmp_path, made(), Usage("ctranslate2", "How it is used."))
+    card = ModelCard.load(tmp_path / "README.md")
+    assert card.data.language == ["en", "de"] and card.data.license == ["cc-by-4.0", "cc0-1.0"]
+    assert card.data.base_model == "Helsinki-NLP/opus-mt-en-de" and card.data.pipeline_tag == "translation"
+    assert [(one.metric_type, one.metric_value) for one in card.data.eval_results] == [("bleu", 37.7), ("chrf", 61.1)]
+    for words in ("BLEU 37.70 (`nrefs:1|case:mixed|tok:13a`)", "1,200 steps", "How it is used.", "license: cc-by-4.0"):
+        assert words in card.text
+    assert "someone" not in card.content and str(Path.home()) not in card.content  # no folders of this machine
+
+
+def test_of_a_model_that_tells_nothing_nothing_is_claimed() -> None:
+    text = model_card.to_text(make_model(), Usage("ctranslate2", ""))
+    assert "holds no scores" in text and "does not tell how it was trained" in text
+    assert "license" not in text and "model-index" not in text
+
+
+def of_two_ways(recorded: bool) -> Checkpoint:
+    """A model of en-de and de-en with the scores of both, of one text each; recorded: as this version records them."""
+    given = make_model()
+    one = given.config.data.train[0]
+    corpora = (one, replace(one, reversed=True))
+    validation = replace(given.config.data, train=corpora, validation=corpora)
+    of_sets = [{"name": "en-de", "bleu": 21.239, "chrf": 50.0}, {"name": "de-en", "bleu": 31.0, "chrf": 60.0}]
+    texts = [
+        {"source_language": source, "target_language": target, "sentences": count, "compared": "in NFC",
+         "signatures": {"bleu": f"tok:{target}"}}
+        for source, target, count in (("en", "de", 1500), ("de", "en", 200))
+    ]  # fmt: skip
+    provenance = {"bleu": 26.0, "chrf": 55.0, "validation": of_sets, "signatures": {"bleu": "tok:de, tok:en"}}
+    if recorded:
+        provenance["translated"] = texts
+    return replace(given, provenance=provenance, config=replace(given.config, data=validation))
+
+
+def scores_of(loaded: Checkpoint, *pairs: LanguagePair) -> list[str]:
+    text = model_card.to_text(loaded, Usage("argostranslate", "", pairs or None))
+    front_matter = yaml.safe_load(text.split("---\n")[1])
+    results = [
+        result["dataset"]["name"] for model in front_matter.get("model-index", ()) for result in model["results"]
+    ]
+    lines = re.findall("^- (.*): (BLEU [^\n]*)", text, re.MULTILINE)
+    assert [name for name, _ in lines] == results
+    return [f"{name}: {score}" for name, score in lines]
+
+
+def test_scores_are_those_of_the_languages_with_the_number_of_sentences() -> None:
+    [english_german], [german_english] = (
+        scores_of(of_two_ways(recorded=True), LanguagePair(*pair)) for pair in (("en", "de"), ("de", "en"))
+    )
+    assert re.fullmatch(r"train\.en \+ train\.de, en-de, 1,500 sentences: BLEU 21\.24 \(`tok:de`\)", english_german)
+    assert re.fullmatch(r"train\.en \+ train\.de, de-en, 200 sentences: BLEU 31\.00 \(`tok:en`\)", german_english)
+    assert scores_of(of_two_ways(recorded=True)) == [english_german, german_english]
+    [of_earlier] = scores_of(of_two_ways(recorded=False), LanguagePair("de", "en"))
+    assert of_earlier == "train.en + train.de, de-en: BLEU 31.00 (`tok:de, tok:en`)"
+    assert scores_of(of_two_ways(recorded=True), LanguagePair("en", "fr")) == []
+    assert "compared in NFC." in model_card.to_text(of_two_ways(recorded=True), Usage("argostranslate", ""))
+
+
+@pytest.mark.parametrize("write", [ctranslate2.write, marian.write])
+def test_the_code_of_the_card_translates_in_the_folder(
+    write: Callable[[Path, Checkpoint], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(tmp_path, make_model("decoding.beam_size=1"))
+    [code] = re.findall(r"```python\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(code.replace("A sentence.", "seven eight seven"), {})
+    assert capsys.readouterr().out.strip()
