@@ -236,35 +236,6 @@ def test_usage_is_status_2() -> None:
         assert b"Traceback" not in done.stderr
 
 
-def test_ctrl_c_while_a_module_is_imported_ends_the_command_after_that(trained: Path) -> None:
-    """PyTorch takes an interrupted import of numpy for a numpy that is not installed."""
-    module = "torch.storage"
-    code = f"""if True:
-        import os, signal, sys
-        from nmt.__main__ import main
-
-        class Interrupting:
-            def find_spec(self, name, *_):
-                if name == {module!r}:
-                    os.kill(os.getpid(), signal.SIGINT)
-
-        sys.meta_path.insert(0, Interrupting())
-        sys.argv = ["nmt", "translate", {str(model_file.locate(trained))!r}, "decoding.engine=torch"]
-        try:
-            main()
-        finally:
-            print({module!r} in sys.modules)
-    """
-    process = subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, stderr=-1, text=True)
-    try:
-        assert process.wait(timeout=60) == 130  # it reads standard input, which does not end
-        out, err = process.communicate()
-    finally:
-        process.kill()
-    assert out == "True\n"
-    assert "Traceback" not in err and err.splitlines()[-1:] in ([], ["interrupted"]), err
-
-
 @pytest.mark.thorough
 def test_training_loads_no_compiler_unless_it_compiles(corpus: Path, tmp_path: Path) -> None:
     """PyTorch's optimizers would import it, which takes almost as long as importing PyTorch itself."""
