@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, groupby, islice, tee
 from pathlib import Path
 
 from nmt import __version__
@@ -28,8 +28,8 @@ from nmt.files.text import Digests, content_key, file_digest, read_lines, survey
 
 log = logging.getLogger("nmt")
 
-# A killed job loses a chunk of each process. Larger chunks make full batches for a GPU, and are a small share of a long
-# file. They do not depend on the device, so that a job can continue on another one.
+# A killed job loses a chunk of each process, and what has begun of the next. Larger chunks make full batches for a GPU,
+# and are a small share of a long file. They do not depend on the device, so that a job can continue on another one.
 _MOST_CHUNK_LINES, _LEAST_CHUNKS = 16_000, 50
 _SHARES = 4  # with several processes: at least this many chunks for each, where there are enough lines
 _CHUNK = re.compile("[0-9]+-[0-9]+-[0-9a-f]{16}")
@@ -113,18 +113,38 @@ class FileJob:
         Raises NmtError where a line cannot be translated, read or written, and where the model has changed since the
         key was computed.
         """
+
+        def run_of(chunk: _Chunk) -> tuple[bool, int]:
+            return chunk.path.exists(), chunk.first if processes > 1 else 0
+
         self.check_loaded(translator)
-        for chunk in islice(self._chunks(), process, None, processes):
-            if chunk.path.exists():
-                continue
-            translator.counts = LineCounts()
-            texts = self.format.texts(
-                translator, chunk.lines, self.chunk_lines, first=chunk.first, prefixes=chunk.prefixes
-            )
-            content = "".join(f"{text}\n" for text in texts)
+        share = islice(self._chunks(), process, None, processes)
+        for (is_translated, _), run in groupby(share, run_of):
+            if not is_translated:
+                self._translate_run(translator, run)
+
+    def _translate_run(self, translator: Translator, run: Iterator["_Chunk"]) -> None:
+        """Translate chunks that follow one another, as one text: each is begun before the one before it ends."""
+        first = next(run)
+        to_write, with_lines, with_prefixes = tee(chain([first], run), 3)
+        lines = chain.from_iterable(chunk.lines for chunk in with_lines)
+        prefixes = chain.from_iterable(chunk.prefixes or () for chunk in with_prefixes)
+        translator.counts = LineCounts()
+        texts = self.format.texts(
+            translator,
+            lines,
+            self.chunk_lines,
+            first=first.first,
+            prefixes=prefixes if self.prefixes else None,
+            read_ahead=True,
+        )
+        for chunk in to_write:
+            content = "".join(f"{text}\n" for text in islice(texts, len(chunk.lines)))
+            # With the last line of a chunk, the translator has counted that chunk, and nothing of the next.
             header = json.dumps({"counts": asdict(translator.counts), "longest": translator.longest_part})
             with atomic.reporting(self.output, "--output"):
                 atomic.write_text(chunk.path, f"{header}\n{content}")
+            translator.counts = LineCounts()
 
     def finish(self) -> tuple[LineCounts, int | None]:
         """Join the chunks to the output, and remove them.

@@ -115,6 +115,44 @@ def test_any_lines_in_any_chunks_keep_their_order(
     assert names(folder) == {"in", "out"}
 
 
+def test_each_chunk_has_its_own_counts_and_numbers(translator: Translator, tmp_path: Path) -> None:
+    """Also where chunks between them were translated before, and though the next is begun before one is complete."""
+    lines = ["one", "", "two", "three", "", "", "four", "five", "six", "", "seven", "", "eight"]
+    source, output = write(tmp_path / "in", lines), tmp_path / "out"
+    job = FileJob(source, output, "key", len(lines), 2, OutputFormat(n_best=1))
+    with job.locked():
+        job.translate(translator)
+        whole = {path: path.read_text() for path in job.planned}
+        for path in [*whole][1:3] + [*whole][4:5]:
+            path.unlink()
+        job.translate(translator)
+        assert {path: path.read_text() for path in job.planned} == whole
+        counts, _ = job.finish()
+    assert counts == LineCounts(lines=13, empty=5)
+    for content in whole.values():
+        header, *rows = content.split("\n")[:-1]
+        assert LineCounts(**json.loads(header)["counts"]).lines == len(rows)
+    numbers, _, texts = zip(*[row.split("\t") for row in read_lines(output)], strict=True)
+    assert list(numbers) == [str(number) for number in range(1, 14)] and list(texts) == translator.translate(lines)
+
+
+def test_the_next_chunk_is_begun_before_one_is_written(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no more than that one: what is begun is lost if the command is killed."""
+    job = FileJob(write(tmp_path / "in", list("abcdefg")), tmp_path / "out", "key", 7, 2)
+    written, begin = [], translator.engine.begin_search
+
+    def begin_search(*given: Any) -> Any:
+        written.append(len(list(job.folder.glob("[0-9]*-*"))))
+        return begin(*given)
+
+    monkeypatch.setattr(translator.engine, "begin_search", begin_search)
+    with job.locked():
+        job.translate(translator)
+    assert written == [0, 0, 1, 2]
+
+
 def test_hostile_lines_with_prefixes_come_out_one_for_one_from_one_process_and_two(model: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "in", HOSTILE)
     prefixes = write(tmp_path / "prefixes", ["", "", "zwei", "drei", *[""] * (len(HOSTILE) - 4)])
