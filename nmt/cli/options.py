@@ -93,7 +93,7 @@ def decoding_overrides(given: Sequence[str] | None, beam_size: int | None, lengt
 
 def check_not_a_setting(missing: Path) -> None:
     """Raises NmtError with a hint where a file that is missing is a decoding setting without its section."""
-    from nmt.config.schema import did_you_mean
+    from nmt.config.schema import setting_meant
 
-    if hint := did_you_mean(str(missing)):
+    if hint := setting_meant(str(missing)):
         raise NmtError(f"{no_such_file(missing)}: {hint}")

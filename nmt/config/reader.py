@@ -6,7 +6,6 @@ comes out.
 
 import contextlib
 import dataclasses
-import difflib
 import math
 import os
 import re
@@ -19,6 +18,7 @@ from typing import Any, Literal, TypeVar
 from nmt.config import located_yaml, writer
 from nmt.config.declaration import Setting, all_settings, settings
 from nmt.config.located_yaml import Node, shortened
+from nmt.config.suggestions import settings_like
 from nmt.errors import NmtError
 from nmt.files.text import reading
 
@@ -284,24 +284,13 @@ class _Reader:
 
     def _suggestion(self, key: str, known: list[str], path: str) -> str:
         """What an unknown key of the section at `path` may mean; `known` are the keys of that section."""
-        here = {name: f"{path}.{name}" if path else name for name in known}
+        here = [f"{path}.{name}" if path else name for name in known]
         anywhere = list(all_settings(self.root))
         if not path and key in anywhere:
             name, _, last = key.partition(".")
             return f"; write it as {name}: {{{last}: …}}"
-        by_name = {path: [path] for path in anywhere}
-        for setting in anywhere:
-            section, _, name = setting.rpartition(".")
-            if section:
-                by_name.setdefault(name, []).append(setting)
-        by_name |= {name: [meant] for name, meant in here.items()}
-        plain = shortened(key).lower().replace("-", "_")
-        # A name that is almost right may be from another section; else a name of this section comes first.
-        for names, cutoff in ((by_name, 0.85), (here, 0.61), (by_name, 0.75)):
-            if close := difflib.get_close_matches(plain, names, n=1, cutoff=cutoff):
-                return f"; did you mean {' or '.join(by_name[close[0]])}?"
-        if len(whole := [name for name in here if plain in name.split("_")]) == 1:  # a word of its name
-            return f"; did you mean {here[whole[0]]}?"
+        if meant := settings_like(shortened(key), here, anywhere):
+            return f"; did you mean {' or '.join(meant)}?"
         return f"; {f'{path} takes' if path else 'known settings:'} {', '.join(known)}"
 
 

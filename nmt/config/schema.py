@@ -111,7 +111,7 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
         raise TypeError("expected a list of overrides, not a string: for one, give [override]")
     for argument in overrides:
         if not argument.startswith("decoding."):
-            advice = did_you_mean(argument) or "a trained model takes only decoding settings: decoding.key=value"
+            advice = setting_meant(argument) or "a trained model takes only decoding settings: decoding.key=value"
             if "=" not in argument:
                 file = "FILE" if Path(argument).exists() else argument  # one that exists may be another input
                 advice = f"unexpected argument; to write a file, use --output {file}"
@@ -129,7 +129,7 @@ def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]
     return {path: changed[path] for path in ours}
 
 
-def did_you_mean(argument: str) -> str | None:
+def setting_meant(argument: str) -> str | None:
     """`did you mean decoding.key=value?` for key=value with a key of that section; None for anything else."""
     key, equals, _ = argument.partition("=")
     known = equals and key in (field.name for field in fields(DecodingConfig))
