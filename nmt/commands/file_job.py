@@ -65,15 +65,17 @@ class FileJob:
         processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError where a file
         cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
         """
-        others = list(chain.from_iterable(files.values()))
-        output = check_output(output, [source, *others, *([] if prefixes is None else [prefixes])])
+        model_files = list(chain.from_iterable(files.values()))
+        output = check_output(output, [source, *model_files, *([] if prefixes is None else [prefixes])])
         lines = survey(source, {})
-        if prefixes is not None and (given := survey(prefixes, {})) != lines:
-            raise NmtError(f"{prefixes}: {given:,} lines, and {source} has {lines:,}: give a prefix for each line")
+        if prefixes is not None and (prefix_lines := survey(prefixes, {})) != lines:
+            raise NmtError(
+                f"{prefixes}: {prefix_lines:,} lines, and {source} has {lines:,}: give a prefix for each line"
+            )
         chunk_lines = min(_MOST_CHUNK_LINES, max(CHUNK_LINES, lines // _LEAST_CHUNKS))
         if processes > 1:
             chunk_lines = max(1, min(chunk_lines, -(-lines // (_SHARES * processes))))
-        digests: Digests = {path: file_digest(path) for path in others}
+        digests: Digests = {path: file_digest(path) for path in model_files}
         parts = {name: [digests[path] for path in paths] for name, paths in files.items()}
         key = content_key(__version__, parts, dict(options), asdict(format))
         return cls(source, output, key, lines, chunk_lines, format, prefixes, digests)
@@ -183,11 +185,11 @@ class FileJob:
     def _chunks(self) -> Iterator["_Chunk"]:
         """The chunks of the input, read now."""
         first = 1
-        prefixes = None if self.prefixes is None else read_lines(self.prefixes)
+        all_prefixes = None if self.prefixes is None else read_lines(self.prefixes)
         for lines in chunked(read_lines(self.source), self.chunk_lines):
-            given = None if prefixes is None else list(islice(prefixes, len(lines)))
-            name = f"{first}-{first + len(lines) - 1}-{content_key(self.key, lines, given)}"
-            yield _Chunk(self.folder / name, first, lines, given)
+            prefixes = None if all_prefixes is None else list(islice(all_prefixes, len(lines)))
+            name = f"{first}-{first + len(lines) - 1}-{content_key(self.key, lines, prefixes)}"
+            yield _Chunk(self.folder / name, first, lines, prefixes)
             first += len(lines)
 
     def _translated(self) -> set[Path]:
