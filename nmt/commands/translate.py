@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nmt.commands.file_job import FileJob
@@ -114,7 +114,8 @@ def _translate_document(request: Request, format: Format, opened: ModelsOfComman
     )
     opened.log()
     translator = opened.translator(request.device, request.overrides, request.glossary)
-    translator = translator.keeping((*translator.decoding.keep, *document.keep))
+    keep = (*translator.decoding.keep, *document.keep)
+    translator.decoding = replace(translator.decoding, keep=keep)
     with line_bar("translating", len(document.marked_lines)) as bar:
         translator.on_lines = bar.update
         translations = document.translate(translator)
