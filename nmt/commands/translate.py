@@ -12,6 +12,7 @@ from nmt.commands.progress import following, line_bar
 from nmt.decoding.chunks import log_counts
 from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.documents.file_formats import Format, check_lines, format_of
+from nmt.documents.opened import OpenedDocument
 from nmt.errors import NmtError
 from nmt.files import atomic, outputs, text
 from nmt.loading.models import ModelsOfCommand
@@ -100,8 +101,6 @@ def translate(request: Request) -> int:
 
 def _translate_document(request: Request, format: Format, opened: ModelsOfCommand) -> None:
     """Read a document, translate its lines, and write it: whole or not at all."""
-    from nmt.documents.opened import OpenedDocument  # here: most texts are lines
-
     assert request.source is not None and request.output is not None
     output = outputs.check_output(request.output, [*opened.files, *request.texts])
     document = OpenedDocument.read(
