@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -81,7 +80,7 @@ class ArgosPackages:
             with argos.unpacked(package) as folder:
                 yield folder / argos.MODEL
 
-        return CTranslate2Engine(CTranslate2Model(self._vocabulary, "cpu", model), self.positions, inf, load=None)
+        return CTranslate2Engine(CTranslate2Model(self._vocabulary, "cpu", model), self.positions)
 
     def _tags(self, pair: LanguagePair) -> list[int]:
         return self._vocabulary.source.tags(self._pairs.tags(pair))

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 from pathlib import Path
 
 from nmt.config.language_pairs import LanguagePair
@@ -37,7 +36,7 @@ class CTranslate2Folder(CTranslate2Engine):
         model = CTranslate2Model(self.vocabulary, device, unchanged)
         _check_pieces(folder, model.source_pieces, model.target_pieces)
         # Positions: the longest source or output, without EOS, that the folder's table covers.
-        super().__init__(model, export_folder.longest_position(self.settings) - 1, inf, load=None)
+        super().__init__(model, export_folder.longest_position(self.settings) - 1)
 
     def check_precision(self, precision: str) -> None:
         """Raise NmtError if decoding.precision differs from the folder's: it was chosen by the export."""

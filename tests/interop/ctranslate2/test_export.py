@@ -29,7 +29,7 @@ def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: P
     ours, theirs = engine_of(made), CTranslate2Folder(tmp_path, "cpu")
     lines = [*LINES, *parity.sample(made.vocabulary.source)]
     found = parity.compare(ours, theirs, made.vocabulary, made.config, lines)
-    assert found.holds and not found.greedy and not found.beam, str(found)
+    assert found.holds and not found.greedy, str(found)
     assert found.largest < 5e-5
 
 
