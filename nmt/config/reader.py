@@ -29,8 +29,8 @@ _MOST_PROBLEMS = 50  # shown of one file
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no language, path or name; some have no UTF-8
 
 
-def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
-    """`parse` for a file. Raises NmtError where it cannot be read, and for one that is longer than settings are."""
+def read_text(path: Path) -> str:
+    """The text of a settings file. Raises NmtError where it cannot be read, or is longer than settings are."""
     try:
         with reading(path), path.open(encoding="utf-8-sig") as file:
             text = file.read(_LONGEST + 1)  # not all of a corpus that was named by mistake
@@ -38,7 +38,7 @@ def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
         line = error.object[: error.start].count(b"\n") + 1
         raise NmtError(f"{path}: line {line}: not UTF-8 text: save the file as UTF-8") from None
     check_length(text, str(path))
-    return parse(declaration, text, str(path), overrides)
+    return text
 
 
 def check_length(text: str, what: str, longest: int = _LONGEST) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.checkpoints import model_file
-from nmt.config import reader
+from nmt.config import schema
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
 from nmt.data.cleaning.summary import DataSummary
@@ -108,7 +108,7 @@ class _Reader:
         self.folder, self.notes = folder, list[str]()
 
     def run(self, name: str) -> Run:
-        config = reader.load(Config, self.folder / "config.yaml")
+        config = schema.load(self.folder / "config.yaml")
         labels = _distinct([corpus.label for corpus in config.data.train])
         metrics = self._rows("metrics.jsonl", lambda row: with_corpora(with_sets(row), labels))
         best = self._provenance(self.folder / model_file.BEST)

@@ -13,7 +13,7 @@ from helpers.runs import config_text, rows_of
 
 from nmt.checkpoints import model_file
 from nmt.commands.train import training_data
-from nmt.config import reader, writer
+from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.pages.report import page
@@ -47,7 +47,7 @@ def report(folder: Path) -> Run:
 def test_a_finished_run(trained: Path) -> None:
     found, metrics = report(trained), rows_of(trained / "metrics.jsonl")
     assert (found.name, found.notes) == ("run", [])
-    assert found.config == reader.load(Config, trained / "config.yaml")
+    assert found.config == schema.load(trained / "config.yaml")
     logged = [row for row in metrics if "loss" in row]
     assert found.training.step == [row["step"] for row in logged] == [4, 8, 12, 16, 20]
     measured = {
