@@ -82,11 +82,16 @@ def newest(run: Path) -> Path | None:
 
 
 def saved(run: Path) -> tuple[Identity, Progress] | None:
-    """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile."""
+    """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile. Raises
+    NmtError for a state of another version."""
     for path in reversed(_states(run)):
-        with contextlib.suppress(NmtError):  # `restore` reports what is wrong
-            return _parse(run, tensor_file.read_metadata(path))
-    return None
+        with contextlib.suppress(NmtError):  # `restore` reports damage
+            metadata = tensor_file.read_metadata(path)
+            if metadata.get("format") == FORMAT:
+                break
+    else:
+        return None
+    return _parse(run, metadata)
 
 
 def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
