@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config import schema, writer
+from nmt.config import reader, writer
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, Corpus, DataConfig, DecodingConfig, TransformerConfig, VocabularyConfig
 from nmt.data.subwords.vocabulary import Vocabulary
@@ -51,7 +51,7 @@ class Imported:
 
 def checked(config: Config) -> Config:
     """The settings. Raises NmtError where one is out of its range, such as a width that no machine can hold."""
-    return schema.parse(writer.to_yaml(config), "the imported model")
+    return reader.from_dict(Config, writer.to_dict(config), "the imported model")
 
 
 def settings(

@@ -80,7 +80,6 @@ def test_help_has_an_example_and_a_line_for_each_option(command: CommandInfo) ->
         (["translate", "m", "--top-k", "3"], "--top-k: a setting has no dashes: decoding.top_k=3"),
         (["translate", "m", "--beam", "3"], "No such option: --beam (Possible options: --beam-size)"),
         (["serve", "m", "--max-steps", "3"], "No such option: --max-steps"),
-        (["evaluate", "m", "--json"], "it is now called --format json"),
     ],
 )
 def test_an_option_that_is_none_leads_to_what_is_meant(arguments: list[str], message: str) -> None:
