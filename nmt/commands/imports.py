@@ -37,7 +37,7 @@ def import_model(
     compare a few translations with those of the program that it is from.
 
     codes, text: as `Importer.read`; normalize_punctuation: text is given to the model as Moses writes it. Returns the
-    comparison; None where the other program is not installed, or raises an error: the log says so.
+    comparison; None where the other program cannot be called, is not installed, or raises an error, which is logged.
 
     Raises NmtError if something is missing or damaged, or if the model is of another kind than nmt's.
     """
@@ -68,7 +68,7 @@ def import_model(
     except Exception as error:  # of many types: another program's
         log.warning("not compared with %s: %s", importer.program, first_line(error))
         return None
-    return Parity(importer.program, ours, theirs)
+    return None if theirs is None else Parity(importer.program, ours, theirs)
 
 
 def _sample(imported: Imported, text: Sequence[Path]) -> list[str]:

@@ -61,9 +61,10 @@ class Importer(Protocol):
         that it does not have.
         """
 
-    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> list[str]:
+    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> list[str] | None:
         """The translations of lines by the program itself, by greedy search on the CPU, into the first of the model's
-        languages. Raises NmtError if the program is not installed, and what the program raises."""
+        languages; None if it cannot be called from here. Raises NmtError if the program is not installed, and what the
+        program raises."""
 
 
 def checked(config: Config) -> Config:

@@ -179,7 +179,8 @@ class _Weights:
     """The weights of a model file as arrays, each taken once."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], config: TransformerConfig):
-        self.weights = Weights("the model", {name: torch.from_numpy(array) for name, array in weights.items()})
+        writable = {name: np.require(array, requirements="W") for name, array in weights.items()}  # as PyTorch demands
+        self.weights = Weights("the model", {name: torch.from_numpy(array) for name, array in writable.items()})
         self.config = config
 
     def take(self, name: str, *shape: int) -> NDArray[Any]:

@@ -101,8 +101,8 @@ class MarianNpzImporter:
             settings, sides.vocabulary, weights, notes=search.notes, says_languages=named.source is not None
         )
 
-    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> list[str]:
-        raise NmtError("Marian has no Python package that nmt can use")
+    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> None:
+        """Marian is a program of its own."""
 
 
 def _model(settings: Settings) -> TransformerConfig:
