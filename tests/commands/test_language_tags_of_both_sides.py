@@ -26,7 +26,7 @@ from nmt.decoding.search.options import Options
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
-from nmt.interop.argos import engine as argos_engine
+from nmt.interop.argos import export as argos
 from nmt.pages.inspect.inspect import Inspector
 
 CPU = torch.device("cpu")
@@ -230,8 +230,8 @@ def test_ctranslate2_gives_the_same(file: Path) -> None:
 def test_an_exported_folder_has_them_too(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("ctranslate2")
     with caplog.at_level("INFO", logger="nmt"):
-        found, kept = export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
-    assert kept and found.holds
+        found = export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
+    assert found is not None and not found.different
     assert "en-fr: <en> and <fr>" in caplog.text and "target_prefix" in caplog.text
     exported = nmt.load(tmp_path / "folder", "cpu", overrides=["decoding.beam_size=1"])
     greedy = nmt.load(file, "cpu", overrides=["decoding.beam_size=1"])
@@ -240,8 +240,7 @@ def test_an_exported_folder_has_them_too(file: Path, tmp_path: Path, caplog: pyt
 
 def test_packages_of_argos_translate_have_them_too(file: Path, tmp_path: Path) -> None:
     package = pytest.importorskip("ctranslate2")
-    found, kept = export(file, "argos", tmp_path / "packages", "float32", LINES)
-    assert kept and found.holds
+    export(file, "argos", tmp_path / "packages", "float32", LINES)
     export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
     tokenizer = model_file.load(file).vocabulary.target
     sources = [["<en>", *tokenizer.pieces(ids)] for ids in tokenizer.encode(LINES)]
@@ -250,7 +249,7 @@ def test_packages_of_argos_translate_have_them_too(file: Path, tmp_path: Path) -
     )
     ids = {piece: i for i, piece in enumerate(tokenizer.every_piece())}
     expected = tokenizer.decode([[ids[piece] for piece in result.hypotheses[0]] for result in results])
-    assert argos_engine.translate(tmp_path / "packages" / "translate-en_fr-100_0.argosmodel", LINES) == expected
+    assert argos.translate(tmp_path / "packages" / "translate-en_fr-100_0.argosmodel", LINES) == expected
 
 
 def test_marian_has_no_room_for_the_token_of_the_target(texts: Path, tmp_path: Path) -> None:

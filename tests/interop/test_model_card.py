@@ -1,20 +1,20 @@
 """A model card says what the model file tells, in the way that the hub reads it, and its code translates."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from helpers.export_models import make_model
+from helpers.export_models import make_model, written
 from huggingface_hub import ModelCard
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.language_pairs import LanguagePair
 from nmt.interop import model_card
-from nmt.interop.ctranslate2 import export as ctranslate2
-from nmt.interop.marian import export as marian
+from nmt.interop.ctranslate2.export import CTranslate2Exporter
+from nmt.interop.exporter import Exporter
+from nmt.interop.marian.export import MarianExporter
 from nmt.interop.model_card import Usage
 
 PROVENANCE = {
@@ -96,14 +96,14 @@ def test_scores_are_those_of_the_languages_with_the_number_of_sentences() -> Non
     assert "compared in NFC." in model_card.to_text(of_two_ways(), Usage("argostranslate", ""))
 
 
-@pytest.mark.parametrize("write", [ctranslate2.write, marian.write])
+@pytest.mark.parametrize("exporter", [CTranslate2Exporter(), MarianExporter()])
 def test_the_code_of_the_card_translates_in_the_folder(
-    write: Callable[[Path, Checkpoint], None],
+    exporter: Exporter,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    write(tmp_path, make_model("decoding.beam_size=1"))
+    written(exporter, tmp_path, make_model("decoding.beam_size=1"))
     [code] = re.findall(r"```python\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(code.replace("A sentence.", "seven eight seven"), {})

@@ -15,7 +15,8 @@ from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguageTags
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
-from nmt.interop import source, subwords, tokenizer_json
+from nmt.interop import source, subwords
+from nmt.interop.m2m100 import tokenizer_json
 from nmt.interop.m2m100.subwords import Subwords
 from nmt.interop.source import Settings, shown
 from nmt.interop.subwords import Rows
