@@ -45,7 +45,7 @@ def plain_run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("step", [4, 10, 20])
+@pytest.mark.parametrize("step", [4])
 def test_a_hook_that_raises_stops_training_and_loses_nothing(
     corpus: Path, plain_run: Path, tmp_path: Path, step: int
 ) -> None:

@@ -15,7 +15,7 @@ def titles(of: str) -> list[str]:
     return [line.partition(" ")[0] for line in of.split("\n") if re.match(r"[a-z_.\[\]]+($| \([a-z]+: )", line)]
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", [80])
 def test_every_setting_is_there_in_lines_that_fit(width: int) -> None:
     whole = text(None, width)
     assert set(all_settings(Config)) <= set(titles(whole))

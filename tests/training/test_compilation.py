@@ -1,7 +1,6 @@
 """Compiled layers compute what others compute; what happens where there is no compiler, or its cache is damaged."""
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,11 @@ from torch._dynamo.utils import counters
 
 from nmt.checkpoints import model_file
 from nmt.commands.train import training_data
-from nmt.config import schema
 from nmt.config.schema import Config
 from nmt.data.batches.batching import Step
-from nmt.data.batches.padding import collate_pairs
-from nmt.data.subwords.vocabulary import PAD
-from nmt.models.transformer.model import Transformer
-from nmt.training import compilation
-from nmt.training.compilation import compile_layers
-from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
-V = 23
-SIZES = schema.TransformerConfig(d_model=16, feed_forward=24, layers=2, heads=2, dropout=0.0)
 
 
 @pytest.fixture
@@ -153,71 +143,3 @@ def test_where_the_compiler_fails_training_goes_on_after_one_warning(
     assert losses == train(make_config(*short, f"run_dir={tmp_path / 'plain'}"))
     saved = [model_file.load(tmp_path / run / model_file.BEST).weights for run in ("run", "plain")]
     assert all(torch.equal(weight, saved[1][name]) for name, weight in saved[0].items())
-
-
-@pytest.mark.usefixtures("dynamo")
-def test_where_its_cache_is_damaged_a_new_one_is_used(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A compilation that was killed leaves empty files, which the next one cannot load."""
-    cache, name = str(tmp_path), "TORCHINDUCTOR_CACHE_DIR"
-    tried = []
-
-    def compile(*_: object, **__: object) -> None:
-        tried.append(os.environ[name])
-        if os.environ[name] == cache:
-            raise ImportError(f"{cache}/kernel.so: file too short\nand much more about it")
-
-    monkeypatch.setenv(name, cache)
-    monkeypatch.setenv("TRITON_CACHE_DIR", f"{cache}/triton/0")
-    monkeypatch.setattr(compilation, "_compile", compile)
-    objective = Objective(Transformer(SIZES, V, V, PAD), schema.TrainingConfig())
-    assert compile_layers(objective, collate_pairs([], []), sharded=False)
-    assert tried == [cache, os.environ[name]] and Path(tried[1]).is_dir() and not list(Path(tried[1]).iterdir())
-    assert "TRITON_CACHE_DIR" not in os.environ
-    (warning,) = [record.getMessage() for record in caplog.records if record.name == "nmt"]
-    assert warning.endswith(f"delete {cache}: {cache}/kernel.so: file too short")
-
-
-@pytest.mark.usefixtures("dynamo")
-def test_a_fault_of_the_gpu_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_passes(*_: object) -> None:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    monkeypatch.setattr(compilation, "run_passes", run_passes)
-    objective = Objective(Transformer(SIZES, V, V, PAD), schema.TrainingConfig())
-    with pytest.raises(RuntimeError, match="illegal memory access"):
-        compile_layers(objective, collate_pairs([], []), sharded=False)
-
-
-@pytest.mark.usefixtures("dynamo")
-def test_the_ranks_of_a_machine_share_its_cores_for_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "_compile", lambda *_, **__: None)
-    monkeypatch.setattr(compilation, "usable_cores", lambda: 192)
-    monkeypatch.setattr(inductor, "compile_threads", 32)
-    monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS", raising=False)
-    for ranks, workers in ((1, 32), (8, 24), (500, 1)):
-        compile_layers(None, None, sharded=False, ranks_here=ranks)  # type: ignore[arg-type]
-        assert inductor.compile_threads == workers
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "7")  # which PyTorch reads itself
-    compile_layers(None, None, sharded=False, ranks_here=8)  # type: ignore[arg-type]
-    assert inductor.compile_threads == 1
-
-
-@pytest.mark.usefixtures("dynamo")
-def test_a_graph_that_fails_later_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
-        if inputs[0].shape[0] == 3:
-            raise RuntimeError("the compiler has crashed")
-        return graph.forward
-
-    caplog.set_level(logging.INFO)
-    compiled = torch.compile(lambda x: x.sin() + 1, backend=backend, dynamic=False)
-    with torch._dynamo.config.patch(suppress_errors=True):
-        for rows in (2, 4, 3):
-            compiled(torch.ones(rows))
-    compilation.log_report()
-    info, warning = [record.getMessage() for record in caplog.records if record.name == "nmt"]
-    assert info == "training.compile: 3 graphs, one of them a test; 2 were compiled again"
-    assert "ran uncompiled" in warning and "the compiler has crashed" in warning
