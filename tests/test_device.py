@@ -68,11 +68,12 @@ def test_out_of_memory_is_explained(error: Exception) -> None:
         raise error
 
 
-@pytest.mark.parametrize("error", [RuntimeError("shapes do not match")])
-def test_other_errors_are_left_as_they_are(error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, explaining_out_of_memory(lambda: "lower the batch"):
-        raise error
-    assert caught.value is error
+def test_other_errors_are_left_as_they_are() -> None:
+    with (
+        pytest.raises(RuntimeError, match=r"^shapes do not match$"),
+        explaining_out_of_memory(lambda: "lower the batch"),
+    ):
+        raise RuntimeError("shapes do not match")
 
 
 @pytest.mark.parametrize(
@@ -104,16 +105,11 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
     assert found == threads
 
 
-@pytest.mark.parametrize(("name", "processes", "variables"), [("cpu", 2, {})])
-def test_threads_stay_that_were_set_or_are_shared_among_processes(
-    name: str, processes: int, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_stay_that_were_set_or_are_shared_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = (device._CoreTimes(float(second), 99.0 * second, 0) for second in range(9))  # all by others
     monkeypatch.setattr(device, "_core_times", lambda: next(busy))
     monkeypatch.setattr(device, "_WATCHED", -float("inf"))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: pytest.fail("changed"))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    for variable, value in variables.items():
-        monkeypatch.setenv(variable, value)
-    device.SharedCores(torch.device(name), processes, adapts=True).adapt()
+    device.SharedCores(torch.device("cpu"), 2, adapts=True).adapt()

@@ -34,10 +34,9 @@ def test_a_file(tmp_path: Path) -> None:
     assert Glossary.load(path).terms("anything at all") == []
 
 
-@pytest.mark.parametrize("line", ["house"])
-def test_lines_that_are_no_entries(tmp_path: Path, line: str) -> None:
+def test_lines_that_are_no_entries(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
-    path.write_text(f"a\tb\n\n{line}\nc\n", encoding="utf-8")
+    path.write_text("a\tb\n\nhouse\nc\n", encoding="utf-8")
     with pytest.raises(NmtError, match=r"terms\.tsv:3: .* one tab") as caught:
         Glossary.load(path)
     assert "\n" not in str(caught.value)

@@ -138,27 +138,25 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert translator.counts == LineCounts(lines=6 * len(LINES))
 
 
-@pytest.mark.parametrize("ahead", [True])
-def test_settings_that_are_replaced_are_used_from_the_next_chunk(ahead: bool) -> None:
+def test_settings_that_are_replaced_are_used_from_the_next_chunk() -> None:
     translator = new_translator(consensus="chrf")
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
+    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=True)
     first = next(found)
     translator.decoding = replace(DECODING, length_penalty=0.0, banned=(first[0].text.split()[0],))
     assert [len(one) for one in found] == [1, 1, 1]
     translator.decoding = DECODING
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
+    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=True)
     next(found)
     translator.decoding = replace(DECODING, length_penalty=0.0)
-    again = list(found)[int(ahead) :]  # if ahead, one is being searched already
+    again = list(found)[1:]  # one is being searched already
     assert [one.score for [one] in again] == [one.log_probability for [one] in again]
 
 
-@pytest.mark.parametrize("ahead", [True])
-def test_lines_before_one_that_cannot_be_translated_are_translated(ahead: bool) -> None:
+def test_lines_before_one_that_cannot_be_translated_are_translated() -> None:
     translator = new_translator(max_source_tokens=8, long_input="error")
     found = []
     with pytest.raises(NmtError, match=r"^line 5: "):
-        for text in translator.stream(["two"] * 4 + ["two " * 20], 2, read_ahead=ahead):
+        for text in translator.stream(["two"] * 4 + ["two " * 20], 2, read_ahead=True):
             found.append(text)
     assert found == new_translator().translate(["two"] * 4)
 
@@ -323,14 +321,11 @@ def test_prefixes_begin_the_translations() -> None:
         new_translator().hypotheses(LINES, prefixes=["one", "two"])
 
 
-@pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 8}], ids=str)
-def test_what_cannot_fit_is_refused_before_it_is_tried(
-    decoding: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no search is refused for which there is the memory that it takes."""
     within = 0
     monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: within)
-    translator = new_translator(**decoding)
+    translator = new_translator(method="sample", candidates=8)
     with pytest.raises(
         NmtError, match=r"decoding\.batch_tokens: 16000 with decoding\.beam_size: [0-9]+ needs at least"
     ):

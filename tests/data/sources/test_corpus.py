@@ -317,10 +317,9 @@ def test_what_is_wrong_with_a_table(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("damage", [lambda packed: packed[:-12]])
-def test_damaged_gzip(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_damaged_gzip(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv.gz"
-    path.write_bytes(damage(gzip.compress(b"a\tb\n" * 1000)))
+    path.write_bytes(gzip.compress(b"a\tb\n" * 1000)[:-12])
     with pytest.raises(NmtError, match=r"a.tsv.gz: damaged gzip file"):
         read(Corpus(file=str(path)))
 

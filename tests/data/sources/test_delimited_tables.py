@@ -133,9 +133,10 @@ def test_what_is_wrong_with_a_csv_file(tmp_path: Path, content: str, columns: di
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("rows", "noted"), [("Where is the nearest station?\tWo ist der Bahnhof?\n", True)])
-def test_a_first_line_that_may_hold_headings_is_mentioned(tmp_path: Path, rows: str, noted: bool) -> None:
+def test_a_first_line_that_may_hold_headings_is_mentioned(tmp_path: Path) -> None:
     note = "the first line is read as text: if 'English' and 'Deutsch' are headings, give them as source_column and "
-    found, said = read(tmp_path / "a.tsv", "English\tDeutsch\n" + rows * 20)
+    found, said = read(
+        tmp_path / "a.tsv", "English\tDeutsch\n" + "Where is the nearest station?\tWo ist der Bahnhof?\n" * 20
+    )
     assert len(found) == 21
-    assert said == [f"{note}target_column"] * noted
+    assert said == [f"{note}target_column"]

@@ -141,11 +141,10 @@ def test_unknown_names(server: OpusServer) -> None:
     assert "is no name in OPUS" in error(version="../../v1")
 
 
-@pytest.mark.parametrize("key", ["version"])
-def test_names_in_the_index_are_checked(server: OpusServer, key: str, tmp_path: Path) -> None:
-    """What the index says becomes a path and an address."""
-    server.entries[-1][key] = {"version": "../../../outside", "url": "file:///etc/passwd"}[key]
-    assert {"version": "is no name in OPUS", "url": "not an address that starts with"}[key] in error()
+def test_names_in_the_index_are_checked(server: OpusServer, tmp_path: Path) -> None:
+    """What the index says becomes a path."""
+    server.entries[-1]["version"] = "../../../outside"
+    assert "is no name in OPUS" in error()
     assert not list(tmp_path.rglob("outside"))
 
 
@@ -205,9 +204,8 @@ def test_a_server_that_cannot_continue(server: OpusServer, server_has: dict[str,
     assert len(server.downloads()) == 2
 
 
-@pytest.mark.parametrize("compares", [True])
-def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServer, compares: bool) -> None:
-    server.compares = compares
+def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServer) -> None:
+    server.compares = True
     other = moses_zip([*PAIRS, ("neu", "new")])
     server.cuts = [5000, *[0] * 10]
     assert "5,000 bytes are kept" in error()
@@ -216,7 +214,7 @@ def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServe
     server.cuts.clear()
     server.requests.clear()
     assert read() == [*READ, ("new", "neu")]
-    assert server.downloads() == (["bytes=5000-"] if compares else ["bytes=5000-", None])
+    assert server.downloads() == ["bytes=5000-"]
 
 
 def test_faults_that_pass_and_faults_that_stay(server: OpusServer) -> None:

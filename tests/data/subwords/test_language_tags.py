@@ -91,16 +91,12 @@ def test_text_is_varied_by_the_rules_of_its_own_language(counting: Config, tmp_p
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("clean", [schema.CleaningConfig()])
-def test_duplicates_are_those_of_the_same_languages(
-    counting: Config, tmp_path: Path, clean: schema.CleaningConfig | None
-) -> None:
+def test_duplicates_are_those_of_the_same_languages(counting: Config, tmp_path: Path) -> None:
     for side in ("source", "target"):
         (tmp_path / side).write_text("Hotel Adlon Berlin\nHotel Adlon Berlin\n")
     one = Corpus(source=str(tmp_path / "source"), target=str(tmp_path / "target"))
     both = (*counting.data.train[:1], one, dataclasses.replace(one, reversed=True))
-    if clean is not None:
-        clean = dataclasses.replace(clean, copies=None, language=None)
-    data = {"train": both, "validation": None, "drop_duplicates": clean is None, "clean": clean}
+    clean = schema.CleaningConfig(copies=None, language=None)
+    data = {"train": both, "validation": None, "clean": clean}
     _, mine, others = prepare(changed(counting, data=data)).summary.counts
     assert (mine.kept, others.kept) == (1, 1)

@@ -57,9 +57,8 @@ def test_sentences(text: str, sentence: str) -> None:
     assert sentence_case(text, "en") == sentence
 
 
-@pytest.mark.parametrize("part", ["http://"])
-def test_long_lines_take_no_quadratic_time(part: str) -> None:
+def test_long_lines_take_no_quadratic_time() -> None:
     """A pattern that starts anew at each character would take minutes."""
-    text = part * (100_000 // len(part))
+    text = "http://" * 15_000
     titlecase(text, "en")
     sentence_case(text, "en")

@@ -71,10 +71,9 @@ def test_batches_are_one_by_one(count: int) -> None:
     assert TOKENIZER.decode(encoded) == [TOKENIZER.decode([ids])[0] for ids in encoded]
 
 
-@pytest.mark.parametrize("count", [1])
-def test_a_line_that_is_not_text_is_named(count: int) -> None:
-    with pytest.raises(NmtError, match=f"line {count} of {count}: character 5 is half of a surrogate pair"):
-        TOKENIZER.encode(["the cat"] * (count - 1) + ["the \ud800 cat"])
+def test_a_line_that_is_not_text_is_named() -> None:
+    with pytest.raises(NmtError, match="line 2 of 2: character 5 is half of a surrogate pair"):
+        TOKENIZER.encode(["the cat", "the \ud800 cat"])
 
 
 def test_size_and_settings_reach_sentencepiece() -> None:
@@ -115,10 +114,9 @@ def test_unsuitable_size_names_one_that_suits(size: int, message: str) -> None:
     assert len(learned(TEXT, size=suitable)) == suitable
 
 
-@pytest.mark.parametrize("proto", [b""])
-def test_bytes_that_are_no_model(tmp_path: Path, proto: bytes) -> None:
+def test_bytes_that_are_no_model(tmp_path: Path) -> None:
     path = tmp_path / "a.model"
-    path.write_bytes(proto)
+    path.write_bytes(b"")
     with pytest.raises(NmtError, match=r"a\.model: "):
         vocabulary.load(path)
     with pytest.raises(NmtError, match=r"missing\.model: cannot be read: No such file"):

@@ -122,9 +122,9 @@ def test_elements_of_xml_stand_in_sentences() -> None:
     assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund<![CDATA[<b>x]]> läuft."
 
 
-@pytest.mark.parametrize("item", ["https://example.org/a-long-way?to=go"])
-def test_a_placeholder_stays_in_its_tag(item: str) -> None:
+def test_a_placeholder_stays_in_its_tag() -> None:
     """It is no word of what the model read, if it was taken out before."""
+    item = "https://example.org/a-long-way?to=go"
     [line] = MarkedText(f"A <b>{item}</b> runs, <i>my {item}</i>.").lines
     found = Translation(
         f"Ein {item} läuft, mein {item}.", 0.0, 0.0, ["▁Ein", "▁läuft", ",", "▁mein", ".", "</s>"], [],

@@ -185,13 +185,12 @@ def test_greedy_search_with_processors_is_a_beam_of_one(seed: int, longest: list
     assert [[one.tokens for one in each] for each in plain] == [[one.tokens for one in each] for each in expected]
 
 
-@pytest.mark.parametrize("size", [1])
-def test_where_nothing_is_allowed_nothing_is_found(size: int) -> None:
+def test_where_nothing_is_allowed_nothing_is_found() -> None:
     """Four tokens at least, none of them twice, and three to choose from."""
     table = Table(1, 7)
     made = [logits_processors.MinLength(torch.tensor([4, 0]), EOS), logits_processors.NoRepeatNgram(1, 2, CPU)]
     source = torch.tensor([[0, EOS], [1, EOS]])
-    found = search(table, source, torch.tensor([6, 6]), replace(OPTIONS, beam_size=size), made)
+    found = search(table, source, torch.tensor([6, 6]), replace(OPTIONS, beam_size=1), made)
     assert found[0] == []
     assert found[1][0].log_probability > -math.inf
     assert BOS not in found[1][0].tokens

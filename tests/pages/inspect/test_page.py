@@ -4,7 +4,6 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.html_elements import Elements
@@ -51,10 +50,9 @@ def test_what_the_script_and_the_labels_name_is_there(seen: Inspection) -> None:
     assert {*named, *elements.values("for", "aria-labelledby")} <= elements.ids
 
 
-@pytest.mark.parametrize("of", [{}])
-def test_the_command(of: dict[str, Any], tmp_path: Path) -> None:
+def test_the_command(tmp_path: Path) -> None:
     file, folder = tmp_path / "m.safetensors", tmp_path / "new" / "inside"
-    model_file.save(file, new_checkpoint(**of))
+    model_file.save(file, new_checkpoint())
     arguments = ["inspect", str(file), "the street", "--output", str(folder), "--device", "cpu"]
     found = CliRunner().invoke(app.app, arguments)
     assert found.exit_code == 0, found.output
