@@ -1,6 +1,9 @@
 """The device that a name stands for, or a message in the user's words; and the cores that a process may use."""
 
 import os
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -113,3 +116,12 @@ def test_threads_stay_that_were_set_or_are_shared_among_processes(monkeypatch: p
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: pytest.fail("changed"))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     device.SharedCores(torch.device("cpu"), 2, adapts=True).adapt()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say how long cores were busy")
+def test_the_times_of_cores_are_those_that_may_be_used() -> None:
+    """In the time since the system started, a core was busy at most that long; and this process is a part of it."""
+    times = device._core_times()
+    assert times is not None
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    assert times.busy <= (os.cpu_count() or 1) * (uptime + 1) and 0 < times.own <= time.process_time()

@@ -197,10 +197,6 @@ def test_a_damaged_checkpoint_is_no_candidate(
             ["RUN", "--last", "1", "--output", "RUN/best.safetensors"],
             "RUN/best.safetensors: is a file of the run itself: choose another --output",
         ),
-        (
-            ["RUN/checkpoints/step-00000001.safetensors", "RUN/checkpoints/../checkpoints/step-00000001.safetensors"],
-            "step-00000001.safetensors: given twice, and would count twice in the mean: give each file once",
-        ),
     ],
 )
 def test_options_that_do_not_go_together(

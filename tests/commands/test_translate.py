@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.commands import environment
@@ -17,8 +16,7 @@ from nmt.checkpoints import model_file
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
-from nmt.decoding import translator
-from nmt.decoding.chunks import CHUNK_LINES, results
+from nmt.decoding.chunks import CHUNK_LINES
 
 
 @pytest.fixture
@@ -41,25 +39,6 @@ def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path) -> None:
             process.stdin.write("one\n")
         assert len(set(answered)) == 1 and len(process.stdout.readlines()) == 1501
     assert process.returncode == 0
-
-
-def test_of_a_file_lines_are_read_ahead(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[bool]()
-
-    def watched(inputs: Any, begin: Any, ahead: bool) -> Any:
-        asked.append(ahead)
-        return results(inputs, begin, ahead)
-
-    monkeypatch.setattr(translator, "results", watched)
-    text, as_json = model.parent / "text", OutputFormat(json=True)
-    for line_by_line in (False, True):
-        translate(Request(model=model, source=text, format=as_json, line_by_line=line_by_line, device="cpu"))
-    translate(Request(model=model, source=text, output=model.parent / "out", device="cpu"))
-    assert asked == [True, False, True]
-    loaded = nmt.load(model, "cpu")
-    loaded.translate(["one"])
-    loaded.hypotheses(["one"])
-    assert asked[3:] == [True, True]
 
 
 def test_text_with_tags_has_the_translation_of_the_text(model: Path) -> None:

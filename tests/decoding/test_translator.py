@@ -30,7 +30,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.language_pairs import LanguagePair
@@ -138,20 +137,6 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert translator.counts == LineCounts(lines=6 * len(LINES))
 
 
-def test_settings_that_are_replaced_are_used_from_the_next_chunk() -> None:
-    translator = new_translator(consensus="chrf")
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=True)
-    first = next(found)
-    translator.decoding = replace(DECODING, length_penalty=0.0, banned=(first[0].text.split()[0],))
-    assert [len(one) for one in found] == [1, 1, 1]
-    translator.decoding = DECODING
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=True)
-    next(found)
-    translator.decoding = replace(DECODING, length_penalty=0.0)
-    again = list(found)[1:]  # one is being searched already
-    assert [one.score for [one] in again] == [one.log_probability for [one] in again]
-
-
 def test_lines_before_one_that_cannot_be_translated_are_translated() -> None:
     translator = new_translator(max_source_tokens=8, long_input="error")
     found = []
@@ -192,24 +177,20 @@ def test_a_translation_is_one_line_and_one_column() -> None:
         assert "\t" not in found
 
 
-@pytest.mark.parametrize("learned", [False, True])
-def test_long_sources(learned: bool) -> None:
-    """Split, cut, skipped or refused by decoding.long_input; over the setting, or over what positions were learned."""
-    if learned:
-        model, limit, extra = new_model(replace(SIZES, positions="learned")), 39, {}
-    else:
-        model, limit, extra = MODEL, 20, {"max_source_tokens": 20}
+def test_long_sources() -> None:
+    """Split, cut, skipped or refused by decoding.long_input."""
+    limit = 20
     long, fits = " ".join(WORDS * 6), "one two"
     assert len(VOCABULARY.source.encode([long])[0]) > 40
     shortened = VOCABULARY.source.decode([VOCABULARY.source.encode([long])[0][:limit]])[0]
-    cutting = new_translator(model, long_input="cut", **extra)
-    expected = new_translator(model).translate([shortened, fits])
+    cutting = new_translator(long_input="cut", max_source_tokens=limit)
+    expected = new_translator().translate([shortened, fits])
     assert cutting.translate([long, fits]) == expected
     assert cutting.counts == LineCounts(lines=2, cut=1)
-    splitting = new_translator(model, long_input="split", **extra)
+    splitting = new_translator(long_input="split", max_source_tokens=limit)
     parts = [part.text for part in split([long], limit, VOCABULARY.source.encode)]
     [[found, _], _] = splitting.hypotheses([long, fits], 2)
-    ones = new_translator(model).hypotheses(parts)
+    ones = new_translator().hypotheses(parts)
     assert found.text == " ".join(one.text for [one] in ones)
     assert found.log_probability == pytest.approx(sum(one.log_probability for [one] in ones), abs=1e-3)
     assert found.pieces == [piece for [one] in ones for piece in one.pieces]
@@ -225,12 +206,11 @@ def test_long_sources(learned: bool) -> None:
     begun = splitting.translate([long, fits])
     assert splitting.hypotheses([long, fits], prefixes=["nine", ""])[0][0].text.startswith("nine")
     assert splitting.translate([long, fits]) == begun
-    skipping = new_translator(model, long_input="skip", **extra)
+    skipping = new_translator(long_input="skip", max_source_tokens=limit)
     assert skipping.translate([long, fits]) == ["", expected[1]]
     assert skipping.counts == LineCounts(lines=2, skipped=1)
-    key = "model.max_positions - 1: 39" if learned else "decoding.max_source_tokens: 20"
-    with pytest.raises(NmtError, match=f"^line 4: .* more than {key}"):
-        list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
+    with pytest.raises(NmtError, match=r"^line 4: .* more than decoding\.max_source_tokens: 20"):
+        list(new_translator(long_input="error", max_source_tokens=limit).stream([fits, "", fits, long], chunk_lines=2))
 
 
 SENTENCES = ["one two. ", "Three four five.  ", "Apples! ", "Pears in the old red barn."]
@@ -290,19 +270,6 @@ def test_a_live_model_stays_in_its_mode() -> None:
     with pytest.raises(NmtError):
         translator.translate(LINES)
     assert model.training
-
-
-def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    model_file.save(tmp_path / "x", Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
-    (tmp_path / "terms").write_text("red\tred\n")
-    translator = nmt.load("~/x", "cpu", ensemble=[Path("~/x")], glossary="~/terms")
-    assert [path.parent for path in translator.digests] == [tmp_path]
-    assert translator.glossary is not None and translator.glossary.targets == ["red"]
-    with pytest.raises(NmtError, match=r"^~nobody-of-this-name/x: no such file"):
-        nmt.load("~nobody-of-this-name/x", "cpu")
-    with pytest.raises(NmtError, match=r"^~/x: no such file"):  # where a command got ./~/x
-        open_model(Path("~/x")).translator("cpu")
 
 
 # ------------------------------------------------------------------------ choices

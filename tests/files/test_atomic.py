@@ -133,23 +133,6 @@ def record(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return counted.calls
 
 
-@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES])
-def test_where_a_folder_cannot_be_synced_a_file_is_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    """As on some network file systems, and in folders that may be written and not read."""
-    real = atomic.sync
-
-    def sync(path: Path) -> None:
-        if path.is_dir():
-            raise OSError(number, os.strerror(number))
-        real(path)
-
-    monkeypatch.setattr(atomic, "sync", sync)
-    atomic.write_text(tmp_path / "file", "text")
-    assert (tmp_path / "file").read_text() == "text"
-
-
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
 def test_a_new_file_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     """Neither a file nor a broken link, also one made while it was written; some file systems have no hard links."""

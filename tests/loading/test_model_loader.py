@@ -47,7 +47,6 @@ def prepared(precision: str, models: int = 1) -> Translator:
     ("precision", "error", "models", "autocast"),
     [
         ("model", 1e-4, 1, torch.float16),
-        ("bfloat16", 0.5, 2, torch.float16),
         ("float16", 0.05, 1, None),
         ("int8", 0.5, 1, torch.float16),
     ],

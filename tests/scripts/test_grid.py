@@ -174,21 +174,3 @@ def test_rows_are_trained_scored_compared_and_not_done_again(
     assert rows_of(tmp_path / "out" / "results.jsonl") == [*results.values()]
     ran.clear()
     assert invoke(grid, *command, "decoding.beam_size=3").exit_code == 1 and not any("evaluate" in one for one in ran)
-
-
-def test_a_row_that_fails_does_not_end_the_grid_and_what_cannot_be_scored_is_not_trained(
-    grid: ModuleType, rows: Path, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = []
-
-    def fail(*arguments: str | Path) -> str:
-        ran.append(arguments[0])
-        raise NmtError("it fails")
-
-    monkeypatch.setattr(grid, "nmt", fail)
-    command = [str(rows), str(recipe), "--output", str(tmp_path / "out")]
-    for option in (["--average", "11"], ["--test", str(tmp_path / "no.en"), str(tmp_path / "no.de")]):
-        assert invoke(grid, *command, *option).exit_code == 1 and not ran
-    done = invoke(grid, *command)
-    assert done.exit_code == 1 and ran == ["train", "train", "train"]
-    assert "no result of first-seed1, wide-seed1, long-seed1" in done.stderr

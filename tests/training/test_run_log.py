@@ -4,9 +4,7 @@ import json
 import math
 import platform
 import resource
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,22 +67,6 @@ def test_a_disk_that_refuses(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "metrics.jsonl").read_text().startswith('{"step": 1}\n')
-
-
-def test_tensorboard_hides_what_is_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[str, int]] = []
-
-    class SummaryWriter:
-        def __init__(self, folder: str, purge_step: int) -> None:
-            made.append((folder, purge_step))
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
-    with RunLog(tmp_path, 0, 0, tensorboard=20):
-        pass
-    assert made == [(str(tmp_path / "tensorboard"), 21)]
 
 
 def test_the_environment_names_models_and_versions_and_no_host() -> None:

@@ -149,32 +149,6 @@ def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
     assert same_weights(*last) and last[0].provenance["start_from"] == last[1].provenance["start_from"]
 
 
-def test_a_begun_run_keeps_its_model_where_it_is_left_out_or_named_otherwise(
-    make_config: MakeConfig, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = ("vocabulary.relearn=true", "vocabulary.size=290")
-    start, folder, some = f"training.start_from={trained}", f"run_dir={tmp_path / 'run'}", (QUIET, *SHORT)
-    train(make_config(folder, start, *some, *settings, "training.max_steps=1"), "cpu")
-    monkeypatch.chdir(trained.parent)
-    copied = tmp_path / "copy.safetensors"
-    shutil.copy(trained / "best.safetensors", copied)
-    without = [one for one in (*some, *settings) if "relearn" not in one]
-    resumed = (
-        *([*some, *settings, f"training.start_from={same}"] for same in (trained.name, copied)),
-        without, [*some, *settings, start],  # left out once, and given again
-    )  # fmt: skip
-    for steps, now in enumerate(resumed, start=2):
-        train(make_config(folder, *now, f"training.max_steps={steps}"), "cpu")
-        written = schema.load(tmp_path / "run" / "config.yaml")
-        assert written.training.start_from == str(trained)
-        assert written.vocabulary.relearn
-    with pytest.raises(NmtError, match=r"training\.start_from: .* in the saved run, .*ema\.safetensors now"):
-        train(make_config(folder, *some, *settings, f"training.start_from={trained / 'ema.safetensors'}"), "cpu")
-    # The same folder, whose best model is another one by now.
-    (trained / "ema.safetensors").replace(trained / "best.safetensors")
-    train(make_config(folder, *some, *settings, start, "training.max_steps=9"), "cpu")
-
-
 # ------------------------------------------------------------------------ another vocabulary
 
 
@@ -217,29 +191,12 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
 # ------------------------------------------------------------------------ models that do not fit
 
 
-@pytest.mark.parametrize(
-    ("of_model", "of_run", "said"),
-    [
-        (
-            ("model={architecture: recurrent, hidden_size: 24, tie: none}",),
-            (),
-            "(model: {architecture: recurrent, hidden_size: 24} there, {architecture: transformer, d_model: 32, "
-            "feed_forward: 64, layers: 1, heads: 2} here): set 'model={architecture: recurrent, hidden_size: 24}'",
-        ),
-        (
-            (),
-            ("model.tie=target", "vocabulary.shared=false", "vocabulary.relearn=true"),
-            "(model.tie: all there, target here): set model.tie=all vocabulary.shared=true",
-        ),
-    ],
-)
-def test_a_model_of_other_settings_is_refused_before_data_is_prepared(
-    make_config: MakeConfig, tmp_path: Path, of_model: tuple[str, ...], of_run: tuple[str, ...], said: str
-) -> None:
-    saved(tmp_path / "model", make_checkpoint(make_config(*of_model)))
-    store = f"data.store_dir={tmp_path / 'store'}"
-    with pytest.raises(NmtError, match=re.escape(said)):
-        train(make_config(f"training.start_from={tmp_path / 'model'}", store, *of_run), "cpu")
+def test_a_model_of_other_settings_is_refused_before_data_is_prepared(make_config: MakeConfig, tmp_path: Path) -> None:
+    saved(tmp_path / "model", make_checkpoint(make_config()))
+    here = (f"training.start_from={tmp_path / 'model'}", f"data.store_dir={tmp_path / 'store'}")
+    other = ("model.tie=target", "vocabulary.shared=false", "vocabulary.relearn=true")
+    with pytest.raises(NmtError, match=r"\(model\.tie: all there, target here\): set model\.tie=all"):
+        train(make_config(*here, *other), "cpu")
     assert not (tmp_path / "store").exists()
 
 

@@ -216,42 +216,26 @@ def test_a_killed_preparation_leaves_nothing_half_done(run: Config, tmp_path: Pa
     kill_at((3, 37, 90), run, tmp_path)
 
 
-@pytest.mark.parametrize(("owner", "name"), [(cleaning, "verdict"), (encoding.ChunkEncoder, "__call__")])
 @pytest.mark.usefixtures("small_shards")
 def test_what_was_done_before_a_kill_is_not_done_again(
-    run: Config,
-    tmp_path: Path,
-    owner: Any,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real, calls = getattr(owner, name), Counter[str]()
+    real, calls = encoding.ChunkEncoder.__call__, Counter[str]()
 
     def counted(*arguments: Any) -> Any:
         calls["all"] += 1
         return real(*arguments)
 
-    assert killed_at_call(6, owner, name, lambda: prepare(run))
+    assert killed_at_call(6, encoding.ChunkEncoder, "__call__", lambda: prepare(run))
     prepare(changed(run, drop_copies=True))
     assert "is of an interrupted preparation with other settings: delete it if unused" in caplog.text
     caplog.clear()
-    monkeypatch.setattr(owner, name, counted)
+    monkeypatch.setattr(encoding.ChunkEncoder, "__call__", counted)
     prepare(run)
     assert re.search("(cleaned|encoded) before is reused from", caplog.text)
     continued, calls["all"] = calls["all"], 0
     prepare(dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
     assert continued == calls["all"] - 4  # two shards were finished
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_a_shard_that_was_edited_after_a_kill_is_cleaned_again(run: Config, tmp_path: Path) -> None:
-    assert killed_at_call(6, cleaning, "verdict", lambda: prepare(run))
-    [path] = (Path(run.run_dir) / "data").glob("text-*.unfinished/0-00000.target")
-    path.write_bytes(path.read_bytes().replace(b"e", b"x", 1))
-    prepare(run)
-    prepare(undisturbed := dataclasses.replace(run, run_dir=str(tmp_path / "undisturbed")))
-    assert files(run) == files(undisturbed)
 
 
 # --------------------------------------------------------------------------- found again
@@ -319,15 +303,10 @@ def test_scores_of_a_model_drop_pairs(run: Config, tmp_path: Path, caplog: pytes
     assert {one.score for one in found.nearly_dropped} == {-4.0}  # as the setting is written
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"), [(SCORES[:-1], "has fewer lines than"), ([*SCORES, "-1"], "has more lines than")]
-)
-def test_scores_of_other_text(
-    run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], message: str
-) -> None:
+def test_scores_of_other_text(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaned_text, "CHUNK_PAIRS", 8)
-    with pytest.raises(NmtError, match=rf"faulty.scores: {message} .* has pairs: score the same text"):
-        prepare(scored(run, tmp_path, lines))
+    with pytest.raises(NmtError, match=r"faulty.scores: has fewer lines than .* has pairs: score the same text"):
+        prepare(scored(run, tmp_path, SCORES[:-1]))
 
 
 # --------------------------------------------------------------------------- cleaned by other programs

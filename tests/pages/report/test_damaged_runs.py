@@ -11,7 +11,6 @@ from helpers.runs import config_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.errors import NmtError
 from nmt.pages.report import page
 from nmt.pages.report.run import gather
 
@@ -103,31 +102,6 @@ def test_numbers_that_cannot_be_drawn(run: Path, name: str) -> None:
         assert value in text
         path.write_text(text)
         assert len(reported(run)["runs"][0]["validation"]["step"]) <= 1
-
-
-PIECES = st.sampled_from(
-    [LONG.encode(), b"9" * 5000, b"1e400", b"NaN", b"-Infinity", b"[" * 100_000, b"\xff", b"\0", b"\n", b'"', b"{}",
-     b"[]", b"null", b"-1", b"1e308", b"\\ud800", b"</script>", "\u2028".encode()]
-) | st.binary(max_size=5)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", [*RECORDS])
-@given(data=st.data())
-@settings(deadline=None, max_examples=7, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_changed(run: Path, name: str, data: st.DataObject) -> None:
-    path = run / name
-    whole = path.read_bytes()
-    contents = bytearray(whole)
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(contents)))
-        contents[place : place + data.draw(st.integers(0, 9))] = data.draw(PIECES)
-    path.write_bytes(contents)
-    try:
-        reported(run)
-    except NmtError as error:
-        assert name == "config.yaml" and str(path) in str(error)
-    finally:
-        path.write_bytes(whole)
 
 
 NUMBERS = st.integers() | st.sampled_from([10**400, -(10**400), 10**18, 2**63, 1e299, 1e308]) | st.floats()
