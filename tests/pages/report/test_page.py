@@ -50,6 +50,29 @@ def test_the_summary_of_a_stopped_and_of_a_finished_run() -> None:
     assert summary["best checkpoint"] == ["step 1,000, by validation loss", "step 2,400, by validation loss"]
 
 
+def test_stages_and_where_they_began() -> None:
+    data = page.to_data([new_run("a", staged=True), new_run("b")])
+    assert data["stages"] == [
+        [
+            {"mix": "crawled 75.0%, clean 25.0%", "end": "for 850 steps", "step": 0},
+            {"mix": "temperature 5", "end": "for 3,000 steps", "step": 850},
+            {"mix": "clean 100.0%", "end": "to the end", "step": None},
+        ],
+        [],
+    ]
+    starts = data["runs"][0]["stages"]
+    assert (starts["step"], starts["tokens"], starts["values"]) == ([0, 850], [0, 3_400_000], {"number": [1, 2]})
+    assert starts["hours"] == pytest.approx([0, 850 / 3600], rel=1e-5)
+    assert data["runs"][1]["stages"]["step"] == [] and rows(data["summary"])["stage"] == ["2 of 3", "–"]
+    assert not {"stage", "stage_step"} & data["runs"][0]["training"]["values"].keys()
+    assert "stage" not in rows(page.to_data([new_run("b")])["summary"])
+
+
+def test_corpora_are_a_table_of_the_newest_row() -> None:
+    data = page.to_data([new_run("a", staged=True), new_run("b")])
+    assert data["corpora"] == [[["crawled", "0.0%", "0.40", "–"], ["clean", "100.0%", "2.25", "1.750"]], []]
+
+
 @pytest.mark.parametrize(
     ("change", "state"),
     [
