@@ -18,6 +18,7 @@ from nmt.files import atomic, outputs, text
 from nmt.loading.models import ModelsOfCommand
 
 _RESTARTS = 3  # of all ranks, after one is killed
+_DOCUMENT_LINES = 500  # of a document, that are translated together: the alignment of each takes memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +116,11 @@ def _translate_document(request: Request, format: Format, opened: ModelsOfComman
     translator = opened.translator(request.device, request.overrides, request.glossary)
     keep = (*translator.decoding.keep, *document.keep)
     translator.decoding = replace(translator.decoding, keep=keep)
-    with line_bar("translating", len(document.marked_lines)) as bar:
+    lines, translations = document.marked_lines, list[str]()
+    with line_bar("translating", len(lines)) as bar:
         translator.on_lines = bar.update
-        translations = document.translate(translator)
+        for first in range(0, len(lines), _DOCUMENT_LINES):
+            translations += translator.with_tags(lines[first : first + _DOCUMENT_LINES])
     written = document.with_lines(translations, output)
     with atomic.reporting(output, "--output"), atomic.replacing(output) as unfinished:
         unfinished.write_bytes(written)
