@@ -1,7 +1,7 @@
 """Opens what translates: a model file, the best one of a run folder, or an exported CTranslate2 folder.
 
-Opening reads what a model says about itself. Its weights are read for a translator, and PyTorch is loaded only where
-PyTorch translates.
+Opening reads what a model says about itself. The weights are read, and PyTorch is loaded, for a
+translator.
 """
 
 import logging

@@ -47,9 +47,9 @@ def test_a_folder_translates_as_its_model_file(beam_size: int, folder: Path, tmp
 def test_each_source_has_its_own_shortest_and_longest_output(beam_size: int, folder: Path) -> None:
     ids = [ids for ids in MADE.vocabulary.source.encode(LINES * 2) if ids]
     sources = [SearchInput(each, 2 * n, shortest=min(2 * n, n % 3)) for n, each in enumerate(ids)]
-    for source, [best] in zip(
-        sources, CTranslate2Folder(folder, "cpu").search(sources, Options(beam_size=beam_size), 16_000), strict=True
-    ):
+    options = Options(beam_size=beam_size, scores=beam_size > 1)
+    results = CTranslate2Folder(folder, "cpu").search(sources, options, 16_000)
+    for source, [best] in zip(sources, results, strict=True):
         assert source.shortest <= len(best.tokens) <= source.longest
 
 
