@@ -13,7 +13,6 @@ import typer.main
 from nmt.cli import app
 from nmt.config import schema
 from nmt.config.declaration import all_settings
-from nmt.errors import NmtError
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -122,11 +121,3 @@ def test_the_readme_has_a_table_of_every_command() -> None:
 def test_the_readme_links_to_every_page() -> None:
     text = README.read_text(encoding="utf-8")
     assert [name(page) for page in PAGES[1:] if f"({name(page)})" not in text] == []
-
-
-def test_the_error_message_shown_is_the_real_one() -> None:
-    shown = re.search(r"^error: (configs/multi30k.yaml: .*)$", README.read_text(encoding="utf-8"), re.MULTILINE)
-    assert shown
-    with pytest.raises(NmtError) as error:
-        schema.load(ROOT / "configs/multi30k.yaml", ["model.dropuot=0.2"])
-    assert str(error.value).endswith(shown[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.bag_of_words import BagOfWords, BagOfWordsConfig, add_architecture
+from helpers.bag_of_words import BagOfWords, add_architecture
 from helpers.runs import config_text, rows_of, rows_without_clock
 from helpers.train_steps import before_step
 from torch import Tensor
@@ -18,12 +18,8 @@ from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands.train import train, training_data
 from nmt.config.schema import Config
-from nmt.data.subwords.vocabulary import PAD
-from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.models.recurrent.model import RecurrentModel
-from nmt.training import memory
-from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -67,21 +63,6 @@ def refusal(*arguments: object) -> str:
     done = nmt(*arguments)
     assert (done.exit_code, done.stdout) == (1, ""), (done.output, done.exception)
     return done.stderr.strip().split("\n")[-1].removeprefix("error: ")
-
-
-def test_what_a_step_needs_is_measured_where_the_model_gives_no_estimate(
-    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = make_config(MODELS[TOY])
-    model = BagOfWords(BagOfWordsConfig(size=8, dropout=0.2), 12, 12, PAD)
-    objective = Objective(model, config.training)
-    lengths = torch.full((1000,), 20).numpy()
-    memory.check_step(config.training, objective, 2000, lengths, 1)
-    monkeypatch.setattr(memory, "available_memory", lambda: 100 << 10)
-    with pytest.raises(NmtError, match=r"training\.batch_tokens: 20,000 padded tokens"):
-        memory.check_step(config.training, objective, 20_000, lengths, 1)
-    monkeypatch.undo()
-    assert memory.largest_micro_batch(objective, 512, 20, Ranks()) == 512
 
 
 # ------------------------------------------------------------------------ a run, and what is made of it
@@ -135,13 +116,6 @@ def test_it_translates_and_scores(run_folder: Path, tmp_path: Path, name: str) -
     assert scored.exit_code == 0 and scored.stdout.count("\n") == 2
     small = nmt("translate", run_folder, "decoding.precision=int8", text="one two\n")
     assert small.exit_code == 0 and small.stdout.count("\n") == 1
-
-
-def test_it_is_evaluated_and_reported(run_folder: Path, corpus: Path, tmp_path: Path, name: str) -> None:
-    files = ("--source", corpus / "validation.en", "--reference", corpus / "validation.de")
-    assert "BLEU" in nmt("evaluate", run_folder, *files).stdout
-    assert nmt("report", run_folder, "--output", tmp_path / "page.html").exit_code == 0
-    assert name in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_exports_refuse_it(run_folder: Path, tmp_path: Path, name: str) -> None:

@@ -52,37 +52,6 @@ def test_the_mean_is_the_one_computed_by_hand(files: list[Path], count: int) -> 
         np.testing.assert_allclose(weight.numpy(), by_hand, rtol=0, atol=2e-7)  # weights are of the order of 1
 
 
-def test_a_run_that_was_moved_while_it_was_trained_is_one_run(
-    files: list[Path], caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    respoil(files[1], provenance={"run_dir": "s"})
-    for run, places in {"one": [0, 1], "other": [2]}.items():
-        (tmp_path / run / "checkpoints").mkdir(parents=True)
-        for place in places:
-            files[place] = files[place].rename(tmp_path / run / "checkpoints" / files[place].name)
-    averaging.average(files[:2])
-    assert not caplog.text
-    averaging.average(files[:3])
-    assert "these checkpoints are from different runs (r, s)" in caplog.text
-
-
-def test_the_mean_is_a_model_file_of_the_last_ones_settings(
-    files: list[Path], make_config: MakeConfig, tmp_path: Path
-) -> None:
-    respoil(files[2], config=make_config("decoding.beam_size=7", "model.dropout=0.5"))
-    model_file.save(tmp_path / "mean.safetensors", averaging.average(files[1:]))
-    mean = model_file.load(tmp_path / "mean.safetensors")
-    assert mean.config.decoding.beam_size == 7
-    assert mean.vocabulary.source.proto == tokenizer().proto
-    assert mean.provenance == {
-        "step": 20,
-        "run_dir": "r",  # but no score: none of these was measured on the mean
-        "averaged": [{"file": f"{seed}.safetensors", "step": 10 * seed} for seed in (1, 2)],
-    }
-    source, target = torch.randint(4, 300, (2, 3, 6))
-    assert mean.build()(source, target).isfinite().all()
-
-
 def test_one_file_besides_the_mean_is_in_memory_at_a_time(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     load, alive, most = model_file.load, weakref.WeakSet[Any](), []
 
@@ -120,7 +89,7 @@ def test_weights_that_are_no_numbers(files: list[Path], which: int, value: float
 
 @pytest.mark.parametrize(
     "override",
-    ["model.heads=4", "model.positions=concatenated", "model.feed_forward=48", "model.layers=2"],
+    ["model.heads=4", "model.feed_forward=48"],
 )
 def test_settings_that_give_weights_another_meaning_shape_or_name(
     files: list[Path], make_config: MakeConfig, override: str
@@ -140,16 +109,6 @@ def test_vocabularies_that_differ(files: list[Path]) -> None:
     respoil(files[2], vocabulary=Vocabulary(changed, changed))
     with pytest.raises(NmtError, match=r"2\.safetensors: its vocabulary differs from that of .*0\.safetensors"):
         averaging.average(files)
-
-
-def test_nothing_to_average_and_files_that_are_no_models(files: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match="nothing to average"):
-        averaging.average([])
-    (tmp_path / "notes.txt").write_text("Dear diary")
-    with pytest.raises(NmtError, match=r"notes\.txt: not a model"):
-        averaging.average([files[0], tmp_path / "notes.txt"])
-    with pytest.raises(NmtError, match="no such file"):
-        averaging.average([tmp_path / "missing.safetensors"])
 
 
 # ------------------------------------------------------------------------ a run's last and best

@@ -2,7 +2,6 @@
 
 import json
 import re
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.loading.opened_model import open_model
 from nmt.models import build
 from nmt.models.translation_model import TranslationModel
 
@@ -67,9 +65,7 @@ def with_setting(whole: Path, name: str, value: object) -> str:
 SIZES = ["d_model", "feed_forward", "layers", "encoder_layers", "decoder_layers", "heads", "key_size", "value_size"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("d_model", 3), ("layers", 40), *((name, 10**8) for name in SIZES), ("heads", 10**17)]
-)
+@pytest.mark.parametrize(("name", "value"), [("d_model", 3), *((name, 10**8) for name in SIZES)])
 def test_no_settings_make_a_model_larger_than_the_file(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int
 ) -> None:
@@ -94,15 +90,10 @@ def test_no_settings_make_a_model_larger_than_the_file(
     ("metadata", "message"),
     [
         ({"format": None}, "not an nmt model"),
-        ({"version": None}, "model file of version"),
         ({"version": "999"}, "version 999; this nmt reads version 1"),
         ({"config": None}, "holds no settings"),
-        ({"config": "[" * 100_000}, "settings inside"),
-        ({"config": "a: " * 12_000_000}, "settings inside: settings have at most 33,554,432 characters"),
         ({"config": "decoding: {beam_width: 3}"}, "settings inside"),
-        ({"provenance": None}, "damaged: its provenance"),
         ({"provenance": '{"a":' * 100_000}, "damaged: its provenance"),
-        ({"provenance": '{"step": 1%s}' % ("0" * 5000)}, "damaged: its provenance"),
     ],
 )
 def test_metadata_that_are_missing_or_malformed(
@@ -111,59 +102,21 @@ def test_metadata_that_are_missing_or_malformed(
     assert message in refused(write(tmp_path / "model.safetensors", whole, **metadata)).split("\n")[0]
 
 
-def test_scores_that_are_none_are_no_best_ones(whole: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    scored = {"best_metric": "bleu", "bleu": 30.5}
-    for step, facts in enumerate(
-        [scored, {"bleu": "high"}, {"bleu": float("nan")}, {"bleu": {}}, {"best_metric": ["bleu"]}, {"step": "x"},
-         [scored], scored | {"bleu": 31}, {"best_metric": "step", "step": 3}, {"validation_key": [1]}]
-    ):  # fmt: skip
-        text = json.dumps(scored | facts if isinstance(facts, dict) else facts)
-        path = model_file.checkpoint_path(tmp_path, step)
-        path.parent.mkdir(exist_ok=True)
-        write(path, whole, provenance=text)
-    model_file.checkpoint_path(tmp_path, 9).unlink()
-    assert [int(path.stem[-2:]) for path in model_file.best(tmp_path, 9)] == [7, 0, 5]
-    assert "step-00000006.safetensors: damaged: its provenance" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("name", "tensor", "message"),
     [
-        ("vocabulary.source", torch.zeros(9), "vocabulary.source is not a row of bytes"),
         ("vocabulary.source", torch.zeros(9, dtype=torch.uint8), "vocabulary: not a SentencePiece model"),
-        ("vocabulary.target", torch.zeros(9, dtype=torch.uint8), "target vocabulary: not a SentencePiece model"),
         ("vocabulary.source", None, "holds no vocabulary"),
         ("vocabulary.more", torch.zeros(9, dtype=torch.uint8), "has an unknown tensor vocabulary.more"),
         ("extra", torch.zeros(9), "has an unknown tensor extra"),
-        ("model.target_embedding.weight", torch.zeros(300, 32, dtype=torch.int64), "is of type int64"),
         ("model.target_embedding.weight", torch.zeros(300, 33), "its settings and vocabulary need [300, 32]"),
-        ("model.target_embedding.weight", torch.zeros(()), "target_embedding.weight is [], but its settings"),
         ("model.target_embedding.weight", None, "lacks weight target_embedding.weight"),
-        ("model.encoder.1.feed_forward.inner.bias", torch.ones(64), "has an unknown weight encoder.1."),
     ],
 )
 def test_tensors_that_are_not_those_of_the_settings(
     whole: Path, tmp_path: Path, name: str, tensor: Tensor | None, message: str
 ) -> None:
     assert message in refused(write(tmp_path / "model.safetensors", whole, {name: tensor}))
-
-
-@pytest.mark.parametrize(("dtype", "shape", "size"), [("F32", [0, 2**62, 2**62], 0), ("BF16", [1] * 64, 1)])
-def test_a_shape_that_no_array_has_is_refused(
-    tmp_path: Path, whole: Path, dtype: str, shape: list[int], size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without numbers, or with one: so the file can hold them."""
-    contents = whole.read_bytes()
-    (length,) = struct.unpack_from("<Q", contents)
-    header, end = json.loads(contents[8 : 8 + length]), len(contents) - 8 - length
-    added = size * (int(dtype[-2:]) // 8)
-    header["model.more"] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + added]}
-    text = json.dumps(header).encode()
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(struct.pack("<Q", len(text)) + text + contents[8 + length :] + bytes(added))
-    monkeypatch.setattr(tensor_file, "_checksum", lambda tensors, metadata: header["__metadata__"]["crc32"])
-    with pytest.raises(NmtError, match=r"impossible shape|unknown weight more"):
-        open_model(path).translator("cpu")
 
 
 # ------------------------------------------------------------------------ whatever it is

@@ -7,11 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import faults
-from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file, run_folder
-from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.files import atomic
@@ -58,25 +55,6 @@ def test_a_copied_run_is_not_trained_in_the_folder_of_the_first(
     monkeypatch.chdir("copy")
     with pytest.raises(NmtError, match=rf"run in {here}/copy, .*{here}/copy/run: to go on in {here}/copy, add run_dir"):
         run_folder.load_config(Path("config.yaml"))
-
-
-def test_other_settings_train_where_they_say(make_config: MakeConfig, tmp_path: Path) -> None:
-    """Settings that were taken from a run without its files, and the user's own in a folder that looks like one."""
-    run_folder.write_config(tmp_path, make_config("run_dir=elsewhere"))
-    assert run_folder.load_config(tmp_path / "config.yaml").run_dir == "elsewhere"
-    for name in ("state", "checkpoints"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "config.yaml").rename(tmp_path / "mine.yaml")
-    assert run_folder.load_config(tmp_path / "mine.yaml").run_dir == "elsewhere"
-    (tmp_path / "config.yaml").write_text("# my own\n" + writer.to_yaml(make_config("run_dir=elsewhere")))
-    assert run_folder.load_config(tmp_path / "config.yaml").run_dir == "elsewhere"
-
-
-def test_a_file_of_the_users_with_the_same_settings_stays_as_it_is(make_config: MakeConfig, run: Path) -> None:
-    text = "# my notes\n" + writer.to_yaml(make_config())
-    (run / "config.yaml").write_text(text)
-    run_folder.write_config(run, make_config())
-    assert (run / "config.yaml").read_text() == text
 
 
 def left_by_a_run(run: Path, *without: str) -> list[str]:
@@ -129,15 +107,6 @@ def test_what_was_left_by_an_interruption_is_moved_too(run: Path, monkeypatch: p
     assert sorted(names(run / "before-1") + names(run / "before-2")) == left
 
 
-def test_what_is_moved_aside_is_on_the_disk_there(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    left_by_a_run(run)
-    counted = faults.Faults(run)
-    counted.install(monkeypatch.setattr)
-    run_folder.move_aside(run)
-    moved = max(number for number, call in enumerate(counted.calls) if call.startswith("rename "))
-    assert {"fsync before-1", "fsync ."} <= set(counted.calls[moved:])
-
-
 def test_one_process_at_a_time_trains(run: Path) -> None:
     with (
         run_folder.locked(run),
@@ -147,14 +116,6 @@ def test_one_process_at_a_time_trains(run: Path) -> None:
         pass
     with run_folder.locked(run):
         assert names(run / "state") == [atomic.LOCK]
-
-
-def test_the_settings_of_a_run_with_a_state_are_ours(make_config: MakeConfig, run: Path) -> None:
-    (run / "config.yaml").write_text("# without the header\n" + writer.to_yaml(make_config()))
-    (run / "state").mkdir()
-    (run / "state" / "step-00000005.safetensors").touch()
-    run_folder.write_config(run, make_config("seed=7"))
-    assert schema.load(run / "config.yaml").seed == 7
 
 
 def test_the_best_checkpoint_is_written_again_if_it_was_deleted(run: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -167,21 +128,6 @@ def test_the_best_checkpoint_is_written_again_if_it_was_deleted(run: Path, caplo
     (run / model_file.BEST).write_bytes(b"another")
     run_folder.restore_best(run, 20, 20)
     assert (run / model_file.BEST).read_bytes() == b"another" and not caplog.text
-
-
-def test_a_best_checkpoint_of_a_step_that_is_trained_again_is_replaced(
-    run: Path, make_config: MakeConfig, caplog: pytest.LogCaptureFixture
-) -> None:
-    made = make_checkpoint(make_config(), 1, step=30)
-    model_file.save(run / model_file.BEST, made)
-    run_folder.restore_best(run, 20, 25)  # there is nothing to replace it by
-    (run / "checkpoints").mkdir()
-    (run / "checkpoints" / "step-00000020.safetensors").write_bytes(b"the best")
-    run_folder.restore_best(run, 20, 30)
-    assert model_file.load_provenance(run / model_file.BEST)["step"] == 30 and not caplog.text
-    run_folder.restore_best(run, 20, 25)
-    assert (run / model_file.BEST).read_bytes() == b"the best"
-    assert "best.safetensors was of step 30, and training goes on from step 25: written again from" in caplog.text
 
 
 def test_checkpoints_of_later_steps_are_moved_aside(run: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,12 +9,10 @@ import pytest
 from helpers.model_files import make_checkpoint
 from typer.testing import CliRunner
 
-import nmt
 from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.config import writer
 from nmt.config.schema import Config
-from nmt.errors import NmtError
 
 MakeConfig = Callable[..., Config]
 
@@ -55,53 +53,6 @@ def texts() -> list[str]:
     return ["--source", "text", "--reference", "text"]
 
 
-def test_a_file_that_has_the_name_of_a_setting(here: Path) -> None:
-    (here / "beam_size=8").write_text("one\n")
-    done = CliRunner().invoke(app.app, ["translate", "model", "beam_size=8"])
-    assert (done.exit_code, done.stdout.count("\n")) == (0, 1), done.output
-
-
-def test_a_sentence_in_the_place_of_a_file(here: Path) -> None:
-    assert error("translate", "model", "A dog runs.") == (
-        f"A dog runs.: no such file in {here}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL"
-    )
-
-
-def test_an_output_without_its_option(here: Path) -> None:
-    assert (
-        error("translate", "model", "text", "out.de")
-        == "out.de: unexpected argument; to write a file, use --output out.de"
-    )
-
-
-def test_a_relative_path_is_told_with_the_folder_in_which_it_was_looked_for(here: Path) -> None:
-    for arguments in (
-        ["translate", "model", "none"],
-        ["translate", "model", "text", "--prefixes", "none"],
-        ["prepare", "config.yaml", "data.train=[{source: none, target: text}]"],
-        ["evaluate", "--hypothesis", "none", "--reference", "text"],
-        ["average-checkpoints", "none", "--output", "x"],
-    ):
-        line = error(*arguments)
-        assert f": no such file in {here}" in line, line
-    assert error("translate", here / "none") == f"{here / 'none'}: no such file"
-
-
-def test_links_that_lead_back_to_themselves(here: Path) -> None:
-    (here / "loop").symlink_to("other")
-    (here / "other").symlink_to("loop")
-    for arguments in (
-        ["translate", "model", "loop"],
-        ["translate", "model", "loop", "--output", "x"],
-        ["evaluate", "loop", *texts()],
-        ["average-checkpoints", "loop", "--output", "x"],
-        ["train", "config.yaml", "run_dir=loop"],
-        ["prepare", "config.yaml", "data.train=[{source: loop, target: text}]"],
-    ):
-        assert "loop" in error(*arguments)
-    assert sorted(path.name for path in here.iterdir()) == ["config.yaml", "loop", "model", "other", "text"]
-
-
 # ------------------------------------------------------------------------ bytes
 
 
@@ -114,8 +65,6 @@ def table(row: str) -> bytes:
     [
         ("text.en", b"one\nca\xe9t\n", "text.en:2: byte 3 is not UTF-8"),
         ("text.en.gz", gzip.compress(b"one\ntwo\n" * 99, mtime=0)[:-9], "damaged gzip file"),
-        ("table.tsv", b"one\teins\ntwo\tz\xfc\n", "table.tsv:2: byte 6 is not UTF-8"),
-        ("table.jsonl", table('"\\ud800"'), "table.jsonl:1: column 'de' holds half of a surrogate pair"),
     ],
 )
 def test_text_that_is_none(here: Path, name: str, content: bytes, words: str) -> None:
@@ -126,18 +75,6 @@ def test_text_that_is_none(here: Path, name: str, content: bytes, words: str) ->
         assert words in error("prepare", "config.yaml", f"data.validation={entry}")
         assert words in error("translate", "model", name)
         assert words in error("evaluate", "--hypothesis", name, "--reference", "text")
-
-
-def test_half_of_a_surrogate_pair_from_python(here: Path) -> None:
-    translator = nmt.load("model")
-    for call in (
-        lambda: translator.translate(["one", "two \ud800"]),
-        lambda: translator.score(["one", "two \udfff"], ["one", "two"]),
-    ):
-        with pytest.raises(NmtError, match="line 2 of 2: character 5 is half of a surrogate pair: not Unicode text"):
-            call()
-    with pytest.raises(TypeError):
-        translator.translate([1])  # type: ignore[list-item]
 
 
 def test_null_characters_are_text_like_any_other(here: Path) -> None:

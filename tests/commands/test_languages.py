@@ -2,14 +2,11 @@
 
 import dataclasses
 import json
-import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from helpers.languages import SPELLED, counting_config, write_counting
-from helpers.model_files import make_checkpoint
 from helpers.runs import rows_of
 from helpers.services import service
 from typer.testing import CliRunner, Result
@@ -28,7 +25,6 @@ from nmt.errors import NmtError
 from nmt.files.text import read_lines
 from nmt.interop.argos import export as argos
 from nmt.interop.exporter import Format
-from nmt.pages.inspect.inspect import Inspector
 from nmt.pages.report.page import to_data
 from nmt.pages.report.run import gather
 
@@ -120,14 +116,6 @@ def test_the_token_is_a_subword_of_the_source_and_not_counted_in_lengths(transla
     assert translator.longest_source == 256
 
 
-def test_learned_positions_have_room_for_the_token(texts: Path, tmp_path: Path) -> None:
-    learned = ("model.positions=learned", "model.max_positions=22", "data.max_length=20", "training.max_steps=1")
-    train(config_of(texts, tmp_path / "run", *learned, "data.validation=null"), "cpu")
-    translator = nmt.load(tmp_path / "run", "cpu", overrides=["decoding.max_source_tokens=50"])
-    assert translator.longest_source == 20
-    assert len(translator.translate(["seven " * 30], to="fr")) == 1
-
-
 def test_a_model_of_one_pair_takes_its_own_languages_only(texts: Path, tmp_path: Path) -> None:
     one = f"data.train=[{{source: {texts}/train.en, target: {texts}/train.fr, languages: [en, fr]}}]"
     config = config_of(texts, tmp_path / "run", one, "data.validation=null", "training.max_steps=5")
@@ -151,19 +139,6 @@ def test_an_ensemble_needs_models_of_the_same_pairs(run: Path, texts: Path, tmp_
         nmt.load(run, "cpu", ensemble=[tmp_path / "other.safetensors"])
     twice = nmt.load(run, "cpu", ensemble=[run])
     assert_in("fr", twice.translate(lines_of(texts, "en"), to="fr"))
-
-
-def test_an_ensemble_of_two_directions_gives_a_warning(
-    make_config: Callable[..., Config], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    paths = [tmp_path / name for name in ("there.safetensors", "back.safetensors", "case.safetensors")]
-    for path, codes in zip(paths, (("en", "de"), ("de", "en"), ("EN", "de")), strict=True):
-        languages = [f"data.{side}_language={code}" for side, code in zip(("source", "target"), codes, strict=True)]
-        model_file.save(path, make_checkpoint(make_config(*languages)))
-    nmt.load(paths[0], "cpu", ensemble=[paths[2]])
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    nmt.load(paths[0], "cpu", ensemble=[paths[1]])
-    assert f"{paths[1]}: translates de-en, and {paths[0]} translates en-de" in caplog.text
 
 
 # --------------------------------------------------------------------------- commands
@@ -212,18 +187,6 @@ def test_score_and_evaluate(run: Path, texts: Path, tmp_path: Path) -> None:
         chrf[to] = next(one["value"] for one in json.loads(found.stdout) if one["name"] == "chrF2")
     by_set = {one["name"]: one["chrf"] for one in rows_of(run / "metrics.jsonl")[-1]["validation"]}
     assert chrf == {"de": pytest.approx(by_set["en-de"], abs=3), "fr": pytest.approx(by_set["en-fr"], abs=3)}
-
-
-def test_inspect(run: Path) -> None:
-    inspector = Inspector.load(run, "cpu")
-    seen = inspector.inspect("one two", to="fr")
-    assert (seen.source.language, seen.target.language) == ("en", "fr")
-    assert seen.source.pieces[0] == "<2fr>" and seen.source.words[0].text == "<2fr>"
-    assert seen.target.text == inspector.translator.translate(["one two"], to="fr")[0]
-    assert seen.target.text != inspector.inspect("one two", to="de").target.text
-    assert len(seen.inside.attention["cross"][0, 0, 0]) == len(seen.source.pieces)
-    with pytest.raises(NmtError, match="no target language"):
-        inspector.inspect("one two")
 
 
 def test_average_selects_by_the_mean_of_the_sets(run: Path) -> None:

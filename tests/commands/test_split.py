@@ -30,10 +30,8 @@ def test_what_shares_a_sentence_is_a_group() -> None:
 @pytest.mark.parametrize(
     ("text", "other", "same"),
     [
-        ("don't go", "Dont go!", True), ("e-mail", "email", True), ("你好，世界。", "你好世界", True),
-        ("café", "cafe\u0301", True), ("ＡＢＣ", "abc", True), ("की", "कि", False), ("ไม่", "ไม้", False),
-        ("Straße", "STRASSE", True), ("naïve", "Naive", True), ("한국", "\u1112\u1161\u11ab국", True),
-        ("!", "?", False), ("😀", "😎", False), ("3", "5", False), ("no", "on", False),
+        ("don't go", "Dont go!", True), ("你好，世界。", "你好世界", True), ("की", "कि", False),
+        ("naïve", "Naive", True), ("😀", "😎", False),
     ],
 )  # fmt: skip
 def test_letters_and_digits_make_a_sentence(text: str, other: str, same: bool) -> None:
@@ -53,17 +51,6 @@ def test_no_sentence_is_in_two_sets(pairs: list[tuple[str, str]], held_out: int,
         seen = [{re.sub("[ .,]|(?<=.)!", "", pair[side].lower()) for pair in of} for of in sets.values()]
         assert sum(map(len, seen)) == len(set().union(*seen))
     assert split_pairs(random.Random(seed).sample(pairs, len(pairs)), held_out, None, seed) == sets
-
-
-def test_a_large_group_is_for_training() -> None:
-    large = [("the same", f"anders {n}") for n in range(11)]
-    for seed in range(5):
-        assert sorted(split_pairs([*large, *ALONE[:6]], 3, None, seed)["train"]) == sorted(large)
-
-
-def test_the_rest_is_cut_to_the_most() -> None:
-    whole, cut = (split_pairs(ALONE, 3, most, 1)["train"] for most in (None, 5))
-    assert len(whole) == 34 and cut == whole[:5] and whole != sorted(whole)
 
 
 SETS = ("train", "validation", "test")
@@ -112,33 +99,12 @@ LANGUAGES = ("--languages", "en", "de")
     ("text", "arguments", "status", "message"),
     [
         ("a\tb\nc\n", LANGUAGES, 1, "pairs.tsv"),
-        ("1\ta\n2\tb\n", LANGUAGES, 1, "pairs.tsv: the source is only numbers: name the columns"),
         ("a\tb\n", (*LANGUAGES, "--columns", 1, 1), 2, "--columns 1 1: the source and the target are two columns"),
-        (
-            "a\tb\n",
-            LANGUAGES,
-            1,
-            "--pairs 1000: there are 1 groups of pairs without a common sentence: too few to split",
-        ),
         (
             "a\tb\n",
             (),
             1,
             "what are the languages? if it is text in one language, give the file of the other one too; else name them",
-        ),
-        ("a\tb\nc\td\ne\tf\n", (*LANGUAGES, "--pairs", 2), 1, "with --pairs 1, nearly all are held out"),
-        (
-            "a\tb\n",
-            ("--languages", "en", "EN"),
-            1,
-            "en twice: the new files of both sides would have the same names: name two others",
-        ),
-        ("a\tb\n", ("--languages", "en", "../de"), 1, "--languages: '../de' is no code"),
-        (
-            "a\té\n",
-            LANGUAGES,
-            1,
-            "1 of 1 lines are not (probably windows-1252): convert the file: iconv -f WINDOWS-1252 -t UTF-8\n",
         ),
     ],
 )

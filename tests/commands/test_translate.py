@@ -1,16 +1,11 @@
 """Translating shows how far it is, on a terminal on which no translation appears."""
 
-import os
-import pty
 import re
 import subprocess
 import sys
-import termios
 from collections.abc import Callable
-from contextlib import suppress
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.commands import environment
@@ -21,8 +16,7 @@ from nmt.checkpoints import model_file
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
-from nmt.decoding import translator
-from nmt.decoding.chunks import CHUNK_LINES, results
+from nmt.decoding.chunks import CHUNK_LINES
 
 
 @pytest.fixture
@@ -30,36 +24,6 @@ def model(make_config: Callable[..., Config], tmp_path: Path) -> Path:
     model_file.save(tmp_path / "model", make_checkpoint(make_config("decoding.max_extra_tokens=3")))
     (tmp_path / "text").write_text("one two\n" * 20)
     return tmp_path / "model"
-
-
-def shown(model: Path, *arguments: object, text: str | None = None) -> str:
-    """What a terminal as standard error shows; standard output is a pipe."""
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 100))
-    command = [sys.executable, "-m", "nmt", "translate", str(model), *map(str, arguments)]
-    env = environment(TQDM_MININTERVAL="0")
-    subprocess.run(command, input=text, text=True, stdout=-1, stderr=theirs, cwd=model.parent, env=env, check=True)
-    os.set_blocking(ours, False)
-    found = b""
-    with suppress(BlockingIOError):
-        while True:
-            found += os.read(ours, 4096)
-    os.close(ours)
-    os.close(theirs)
-    return found.decode()
-
-
-@pytest.mark.usefixtures("time_limit")
-def test_lines_done_of_all_lines_with_speed_and_time_left(model: Path) -> None:
-    found = shown(model, "text", "decoding.batch_tokens=40", "--output", "out")
-    bars = re.findall(r"translating: +\d+%\|.*?\| (\d+)/20 \[\d+:\d+<\d+:\d+, +[\d.]+ lines/s\]", found)
-    assert len(set(bars) - {"0", "20"}) > 1 and bars[-1] == "20", found
-
-
-@pytest.mark.usefixtures("time_limit")
-def test_lines_of_a_pipe_have_no_total(model: Path) -> None:
-    found = shown(model, text="one\n" * 5)
-    assert re.search(r"translating: \d+ lines \[", found), found
 
 
 @pytest.mark.usefixtures("time_limit")
@@ -75,25 +39,6 @@ def test_a_pipe_gets_its_translations_before_it_sends_more(model: Path) -> None:
             process.stdin.write("one\n")
         assert len(set(answered)) == 1 and len(process.stdout.readlines()) == 1501
     assert process.returncode == 0
-
-
-def test_of_a_file_lines_are_read_ahead(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[bool]()
-
-    def watched(inputs: Any, begin: Any, ahead: bool) -> Any:
-        asked.append(ahead)
-        return results(inputs, begin, ahead)
-
-    monkeypatch.setattr(translator, "results", watched)
-    text, as_json = model.parent / "text", OutputFormat(json=True)
-    for line_by_line in (False, True):
-        translate(Request(model=model, source=text, format=as_json, line_by_line=line_by_line, device="cpu"))
-    translate(Request(model=model, source=text, output=model.parent / "out", device="cpu"))
-    assert asked == [True, False, True]
-    loaded = nmt.load(model, "cpu")
-    loaded.translate(["one"])
-    loaded.hypotheses(["one"])
-    assert asked[3:] == [True, True]
 
 
 def test_text_with_tags_has_the_translation_of_the_text(model: Path) -> None:

@@ -12,9 +12,8 @@ from helpers import scripts
 from pytest import approx
 
 from nmt.cli import app
-from nmt.config import reader, schema, writer
+from nmt.config import schema, writer
 from nmt.config.schema import Config
-from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 
 ROOT = Path(__file__).parents[2]
@@ -161,12 +160,3 @@ def test_the_examples_in_the_reference_work(script: ModuleType) -> None:
     assert len(schema.parse(text, "stages").data.stages) == 4
     kinds = [corpus.source or corpus.file or corpus.hub or corpus.opus for corpus in loaded.data.train]
     assert kinds == ["train.en", "train.tsv.gz", "memory.tmx", "wmt/wmt14", "Tatoeba", "train.en", "train.en"]
-
-
-def test_the_error_in_the_reference_is_what_is_shown(script: ModuleType) -> None:
-    (shown,) = re.findall("```\n(my.*?)\n```", script.page(), re.DOTALL)
-    text = "run_dir: r\ndata: {source_language: a, target_language: b, train: [{file: c.tsv}]}\n"
-    text += "#\n" * 17 + "training:\n  warmup: 3\n"
-    with pytest.raises(NmtError) as error:
-        reader.parse(Config, text, "my.yaml", ["model.layers=0"])
-    assert str(error.value) == shown

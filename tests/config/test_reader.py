@@ -1,9 +1,9 @@
 """Strict reading: every problem with its place in one report, whatever the YAML; back and forth without loss."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import yaml
@@ -79,87 +79,54 @@ def test_what_is_given_is_read_and_the_rest_has_its_default() -> None:
     assert type(room.shelf.width) is float
 
 
-# --------------------------------------------------------------------------- YAML 1.2
+# --------------------------------------------------------------------------- values
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("line", "value"),
     [
-        ("no", "no"),
-        ("12:30", "12:30"),
-        ("2001-01-01", "2001-01-01"),
-        ("0x1F", "0x1F"),
-        ("'08'", "08"),
-        ("'1e9'", "1e9"),
-        ("x # why", "x"),
-        ("|-\n  folded", "folded"),
-    ],
-)
-def test_text(written: str, value: str) -> None:
-    assert read(f"name: {written}\ndoor: {{lock: D}}\n").name == value
-
-
-@pytest.mark.parametrize(
-    ("written", "value"), [("1e-1", 0.1), (".5", 0.5), ("+1.", 1.0), ("2", 2.0), ("1_0E-1", 1.0), ("00.1", 0.1)]
-)
-def test_numbers(written: str, value: float) -> None:
-    assert read(f"{ROOM}shelf: {{width: {written}}}").shelf.width == value
-
-
-@pytest.mark.parametrize(("written", "value"), [("25_000", 25_000), ("+7", 7), ("017", 17), ("9" * 18, 10**18 - 1)])
-def test_whole_numbers(written: str, value: int) -> None:
-    assert read(f"{ROOM}shelf: {{height: {written}}}").shelf.height == value
-
-
-@pytest.mark.parametrize("null", ["null", "~", "", "Null"])
-def test_null(null: str) -> None:
-    assert read(f"{ROOM}note: {null}\n").note is None
-
-
-# --------------------------------------------------------------------------- one value that does not fit
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("name: 2024", "name: expected text; found 2024: put it in quotes"),
-        ("shelf: {top: true}",
-         "shelf.top: expected mapping or null; found true: write {} for the defaults, null for none"),
-        ("name: true", "name: expected text; found true: put it in quotes"),
-        ("name: ' '", "name: expected text; found ' '"),
-        ('name: "a\\0b"', r"name: 'a\x00b' has a control character (U+0000), which no setting can have: leave it out"),
-        ("name: |\n  two\n  lines",
-         r"name: 'two\nlines\n' has a line break (U+000A), which no setting can have: leave it out"),
-        ("name: [a]", "name: expected text; found [a]"),
-        ("books: {title: A}", "books: expected list of mappings; found {title: A}: put it in [ ]"),
-        ("books: [A]", "books[0]: expected mapping; found A"),
-        ("books: [{title: A}, {title: B, pages: 0}]",
-         "books[1].pages: expected whole number or null, at least 1; found 0"),
-        ("shelf: [height]", "shelf: expected mapping; found [height]"),
+        *[(f"note: {written}", value) for written, value in {
+            "no": "no", "12:30": "12:30", "2001-01-01": "2001-01-01", "0x1F": "0x1F", "'08'": "08", "x # why": "x",
+            "|-\n  folded": "folded", "null": None, "~": None, "": None}.items()],
+        *[(f"shelf: {{width: {written}}}", value) for written, value in {
+            "1e-1": 0.1, ".5": 0.5, "+1.": 1.0, "2": 2.0, "1_0E-1": 1.0, "00.1": 0.1}.items()],
+        *[(f"shelf: {{height: {written}}}", value) for written, value in {
+            "25_000": 25_000, "017": 17, "9" * 18: 10**18 - 1}.items()],
     ],
 )  # fmt: skip
-def test_wrong_text_lists_and_mappings(line: str, message: str) -> None:
-    rest = "".join(f"{own}\n" for own in ROOM.split("\n") if own and own[:4] != line[:4])
-    assert problems(f"{rest}{line}\n") == [f"line {rest.count(chr(10)) + 1}: {message}"]
+def test_scalars_are_those_of_yaml_1_2(line: str, value: str | float | None) -> None:
+    room = read(f"{ROOM}{line}\n")
+    read_ = room.note if line.startswith("note") else room.shelf.width if "width" in line else room.shelf.height
+    assert read_ == value and type(read_) is type(value)
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("line", "key", "value"),
     [
-        *[(f"height: {value}", f"height: expected whole number, at least 1; found {value}")
-          for value in ("3.0", "true", "'3'", "null", "0", "[3]")],
-        *[(f"width: {value}", f"width: expected number, above 0, at most 2; found {value}")
-          for value in ("0", "2.1", ".nan", "-.inf", "1e400", "1e-400", "false", "0,5")],
-        *[(f"wood: {value}", f"wood: expected oak | pine; found {value}")
-          for value in ("Oak", "[oak]", "null")],
-        *[(f"open: {value}", f"open: expected true | false; found {value}")
-          for value in ("yes", "1")],
-        *[(f"limits: {value}", f"limits: expected list of 2 numbers, at least 0, below 1; found {value}")
+        ("name: 2024", "name", "2024"), ("name: true", "name", "true"), ("name: ' '", "name", "' '"),
+        ('name: "a\\0b"', "name", "U+0000"), ("name: |\n  two\n  lines", "name", "U+000A"),
+        ("name: [a]", "name", "[a]"),
+        ("shelf: {top: true}", "shelf.top", "true"), ("shelf: [height]", "shelf", "[height]"),
+        ("books: {title: A}", "books", "{title: A}"), ("books: [A]", "books[0]", "A"),
+        ("books: [{title: A}, {title: B, pages: 0}]", "books[1].pages", "0"),
+        *[(f"shelf: {{height: {value}}}", "shelf.height", value) for value in ("3.0", "true", "'3'", "null", "0")],
+        *[(f"shelf: {{width: {value}}}", "shelf.width", value)
+          for value in ("0", "2.1", ".nan", "-.inf", "1e400", "1e-400", "false")],
+        ("shelf: {wood: Oak}", "shelf.wood", "Oak"), ("shelf: {open: yes}", "shelf.open", "yes"),
+        *[(f"shelf: {{limits: {value}}}", "shelf.limits", value)
           for value in ("[0.1]", "[0.1, 0.2, 0.3]", "[0.1, x]", "[0.1, 1]", "0.1")],
+        ("nmae: 3", "nmae", "name"), ("height: 3", "height", "shelf.height"),
+        ("shelf.height: 3", "shelf.height", "shelf:"),
+        ("shelf: {note: x}", "shelf.note", "note"), ("books: [{title: A, page: 3}]", "books[0].page", "books[0].pages"),
+        ("zzz: 3", "zzz", "name, books, note, shelf, door"), ("<<: {note: x}", "<<", "unknown"),
+        ("note: x\nnote: y", "note", "line 3"), ("[a, b]: 3", "key", "[a, b]"),
     ],
 )  # fmt: skip
-def test_wrong_numbers_choices_and_ranges(value: str, message: str) -> None:
-    assert problems(f"{ROOM}shelf:\n  {value}\n") == [f"line 4: shelf.{message}"]
+def test_what_cannot_be_is_told_with_its_line_its_key_and_its_value(line: str, key: str, value: str) -> None:
+    rest = "".join(f"{own}\n" for own in ROOM.split("\n") if own and own[:5] != line[:5])
+    [problem] = problems(f"{rest}{line}\n")
+    number = rest.count("\n") + 1 + line.startswith("note: x\n")
+    assert problem.startswith(f"line {number}: ") and key in problem and value in problem.partition(key)[2]
 
 
 @dataclass(frozen=True)
@@ -167,106 +134,53 @@ class Clock:
     chimes: int | Literal["auto", "never"] | None = setting(None, "a day", at_least=1, at_most=24, affects="nothing")
 
 
-@pytest.mark.parametrize(
-    ("written", "value"), [("7", 7), ("1", 1), ("24", 24), ("auto", "auto"), ("'never'", "never"), ("null", None)]
-)
+@pytest.mark.parametrize(("written", "value"), [("7", 7), ("auto", "auto"), ("null", None), ("25", 0), ("Auto", 0)])
 def test_a_number_or_one_of_some_words(written: str, value: int | str | None) -> None:
+    if value == 0:
+        with pytest.raises(NmtError, match=f"chimes: expected .*; found {written}$"):
+            reader.parse(Clock, f"chimes: {written}", "clock.yaml")
+        return
     clock = reader.parse(Clock, f"chimes: {written}", "clock.yaml")
     assert clock == Clock(value)  # type: ignore[arg-type]
     assert reader.parse(Clock, writer.to_yaml(clock), "clock.yaml") == clock
 
 
-@pytest.mark.parametrize(
-    ("written", "found"),
-    [
-        ("25", "25"),
-        ("true", "true"),
-        ("Auto", "Auto"),
-    ],
-)
-def test_neither_such_a_number_nor_such_a_word(written: str, found: str) -> None:
-    with pytest.raises(NmtError) as error:
-        reader.parse(Clock, f"chimes: {written}", "clock.yaml")
-    expected = "whole number or auto | never or null, at least 1, at most 24"
-    assert str(error.value) == f"clock.yaml: line 1: chimes: expected {expected}; found {found}"
-
-
-# --------------------------------------------------------------------------- keys
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("nmae: 3", "nmae: unknown setting; did you mean name?"),
-        ("Shelf: 3", "Shelf: unknown setting; did you mean shelf?"),
-        ("height: 3", "height: unknown setting; did you mean shelf.height?"),
-        ("shelf.height: 3", "shelf.height: unknown setting; write it as shelf: {height: …}"),
-        ("shelf: {note: x}", "shelf.note: unknown setting; did you mean note?"),
-        ("shelf: {zzz: 3}", "shelf.zzz: unknown setting; shelf takes height, width, limits, wood, open, top"),
-        ("books: [{title: A, page: 3}]", "books[0].page: unknown setting; did you mean books[0].pages?"),
-        ("zzz: 3", "zzz: unknown setting; known settings: name, books, note, shelf, door"),
-        ("<<: {note: x}", "<<: unknown setting; known settings: name, books, note, shelf, door"),
-        ("note: x\nnote: y", "note is given twice, first in line 3: delete one"),
-        ("shelf: {height: 3, height: 3}", "shelf.height is given twice, first in line 3: delete one"),
-        ("[a, b]: 3", "a key must be plain text, not [a, b]"),
-        ('"a\\e[31mb": 3', 'a key must be plain text, not "a\\e[31mb"'),
-    ],
-)
-def test_keys_that_are_not_understood(line: str, message: str) -> None:
-    assert problems(f"{ROOM}{line}\n") == [f"line {line.count(chr(10)) + 3}: {message}"]
-
-
-@pytest.mark.parametrize("key", ["books[0].pages", "books[0]", "shelf.limits[1]"])
+@pytest.mark.parametrize("key", ["books[0].pages", "shelf.limits[1]"])
 def test_a_list_cannot_be_overridden_in_part(key: str) -> None:
-    whole = key.partition("[")[0]
-    assert problems(ROOM, f"{key}=3") == [f"override {key}: a list is given as a whole: {whole}=[…]"]
+    [problem] = problems(ROOM, f"{key}=3")
+    assert problem.startswith(f"override {key}: ") and f"{key.partition('[')[0]}=[…]" in problem
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n"])
-def test_what_is_missing_is_named_with_its_meaning(text: str) -> None:
-    assert problems(text) == ["name is missing (of the room)", "door.lock is missing (what locks it)"]
+def test_what_is_missing_is_named(text: str) -> None:
+    assert [problem.split()[0] for problem in problems(text)] == ["name", "door.lock"]
 
 
 def test_every_problem_is_in_one_report() -> None:
     text = "shelf:\n  hieght: 3\n  height: 3.5\n  width: 5\n  wood: elm\n  width: 1\nbooks:\n  - pages: x\nrooms: 1\n"
-    assert problems(text, "shelf.open=maybe", "note", "name.x=3", "door.lock=[") == [
-        "line 6: shelf.width is given twice, first in line 4: delete one",
-        "override 'note': write it as section.key=value",
-        "override 'door.lock=[': not valid YAML: a value or a closing bracket is missing",
-        "line 2: shelf.hieght: unknown setting; did you mean shelf.height?",
-        "line 3: shelf.height: expected whole number, at least 1; found 3.5",
-        "line 5: shelf.wood: expected oak | pine; found elm",
-        "override shelf.open: expected true | false; found maybe",
-        "line 8: books[0].pages: expected whole number or null, at least 1; found x",
-        "books[0].title is missing (what is on its spine)",
-        "line 9: rooms: unknown setting; known settings: name, books, note, shelf, door",
-        "override name: expected text; found a mapping",
-        "door.lock is missing (what locks it)",
-    ]
+    found = problems(text, "shelf.open=maybe", "note", "name.x=3", "door.lock=[")
+    keys = [
+        "shelf.width", "'note'", "'door.lock=['", "shelf.hieght", "shelf.height", "shelf.wood", "shelf.open",
+        "books[0].pages", "books[0].title", "rooms", "name", "door.lock",
+    ]  # fmt: skip
+    assert len(found) == len(keys) and all(key in problem for key, problem in zip(keys, found, strict=True))
 
 
 # --------------------------------------------------------------------------- what is no YAML of settings
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "place", "word"),
     [
-        ("\tnote: x", "line 3, column 1: not valid YAML: indent with spaces, not tabs"),
-        ("note: @x", "line 3, column 7: not valid YAML: put text that begins with @, %, ` or the like in quotes"),
-        ("note: a: b", "line 3, column 8: not valid YAML: a second colon in a line: put a value with a colon in "
-                       "quotes"),
-        ("note:x\nname: y", "line 3, column 1: not valid YAML: no colon and space after a key: write key: value"),
-        ("shelf: {height: 3", "line 4, column 1: not valid YAML: a comma or a closing bracket is missing"),
-        ("note: 'it's'", "line 3, column 11: not valid YAML: text that does not belong here: is a quote or bracket "
-                         "closed too early?"),
-        ('note: "\\q"', "line 3, column 7: not valid YAML: found unknown escape character 'q'"),
-        ("note: a\x07", "line 3: not valid YAML: delete the character U+0007"),
-        ("# a\x85seed: 3", "line 3: delete the character U+0085: some programs take it for a line break"),
-        ("---\nnote: x", "line 3, column 1: not valid YAML: a second document begins here: delete the line ---"),
+        ("\tnote: x", "line 3, column 1", "tabs"), ("note: @x", "line 3, column 7", "quotes"),
+        ("note: a: b", "line 3, column 8", "colon"), ("note:x\nname: y", "line 3, column 1", "colon"),
+        ("shelf: {height: 3", "line 4, column 1", "bracket"), ("note: 'it's'", "line 3, column 11", "quote"),
+        ("note: a\x07", "line 3", "U+0007"), ("---\nnote: x", "line 3, column 1", "second document"),
     ],
 )  # fmt: skip
-def test_invalid_yaml(line: str, message: str) -> None:
-    assert problems(f"{ROOM}{line}\n") == [message]
+def test_invalid_yaml(line: str, place: str, word: str) -> None:
+    [problem] = problems(f"{ROOM}{line}\n")
+    assert problem.startswith(f"{place}: ") and word in problem
 
 
 @pytest.mark.parametrize(
@@ -288,12 +202,6 @@ def test_endless_nesting_is_refused(text: str) -> None:
     assert "nested more than 20 levels deep" in problem
 
 
-@pytest.mark.parametrize("text", ["study", "- name: study", "A dog: runs\n- and"])
-def test_what_is_no_mapping(text: str) -> None:
-    (problem,) = problems(text)
-    assert "each as key: value; found" in problem or "not valid YAML" in problem
-
-
 CHARACTERS = "ab:-[]{}&*!|>'\"#%@`,?~=<.\n\t 013e_\x85\u2028\ufeffé語\U0001f600"
 PARTS = ["\n  ", ": ", "- ", "!!int ", "---\n", "name", "door", "shelf", "title: ", "height: ", "books: ", "\\x", "0x"]
 yamlish = st.lists(st.sampled_from([*CHARACTERS, *PARTS]), max_size=25).map("".join)
@@ -313,22 +221,16 @@ def test_any_text_and_overrides_give_a_value_or_an_nmt_error(text: str, override
 
 
 @pytest.mark.parametrize(
-    ("override", "expected"),
+    ("override", "changes"),
     [
-        ("name=attic", Room(name="attic", door=Door("D"))),
-        ("shelf.height=4", Room(name="study", door=Door("D"), shelf=Shelf(height=4))),
-        ("shelf={height: 4}", Room(name="study", door=Door("D"), shelf=Shelf(height=4))),
-        ("shelf.top.watts=5", Room(name="study", door=Door("D"), shelf=Shelf(top=Lamp(watts=5)))),
-        ("books=[{title: A}]", Room(name="study", door=Door("D"), books=(Book("A"),))),
-        ("note=null", Room(name="study", door=Door("D"))),
-        ("note=''", None),
+        ("name=attic", {"name": "attic"}),
+        ("shelf={height: 4}", {"shelf": Shelf(height=4)}),
+        ("shelf.top.watts=5", {"shelf": Shelf(top=Lamp(watts=5))}),
+        ("books=[{title: A}]", {"books": (Book("A"),)}),
     ],
 )
-def test_overrides_are_typed_like_the_file(override: str, expected: Room | None) -> None:
-    if expected is None:
-        assert problems(ROOM, override) == ["override note: expected text or null; found ''"]
-    else:
-        assert read(ROOM, override) == expected
+def test_overrides_are_typed_like_the_file(override: str, changes: dict[str, Any]) -> None:
+    assert read(ROOM, override) == replace(read(ROOM), **changes)
 
 
 def test_the_last_override_wins_and_one_key_of_a_mapping_leaves_the_others() -> None:
@@ -339,26 +241,17 @@ def test_the_last_override_wins_and_one_key_of_a_mapping_leaves_the_others() -> 
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
+    ("override", "word"),
     [
-        ("shelf.height", "override 'shelf.height': write it as section.key=value"),
-        ("=3", "override '=3': write it as section.key=value"),
-        ("note=", "override 'note=': the value after = is missing"),
-        ("shelf..height=3", "override 'shelf..height=3': write it as section.key=value"),
-        ("shelf/height=3", "override shelf/height: unknown setting; did you mean shelf.height?"),
-        ("shelf.height=3.5", "override shelf.height: expected whole number, at least 1; found 3.5"),
-        ("shelf={height: 1, height: 2}", "override shelf.height is given twice: delete one"),
-        ("books.0.title=A", "override books.0.title: books is [], not a mapping: override books as a whole"),
-        ("note.x=3", "override note: expected text or null; found a mapping"),
-        ("note=a: b: c", "override 'note=a: b: c': not valid YAML: a second colon in a line: put a value with a "
-                         "colon in quotes"),
-        ("note=*x", "override 'note=*x': anchors, aliases and tags (&, *, !) are not allowed: write the value itself, "
-                    "or put text in quotes"),
-        ("note=\udcff", "override 'note=\\udcff': not valid YAML: delete the character U+DCFF"),
+        ("shelf.height", "section.key=value"), ("=3", "section.key=value"), ("note=", "missing"),
+        ("shelf/height=3", "shelf.height"), ("shelf.height=3.5", "3.5"), ("shelf={height: 1, height: 2}", "twice"),
+        ("books.0.title=A", "books as a whole"), ("note.x=3", "mapping"), ("note=a: b: c", "quotes"),
+        ("note=*x", "aliases"), ("note=\udcff", "U+DCFF"), ("note=''", "''"),
     ],
 )  # fmt: skip
-def test_overrides_that_cannot_be_read(override: str, message: str) -> None:
-    assert problems(f"{ROOM}books: []\n", override) == [message]
+def test_overrides_that_cannot_be_read(override: str, word: str) -> None:
+    [problem] = problems(f"{ROOM}books: []\n", override)
+    assert problem.startswith("override ") and word in problem
 
 
 # --------------------------------------------------------------------------- files
@@ -372,17 +265,12 @@ def test_a_file_is_read_whatever_its_line_ends_and_byte_order_mark(tmp_path: Pat
         assert room == Room(name="attic", door=Door("D"))
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    missing, folder, latin = tmp_path / "missing.yaml", tmp_path, tmp_path / "latin.yaml"
-    latin.write_bytes("name: study\nnote: café\n".encode("latin-1"))
-    for path, message in {
-        missing: "no such file",
-        folder: "cannot be read: Is a directory",
-        latin: "line 2: not UTF-8 text: save the file as UTF-8",
-    }.items():
-        with pytest.raises(NmtError) as error:
-            reader.parse(Room, reader.read_text(path), str(path))
-        assert str(error.value) == f"{path}: {message}"
+@pytest.mark.parametrize(("name", "word"), [("missing", "no such file"), (".", "directory"), ("latin", "line 2")])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, word: str) -> None:
+    (tmp_path / "latin").write_bytes("name: study\nnote: café\n".encode("latin-1"))
+    path = tmp_path / name
+    with pytest.raises(NmtError, match=f"^{path}: (?i:.*{word})"):
+        reader.parse(Room, reader.read_text(path), str(path))
 
 
 # --------------------------------------------------------------------------- and back

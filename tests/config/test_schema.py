@@ -58,105 +58,64 @@ def test_stages_name_corpora() -> None:
 # --------------------------------------------------------------------------- what cannot go together
 
 NAMED = "data.train=[{file: a.tsv, name: europarl}, {file: b.tsv, name: crawled}]"
-STAGES = {  # overrides, and what the one message says of them
-    "{weights: {europral: 1}}": "[0].weights.europral: no corpus in data.train has this name; did you mean europarl?",
-    "{passes: {crawld: 2}}, {}": "[0].passes.crawld: no corpus in data.train has this name; did you mean",
-    "{weights: {crawled: 0}}": "[0].weights: no corpus has a weight above 0",
-    "{weights: {crawled: -1}}": "[0].weights: expected mapping of names to numbers or null, at least 0",
-    "{weights: {crawled: much}}": "[0].weights.crawled: expected number, at least 0; found much",
-    "{weights: {crawled: 1}, temperature: 5}": "[0] has weights and a temperature: give one of them",
-    "{}, {}": "[0] never ends, so that the next stage cannot begin: give it steps or passes",
-    "{steps: 9, passes: {crawled: 2}}, {}": "[0] ends by steps and passes: give one of them",
-    "{steps: 9}, {steps: 9}": "[1].steps: the last stage lasts until the end of training",
-    "{passes: {europarl: 1, crawled: 1}}, {}": "[0].passes: a stage ends after passes over one corpus, not 2",
-    "{passes: {}}, {}": "[0].passes: a stage ends after passes over one corpus, not 0",
-    "{weights: {europarl: 1}, passes: {crawled: 2}}, {}": "[0].passes.crawled is never reached",
-}
 A_AND = "{file: a.tsv}, {file: b.tsv"
-IMPOSSIBLE = [  # overrides, and what the one message names
-    *(([NAMED, f"data.stages=[{stages}]"], [f"data.stages{problem}"]) for stages, problem in STAGES.items()),
-    ([NAMED, "data.stages=[{patience: 2, steps: 3}, {}]"], ["data.stages[0].patience: unknown setting"]),
-    ([NAMED, "data.stages=[{}]", "data.temperature=5"], ["data.temperature does not go with data.stages"]),
-    (["data.train=[{file: a.tsv, weight: 2}]", "data.stages=[{}]"], ["data.train[0].weight does not go"]),
+RECURRENT = "model.architecture=recurrent"
+IMPOSSIBLE = [  # overrides, and the keys and values that the one message names
+    *(([NAMED, f"data.stages=[{stages}]"], [f"data.stages{key}"]) for stages, key in {
+        "{weights: {europral: 1}}": "[0].weights.europral", "{passes: {crawld: 2}}, {}": "[0].passes.crawld",
+        "{weights: {crawled: 0}}": "[0].weights", "{weights: {crawled: much}}": "[0].weights.crawled",
+        "{weights: {crawled: 1}, temperature: 5}": "[0] has weights and a temperature", "{}, {}": "[0] never ends",
+        "{steps: 9, passes: {crawled: 2}}, {}": "[0] ends by steps and passes", "{steps: 9}, {steps: 9}": "[1].steps",
+        "{passes: {europarl: 1, crawled: 1}}, {}": "[0].passes",
+        "{weights: {europarl: 1}, passes: {crawled: 2}}, {}": "[0].passes.crawled is never reached",
+    }.items()),
+    ([NAMED, "data.stages=[{}]", "data.temperature=5"], ["data.temperature", "data.stages"]),
+    (["data.train=[{file: a.tsv, weight: 2}]", "data.stages=[{}]"], ["data.train[0].weight"]),
     (["data.train=[{file: a.tsv, name: a}, {file: b.tsv, name: a}]", "data.stages=[{weights: {a: 1}}]"],
-     ["data.train has more than one corpus of the name a"]),
-    (["data.train=[]"], ["data.train is empty"]),
-    *((["data.train=[{" + corpus + ", invalid: drop}]"], ["data.train[0].invalid is only for files of lines, .tsv"])
-      for corpus in ("hub: a/b", "file: a.tmx.gz", "file: a.parquet")),
-    (["training.sharded=true", "training.optimizer=muon"],
-     ["training.sharded does not go with training.optimizer=muon: remove one of them"]),
-    ([f"data.train=[{A_AND}, weight: 1}}]"], ["data.train[0] has no weight, but others have: give every corpus one"]),
-    (["data.train=[{file: a.tsv, weight: 1}]", "data.temperature=5"],
-     ["data.temperature does not go with data.train[0].weight"]),
-    (["data.validation={file: c.tsv, weight: 2}"], ["data.validation.weight has no meaning: delete it"]),
-    ([f"data.train=[{A_AND}, languages: [en, fr], tag: <2fr>}}]"],
-     ["data.train: <2fr> is the token of a language: give that corpus another tag"]),
-    ([f"data.train=[{A_AND}, languages: [en, 'new norse']}}]"],
-     ["language 'new norse': no token <2new norse> can be made of it"]),
-    (["data.language_tags=both", f"data.train=[{A_AND}, languages: [unk, no]}}]"],
-     ["language 'unk': no token <unk> can be made of it"]),
-    (["data.target_language=EN"], ["languages en and EN differ only in how they are written: choose one"]),
-    ([f"data.train=[{A_AND}, languages: [EN, sv]}}]"], ["languages en and EN differ only in how"]),
-    ([f"data.validation=[{A_AND}, languages: [en, fr]}}]"],
-     ["data.validation[1] is from en into fr, and data.train has en-no: change its languages"]),
-    ([f"data.validation=[{A_AND}, reversed: true}}]"],
-     ["data.validation[1] is from no into en, and data.train has en-no: set data.validation[1].reversed=false"]),
-    (["training.best_set=news", "data.validation=[]"], ["training.best_set needs data.validation"]),
-    (["training.freeze=encoder"], ["training.freeze: expected list of texts; found encoder: put it in [ ]"]),
+     ["data.train", "name a"]),
+    (["data.train=[]"], ["data.train"]), (["data.train=[{hub: a/b, invalid: drop}]"], ["data.train[0].invalid"]),
+    (["training.sharded=true", "training.optimizer=muon"], ["training.sharded", "training.optimizer=muon"]),
+    ([f"data.train=[{A_AND}, weight: 1}}]"], ["data.train[0]", "weight"]),
+    (["data.validation={file: c.tsv, weight: 2}"], ["data.validation.weight"]),
+    ([f"data.train=[{A_AND}, languages: [en, fr], tag: <2fr>}}]"], ["data.train: <2fr>"]),
+    ([f"data.train=[{A_AND}, languages: [en, 'new norse']}}]"], ["<2new norse>"]),
+    (["data.target_language=EN"], ["en and EN"]),
+    ([f"data.validation=[{A_AND}, reversed: true}}]"], ["data.validation[1].reversed=false", "en-no"]),
+    (["training.best_set=news", "data.validation=[]"], ["training.best_set", "data.validation"]),
     (["data.validation=[{file: a.tsv, name: news}, {file: b.tsv, name: news}]"],
-     ["data.validation[1] and data.validation[0] are both called news: give each another name"]),
-    (["model.positions=learned", "model.max_positions=257", "data.train=[{file: a.tsv, tag: <bt>}]"],
-     ["model.max_positions=257 is below data.max_length=256 + 1 (end of sentence) + 1 (tokens before the text)"]),
-    (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu", "none of them"]),
+     ["data.validation[1] and data.validation[0]", "news"]),
+    (["data.train=[{}]"], ["data.train[0]", "source + target, file, hub, opus, sacrebleu"]),
     (["data.train=[{source: a, target: b, hub: c}]"], ["data.train[0]", "source + target and hub"]),
-    (["data.train=[{file: a.tsv, hub: c}]"], ["data.train[0]", "file and hub"]),
     (["data.validation={hub: a, version: c}"], ["data.validation.version", "data.validation.opus"]),
-    (["data.train=[{opus: a, split: c}]"], ["data.train[0].split", "data.train[0].hub"]),
     (["data.train=[{sacrebleu: wmt14}]"], ["data.train[0].sacrebleu", "data.validation"]),
-    (["data.train=[{source: a, target: b}, {source: a}]"], ["data.train[1].source", "data.train[1].target"]),
     (["data.validation={target: b}"], ["data.validation.target", "data.validation.source"]),
-    (["data.validation={source: a, target: b, source_column: c}"],
-     ["data.validation.source_column", "data.validation.source"]),
+    (["data.validation={source: a, target: b, source_column: c}"], ["data.validation.source_column"]),
     (["vocabulary.target_model=a"], ["vocabulary.target_model", "vocabulary.shared=false", "vocabulary.source_model"]),
     (["model.heads=7"], ["model.d_model=512", "model.heads=7", "model.key_size and value_size"]),
-    (["model.heads=7", "model.key_size=4"], ["model.d_model=512 is not a multiple of model.heads=7"]),
-    (["model.heads=7", "model.value_size=4"], ["model.d_model=512", "model.heads=7"]),
     (["model.d_model=33", "model.heads=3"], ["model.d_model=33", "model.positions=interleaved"]),
-    (["model.d_model=36", "model.heads=4", "model.positions=rotary"],
-     ["model.d_model=36 / model.heads=4 is odd", "model.positions=rotary"]),
     (["model.key_size=7", "model.value_size=8", "model.positions=rotary"],
-     ["model.key_size=7 is odd", "model.positions=rotary"]),
+     ["model.key_size=7", "model.positions=rotary"]),
     (["vocabulary.shared=false"], ["model.tie=all", "vocabulary.shared=true"]),
-    (["model.positions=learned", "model.max_positions=256"],
-     ["model.max_positions=256", "data.max_length=256 + 1"]),
+    (["model.positions=learned", "model.max_positions=257", "data.train=[{file: a.tsv, tag: <bt>}]"],
+     ["model.max_positions=257", "data.max_length=256"]),
     (["training.micro_batch_tokens=9000", "training.batch_tokens=8000"],
      ["training.micro_batch_tokens=9000", "training.batch_tokens=8000"]),
-    (["training.learning_rate=1"], ["training.learning_rate", "training.schedule=paper", "training.warmup_steps"]),
+    (["training.learning_rate=1"], ["training.learning_rate", "training.schedule=paper"]),
     (["training.schedule=cosine"], ["training.schedule=cosine", "training.learning_rate"]),
     (["training.warmup_steps=0"], ["training.warmup_steps=0", "training.schedule=paper"]),
-    (["training.warmup_steps=0", "training.schedule=inverse_sqrt", "training.learning_rate=1"],
-     ["training.warmup_steps=0", "training.schedule=inverse_sqrt"]),
-    *[(["training.warmup_steps=50", "training.max_steps=50", f"training.schedule={name}", "training.learning_rate=1"],
-       ["training.warmup_steps=50", "training.max_steps=50", f"training.schedule={name}"])
-      for name in ("cosine", "linear")],
+    (["training.warmup_steps=50", "training.max_steps=50", "training.schedule=linear", "training.learning_rate=1"],
+     ["training.warmup_steps=50", "training.max_steps=50"]),
     (["training.final_learning_rate=1", "training.schedule=linear", "training.learning_rate=0.1"],
      ["training.final_learning_rate=1", "training.learning_rate=0.1"]),
     (["training.final_learning_rate=1e-5"], ["training.final_learning_rate", "training.schedule=paper"]),
-    (["training.best_metric=chrf", "training.validation_bleu=false"],
-     ["training.best_metric=chrf", "training.validation_bleu=true"]),
-    *[(["model.architecture=recurrent", f"training.{name}=true"],
-       [f"training.{name}=true does not go with model.architecture=recurrent", "remove it"])
-      for name in ("compile", "packed", "activation_checkpointing")],
+    (["training.best_metric=chrf", "training.validation_bleu=false"], ["training.best_metric=chrf"]),
+    ([RECURRENT, "training.packed=true"], ["training.packed=true", RECURRENT]),
     (["training.patience=3"], ["training.patience", "data.validation"]),
-    *[(["model.dropout=0", f"training.consistency={name}", f"training.token_cutoff={cutoff}"],
-       [f"training.consistency={name}", "training.token_cutoff", "both passes are the same"])
-      for name, cutoff in (("rdrop", "null"), ("simcut", "0"))],
-    (["data.validation=[{file: a.tsv, name: b}, {file: b.tsv, name: 'b '}]"],
-     ["data.validation[1].name: 'b '", "begins or ends with a space"]),
+    (["model.dropout=0", "training.consistency=rdrop"], ["training.consistency=rdrop", "training.token_cutoff"]),
     (["decoding.beam_size=900", "vocabulary.size=500"], ["decoding.beam_size=900", "vocabulary.size=500"]),
     (["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60"],
-     ["decoding.max_length_ratio=60", "decoding.max_source_tokens", "20,000", "1,200,050"]),
-    (["decoding.banned=[a, '-!']"], ["decoding.banned[1]: '-!'", "no letter or digit"]),
+     ["decoding.max_length_ratio=60", "decoding.max_source_tokens"]),
+    (["decoding.banned=[a, '-!']"], ["decoding.banned[1]: '-!'"]),
 ]  # fmt: skip
 
 
@@ -167,33 +126,13 @@ def test_impossible_combinations_name_the_keys_that_collide(overrides: list[str]
         assert part in problem
 
 
-def test_a_line_break_in_the_name_of_a_file_is_said() -> None:
-    [problem] = problems('data.train=[{source: "a\\nb.en", target: b.de}]')
-    said = r"data.train[0].source: 'a\nb.en' has a line break (U+000A), which no setting can have: rename the file"
-    assert said in problem
-
-
 def test_kinds_of_augmentation_take_a_rate_or_a_rate_and_sides() -> None:
     augment = read("data.augment={uppercase: 0.07, titlecase: {rate: 0.05, sides: source}}", "data.augment.typos=1")
     assert augment.data.augment == AugmentConfig(0.07, Variation(0.05, "source"), typos=1.0)
-    assert read().data.augment == AugmentConfig()
     assert (augment.versions, read().versions) == (10, 1), "how many times the training text is stored"
-
-
-@pytest.mark.parametrize(
-    ("override", "problem"),
-    [
-        ("uppercas=0.1", "data.augment.uppercas: unknown setting; did you mean data.augment.uppercase?"),
-        ("uppercase=much", "data.augment.uppercase: expected number or mapping, at least 0, at most 1; found much"),
-        ("lowercase={rate: -1}", "data.augment.lowercase.rate: expected number, at least 0, at most 1; found -1"),
-        ("lowercase={rate: 0.1, sides: target}", "data.augment.lowercase.sides: expected both | source; found target"),
-        ("lowercase={sides: source}", "data.augment.lowercase has sides and no rate: give {rate: 0.05, sides: source}"),
-        ("lowercase=0.7", "uppercase, titlecase, lowercase add up to 1.2, and a pair gets at most one of them: lower"),
-    ],
-)
-def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
-    (found,) = problems("data.augment.titlecase=0.5", f"data.augment.{override}")
-    assert problem in found
+    for override in ("uppercase=much", "lowercase={rate: -1}", "lowercase={sides: source}", "lowercase=0.7"):
+        [problem] = problems("data.augment.titlecase=0.5", f"data.augment.{override}")
+        assert override.partition("=")[0] in problem
 
 
 @pytest.mark.parametrize(
@@ -201,17 +140,12 @@ def test_augmentation_that_cannot_be(override: str, problem: str) -> None:
     [
         ["decoding.max_source_tokens=20000", "decoding.max_length_ratio=60", "decoding.max_length=1000000"],
         ["decoding.beam_size=900", "vocabulary.size=500", "vocabulary.source_model=a"],
-        ["vocabulary.source_model=a", "vocabulary.target_model=a"],
         ["training.schedule=cosine", "training.learning_rate=1", "training.final_learning_rate=0.1"],
-        ["data.train=[{file: a.tsv, source_column: '1', target_column: '2'}, {hub: a, name: b, streaming: true}]"],
         ["vocabulary.shared=false", "vocabulary.target_model=a", "model.tie=target"],
         ["model.heads=7", "model.key_size=4", "model.value_size=4"],
-        ["model.d_model=33", "model.heads=3", "model.positions=rotary", "model.key_size=4"],
-        ["training.schedule=constant", "training.learning_rate=1", "training.warmup_steps=0"],
         ["training.schedule=linear", "training.learning_rate=1", "training.warmup_steps=49", "training.max_steps=50"],
         ["training.best_metric=bleu", "data.validation={file: a.tsv}", "training.patience=3"],
-        ["data.train=[{file: a.tsv}, {file: a.tsv, languages: [de, no]}]", "data.language_tags=both"],
-        ["data.train=[{file: a.tsv, languages: [unk, 'new norse']}]"],  # one pair has no tokens
+        ["data.train=[{file: a.tsv, languages: [unk, 'new norse']}]"],
     ],
 )
 def test_what_is_next_to_impossible_is_possible(overrides: list[str]) -> None:
@@ -340,19 +274,6 @@ def test_any_value_is_taken_or_refused(path: str, value: object) -> None:
     assert_taken_or_refused(path, yaml.safe_dump(value, default_flow_style=True, allow_unicode=True))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "model.d_model", "model.layers", "model.max_positions", "vocabulary.size", "vocabulary.bpe_dropout_samples",
-        "data.workers", "model.hidden_size", "model.attention_window", "decoding.beam_size", "decoding.candidates",
-        "decoding.max_extra_tokens",
-    ],
-)  # fmt: skip
-def test_sizes_that_no_machine_holds_are_refused_by_name(path: str) -> None:
-    [problem] = problems(*["model.architecture=recurrent"][path in OF_DEFAULT :], f"{path}=100000000000")
-    assert problem.startswith(f"override {path}: expected whole number") and "at most 1" in problem
-
-
 # ------------------------------------------------------------------------ the user's home
 
 
@@ -374,40 +295,22 @@ def test_the_home_is_meant_by_a_tilde_in_every_path(monkeypatch: pytest.MonkeyPa
     assert read("run_dir=a/~").run_dir == "a/~"
 
 
-def test_a_home_of_nobody_is_refused() -> None:
-    [problem] = problems("run_dir=~nobody-of-this-name/x")
-    assert problem == (
-        "override run_dir: ~nobody-of-this-name/x: no user nobody-of-this-name on this machine; "
-        "for such a file write ./~nobody-of-this-name/x"
-    )
-
-
 # ------------------------------------------------------------------------ of trained models
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("beam_size=8", "beam_size=8: did you mean decoding.beam_size=8?"),
-        ("out.de", "out.de: unexpected argument; to write a file, use --output out.de"),
-        (
-            "training.max_steps=2",
-            "training.max_steps=2: a trained model takes only decoding settings: decoding.key=value",
-        ),
-        ("beem=8", "beem=8: a trained model takes only decoding settings: decoding.key=value"),
-    ],
+    ("override", "word"),
+    [("beam_size=8", "decoding.beam_size=8"), ("out.de", "--output"), ("training.max_steps=2", "decoding settings")],
 )
-def test_what_is_no_decoding_setting(override: str, message: str) -> None:
-    with pytest.raises(NmtError) as refused:
+def test_what_is_no_decoding_setting(override: str, word: str) -> None:
+    with pytest.raises(NmtError, match=f"^{override}: .*{word}"):
         schema.override(read(), [override])
-    assert str(refused.value).startswith(message)
 
 
 def test_a_run_folder_in_place_of_its_settings_is_answered_with_how_to_resume_it(tmp_path: Path) -> None:
-    for remedy in ("give a YAML file of settings", f"to resume this run, give {tmp_path / 'config.yaml'}"):
-        with pytest.raises(NmtError) as error:
+    for remedy in ("give a YAML file", f"give {tmp_path / 'config.yaml'}"):
+        with pytest.raises(NmtError, match=remedy):
             schema.load(tmp_path)
-        assert str(error.value) == f"{tmp_path}: a folder, but a config file is expected: {remedy}"
         (tmp_path / "config.yaml").write_text("run_dir: x\n")
 
 
@@ -416,13 +319,6 @@ def test_the_longest_config_can_be_read_from_a_model_file() -> None:
     shortest = "{source: a, target: b},"
     in_full = yaml.safe_dump([dataclasses.asdict(schema.Corpus(source="a", target="b"))])
     assert len(in_full) < len(shortest) * reader.LONGEST_IN_FULL / reader._LONGEST
-
-
-def test_a_corpus_that_is_named_as_config_is_not_read_to_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "train.en"
-    path.write_text("a line\n" * 1_000_000, encoding="utf-8")
-    with pytest.raises(NmtError, match=r"train\.en: settings have at most 1,048,576 characters, and this is longer"):
-        schema.load(path)
 
 
 @pytest.mark.parametrize(("changes", "differ"), [({}, set()), ({"positions": "learned"}, {"model.max_positions"})])

@@ -1,9 +1,6 @@
 """Random numbers that follow from names: fixed for ever, evenly spread, the same in any order."""
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nmt.data.draws import Draws, hashes, uniform
 
@@ -14,16 +11,6 @@ def test_the_numbers_are_those_of_splitmix64() -> None:
     assert [draws.below(2**64) for _ in range(3)] == [
         6457827717110365317, 3203168211198807973, 9817491932198370423,
     ]  # fmt: skip
-
-
-def test_hashes_stay_as_they_are() -> None:
-    assert hashes(1, 0, [0, 1], "typos").tolist() == [int(hashes(1, 0, [n], "typos")[0]) for n in (0, 1)]
-    assert hashes(1, 0, [0, 5], "typos").tolist() == [9559381949850996122, 5740869110036927199]
-
-
-@given(st.integers(0, 2**70), st.integers(0, 1000), st.permutations(range(50)))
-def test_a_hash_does_not_depend_on_its_neighbours(seed: int, epoch: int, order: list[int]) -> None:
-    assert hashes(seed, epoch, order, "x").tolist() == hashes(seed, epoch, np.arange(50), "x")[order].tolist()
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.07, 0.5])

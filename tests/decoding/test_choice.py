@@ -4,7 +4,6 @@ import pytest
 from helpers.translators import LINES, MODEL, new_translator
 
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.cleaning.source_text import SourceText
 from nmt.decoding import translation
 from nmt.decoding.capitals import in_capitals
 
@@ -35,13 +34,6 @@ def test_the_n_best_are_different_texts(beam_size: int, n_best: int) -> None:
         assert [one.score for one in its] == pytest.approx([first[one.text] for one in its], abs=1e-4)
         assert all(len(one.alignment or ()) == len(one.pieces) for one in its)
     assert any(len(every) > len({text for text, _ in every}) for every in everything), "no text comes twice"
-
-
-def test_what_is_translated_in_parts_is_different_texts() -> None:
-    translator = new_translator(MODEL, beam_size=6)
-    translator.source_text = SourceText(longest=8, several=0)
-    for found in translator.hypotheses([". ".join(LINES), ". ".join(LINES[::-1])], 4):
-        assert len({one.text for one in found}) == len(found) == 4
 
 
 def test_samples_are_returned_as_they_were_drawn() -> None:

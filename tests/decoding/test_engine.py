@@ -4,11 +4,10 @@ import dataclasses
 
 import pytest
 import torch
-from helpers.translators import CPU, DECODING, LINES, MODEL, new_model, new_translator
+from helpers.translators import CPU, LINES, MODEL, new_model, new_translator
 
 from nmt.config import schema
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.engine_protocol import batch_tokens
 from nmt.models import build
 
 
@@ -34,21 +33,9 @@ def test_auto_is_what_half_of_the_memory_holds(monkeypatch: pytest.MonkeyPatch) 
     assert engine_on_cuda(monkeypatch, 0.0).auto_batch_tokens == 1
 
 
-def test_a_number_stays_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = engine_on_cuda(monkeypatch, 140)
-    assert batch_tokens(engine, DECODING) == 128_000
-    assert batch_tokens(engine, dataclasses.replace(DECODING, batch_tokens=16_000)) == 16_000
-
-
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_batch_is_not_wider_than_the_learned_positions(beam_size: int) -> None:
     """Narrow batches are filled up for speed, but not past the last position."""
     sizes = dataclasses.replace(MODEL.config, positions="learned", max_positions=12)
     translator = new_translator(new_model(sizes), beam_size=beam_size)
     assert len(translator.translate(LINES[:4])) == 4
-
-
-def test_widths_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU multiples of 16, as attention's masks need them."""
-    assert [PyTorchEngine([MODEL], CPU)._width(n) for n in (3, 16, 17, 40)] == [16, 16, 17, 40]
-    assert [engine_on_cuda(monkeypatch, 1)._width(n) for n in (3, 16, 17, 40)] == [16, 16, 32, 48]

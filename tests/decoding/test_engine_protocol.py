@@ -27,8 +27,3 @@ def test_batches_hold_everything_in_order_within_their_limits(
 def test_a_batch_is_as_large_as_allowed() -> None:
     assert list(map(len, batches([9] * 10, 40))) == [4, 4, 2]
     assert list(map(len, batches([9] * 10, 1000, most=8))) == [8, 2]
-
-
-def test_the_last_batches_are_small_so_that_all_threads_end_together() -> None:
-    assert list(map(len, batches([9] * 40, 1000, most=8, workers=2))) == [8, 8, 8, 8, 4, 2, 1, 1]
-    assert list(map(len, batches([9] * 3, 1000, workers=4))) == [1, 1, 1]

@@ -7,12 +7,10 @@ import pytest
 import torch
 from helpers.translators import CPU, LINES, MODEL, VOCABULARY, assert_close, new_model, new_translator
 
-from nmt.commands import output_format
 from nmt.config import schema
 from nmt.data.subwords.vocabulary import BOS, EOS
 from nmt.decoding import ensemble
 from nmt.decoding.engine import PyTorchEngine
-from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 
 
@@ -67,14 +65,6 @@ def test_several_models_are_the_mean_of_their_probabilities() -> None:
     assert ensemble.mean_probability([torch.tensor([math.log(0.5)])] * 3).item() == pytest.approx(math.log(0.5))
 
 
-def test_many_tokens_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, target = torch.tensor([[7, 8, EOS]] * 5), torch.randint(4, 300, (5, 4))
-    expected = ensemble.token_scores([MODEL], source, target)
-    for at_once in (1, 9):  # one sentence, two sentences
-        monkeypatch.setattr(ensemble, "_SCORED_AT_ONCE", at_once)
-        torch.testing.assert_close(ensemble.token_scores([MODEL], source, target), expected)
-
-
 @pytest.mark.parametrize("layers", [1, 3])
 def test_alignment_is_the_mean_over_layers_and_heads(layers: int) -> None:
     torch.manual_seed(2)
@@ -100,30 +90,3 @@ def test_what_is_too_long_for_the_model_is_not_scored_but_counted() -> None:
         [alone], beside = translator.score([pair[0]], [pair[1]]), found[place]
         assert alone is not None and beside is not None
         assert_close([beside], [alone])
-
-
-def test_an_empty_translation_of_a_line_without_words_is_its_translation() -> None:
-    """With the score that `translate` gives it; any other pair has the model's own."""
-    translator = new_translator()
-    sources, targets = ["", " \t", "\u200b", "", "one", " "], ["", "", " ", "two", "", "\u200b"]
-    found = translator.score(sources, targets)
-    translated = new_translator().hypotheses(sources)
-    for place in (0, 1, 2, 5):
-        assert found[place] == dataclasses.replace(translated[place][0], text=targets[place])
-        assert output_format.score_row(1, found[place], "text") == "0.000000\t0.000000\t0.000000"
-    for place in (3, 4):
-        source = torch.tensor([[*VOCABULARY.source.encode([sources[place]])[0], EOS]])
-        target = torch.tensor([[*VOCABULARY.target.encode([targets[place]])[0], EOS]])
-        one = found[place]
-        assert one is not None
-        assert one.token_scores == pytest.approx(ensemble.token_scores([MODEL], source, target)[0].tolist(), abs=1e-4)
-    assert (translator.counts.lines, translator.counts.empty, translator.counts.skipped) == (6, 4, 0)
-    assert new_translator().score([""], [""]) == found[:1]
-
-
-def test_score_takes_as_many_targets_as_sources() -> None:
-    with pytest.raises(NmtError, match="2 sources and 1 targets"):
-        new_translator().score(["one", "two"], ["one"])
-    for sources, targets in (("one", ["one"]), (["one"], "one")):
-        with pytest.raises(TypeError, match=r"for one line, give \[line\]"):
-            new_translator().score(sources, targets)

@@ -28,11 +28,6 @@ def test_texts_without_spaces_are_compared_by_their_letters() -> None:
     assert rank_by_agreement(texts, "bleu")[-1] == rank_by_agreement(texts, "chrf")[-1] == 0
 
 
-def test_one_text_and_none() -> None:
-    assert rank_by_agreement(["same", "same"], "chrf") == [0]
-    assert rank_by_agreement([], "chrf") == []
-
-
 def test_the_coverage_penalty_is_equation_14() -> None:
     half, whole = Hypothesis([5], -1.0, -1.0, [-0.5, -0.5]), Hypothesis([6], -1.2, -1.2, [-0.6, -0.6])
     alignments = [[[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.1], [0.1, 0.9]]]

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.translators import (
-    CPU,
     DECODING,
     LINES,
     MODEL,
@@ -31,24 +30,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.cleaning.source_text import SourceText
-from nmt.data.subwords import vocabulary as vocabularies
 from nmt.data.subwords.sentences import join_texts
-from nmt.data.subwords.vocabulary import EOS, PAD, UNK, Vocabulary
+from nmt.data.subwords.vocabulary import EOS, PAD, UNK
 from nmt.decoding import engine as engine_module
 from nmt.decoding import translation
-from nmt.decoding.chunks import LineCounts, log_counts
-from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.chunks import LineCounts
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
-from nmt.decoding.translator import Translation, Translator
+from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 from nmt.loading.opened_model import open_model
 from nmt.models.transformer.model import DecoderState, Transformer
@@ -80,22 +75,6 @@ def test_one_translation_a_line_in_order(lines: list[str], chunk_lines: int, bat
 def width(source: Tensor) -> int:
     """The longest sentence of a batch; what a CPU likes to have behind it is not counted."""
     return int((source != PAD).sum(dim=1).max())
-
-
-def test_batches_stay_within_their_cells() -> None:
-    shapes: list[tuple[int, int]] = []
-
-    class Watched(Transformer):
-        def encode(self, source: Tensor) -> Memory:
-            shapes.append((source.shape[0], width(source)))
-            return super().encode(source)
-
-    lines = LINES * 5
-    new_translator(new_model(kind=Watched), batch_tokens=200, beam_size=4).translate(lines)
-    assert sum(sentences for sentences, _ in shapes) == len(lines)
-    assert all(sentences * width * 4 <= 200 or sentences == 1 for sentences, width in shapes)
-    assert max(sentences for sentences, _ in shapes) > 5
-    assert [width for _, width in shapes] == sorted((width for _, width in shapes), reverse=True)
 
 
 @pytest.fixture
@@ -158,41 +137,13 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert translator.counts == LineCounts(lines=6 * len(LINES))
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_settings_that_are_replaced_are_used_from_the_next_chunk(ahead: bool) -> None:
-    translator = new_translator(consensus="chrf")
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
-    first = next(found)
-    translator.decoding = replace(DECODING, length_penalty=0.0, banned=(first[0].text.split()[0],))
-    assert [len(one) for one in found] == [1, 1, 1]
-    translator.decoding = DECODING
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
-    next(found)
-    translator.decoding = replace(DECODING, length_penalty=0.0)
-    again = list(found)[int(ahead) :]  # if ahead, one is being searched already
-    assert [one.score for [one] in again] == [one.log_probability for [one] in again]
-
-
-@pytest.mark.parametrize("ahead", [True, False])
-def test_lines_before_one_that_cannot_be_translated_are_translated(ahead: bool) -> None:
+def test_lines_before_one_that_cannot_be_translated_are_translated() -> None:
     translator = new_translator(max_source_tokens=8, long_input="error")
     found = []
     with pytest.raises(NmtError, match=r"^line 5: "):
-        for text in translator.stream(["two"] * 4 + ["two " * 20], 2, read_ahead=ahead):
+        for text in translator.stream(["two"] * 4 + ["two " * 20], 2, read_ahead=True):
             found.append(text)
     assert found == new_translator().translate(["two"] * 4)
-
-
-@pytest.mark.parametrize(
-    ("on_cuda", "batch_tokens", "chunk_lines"),
-    [(True, 128_000, 16_000), (False, 128_000, 5_000)],
-)
-def test_a_gpu_gets_more_lines_at_once(on_cuda: bool, batch_tokens: int, chunk_lines: int) -> None:
-    read: list[str] = []
-    translator = new_translator(batch_tokens=batch_tokens)
-    translator.engine.on_cuda = on_cuda
-    next(translator.stream(read.append("") or "" for _ in range(20_000)))
-    assert len(read) == chunk_lines
 
 
 class Script(Transformer):
@@ -226,24 +177,20 @@ def test_a_translation_is_one_line_and_one_column() -> None:
         assert "\t" not in found
 
 
-@pytest.mark.parametrize("learned", [False, True])
-def test_long_sources(learned: bool) -> None:
-    """Split, cut, skipped or refused by decoding.long_input; over the setting, or over what positions were learned."""
-    if learned:
-        model, limit, extra = new_model(replace(SIZES, positions="learned")), 39, {}
-    else:
-        model, limit, extra = MODEL, 20, {"max_source_tokens": 20}
+def test_long_sources() -> None:
+    """Split, cut, skipped or refused by decoding.long_input."""
+    limit = 20
     long, fits = " ".join(WORDS * 6), "one two"
     assert len(VOCABULARY.source.encode([long])[0]) > 40
     shortened = VOCABULARY.source.decode([VOCABULARY.source.encode([long])[0][:limit]])[0]
-    cutting = new_translator(model, long_input="cut", **extra)
-    expected = new_translator(model).translate([shortened, fits])
+    cutting = new_translator(long_input="cut", max_source_tokens=limit)
+    expected = new_translator().translate([shortened, fits])
     assert cutting.translate([long, fits]) == expected
     assert cutting.counts == LineCounts(lines=2, cut=1)
-    splitting = new_translator(model, long_input="split", **extra)
+    splitting = new_translator(long_input="split", max_source_tokens=limit)
     parts = [part.text for part in split([long], limit, VOCABULARY.source.encode)]
     [[found, _], _] = splitting.hypotheses([long, fits], 2)
-    ones = new_translator(model).hypotheses(parts)
+    ones = new_translator().hypotheses(parts)
     assert found.text == " ".join(one.text for [one] in ones)
     assert found.log_probability == pytest.approx(sum(one.log_probability for [one] in ones), abs=1e-3)
     assert found.pieces == [piece for [one] in ones for piece in one.pieces]
@@ -259,12 +206,11 @@ def test_long_sources(learned: bool) -> None:
     begun = splitting.translate([long, fits])
     assert splitting.hypotheses([long, fits], prefixes=["nine", ""])[0][0].text.startswith("nine")
     assert splitting.translate([long, fits]) == begun
-    skipping = new_translator(model, long_input="skip", **extra)
+    skipping = new_translator(long_input="skip", max_source_tokens=limit)
     assert skipping.translate([long, fits]) == ["", expected[1]]
     assert skipping.counts == LineCounts(lines=2, skipped=1)
-    key = "model.max_positions - 1: 39" if learned else "decoding.max_source_tokens: 20"
-    with pytest.raises(NmtError, match=f"^line 4: .* more than {key}"):
-        list(new_translator(model, long_input="error", **extra).stream([fits, "", fits, long], chunk_lines=2))
+    with pytest.raises(NmtError, match=r"^line 4: .* more than decoding\.max_source_tokens: 20"):
+        list(new_translator(long_input="error", max_source_tokens=limit).stream([fits, "", fits, long], chunk_lines=2))
 
 
 SENTENCES = ["one two. ", "Three four five.  ", "Apples! ", "Pears in the old red barn."]
@@ -298,30 +244,6 @@ def test_lines_of_several_sentences_are_translated_in_parts() -> None:
     assert translator.translate([line]) == plain.translate([line])
 
 
-def test_only_split_lines_are_limited_by_the_training_text() -> None:
-    line, plain = "".join(SENTENCES), new_translator()
-    translator = new_translator(long_input="cut")
-    translator.source_text = SourceText(longest=3, several=0)
-    assert translator.translate([line]) == plain.translate([line])
-    assert translator.score([line], ["two"]) == plain.score([line], ["two"])
-
-
-def test_terms_of_what_is_cut_off_are_not_required() -> None:
-    translator = new_translator(max_source_tokens=5, long_input="cut")
-    line = "one two three four five six in the old red barn"
-    expected = translator.translate([line])
-    translator.use_glossary(Glossary([("barn", "apples")]), "glossary")
-    assert translator.translate([line]) == expected
-    assert translator.counts.terms == 0
-
-
-def test_lengths_by_a_ratio_are_those_of_decimal_numbers() -> None:
-    decoding = replace(DECODING, max_length_ratio=1.15, max_extra_tokens=0, min_length_ratio=0.07)
-    assert (100 * 1.15, 100 * 0.07) == (114.99999999999999, 7.000000000000001)
-    assert (decoding.longest_output(100), decoding.least_output(100)) == (115, 7)
-    assert (decoding.longest_output(7), decoding.least_output(1)) == (8, 1)
-
-
 def test_outputs_stay_within_learned_positions() -> None:
     model = new_model(replace(SIZES, positions="learned"), kind=Script)
     assert isinstance(model, Script)
@@ -350,28 +272,6 @@ def test_a_live_model_stays_in_its_mode() -> None:
     assert model.training
 
 
-def test_training_goes_on_after_translating() -> None:
-    """Even after a text for which the table of positions has grown."""
-    model = new_model().train()
-    new_translator(model, max_extra_tokens=1).translate(["one " * 600])
-    ids = torch.tensor([[5, 6, EOS] * 200])
-    model(ids, ids).sum().backward()
-    assert model.target_embedding.weight.grad is not None
-
-
-def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    model_file.save(tmp_path / "x", Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
-    (tmp_path / "terms").write_text("red\tred\n")
-    translator = nmt.load("~/x", "cpu", ensemble=[Path("~/x")], glossary="~/terms")
-    assert [path.parent for path in translator.digests] == [tmp_path]
-    assert translator.glossary is not None and translator.glossary.targets == ["red"]
-    with pytest.raises(NmtError, match=r"^~nobody-of-this-name/x: no such file"):
-        nmt.load("~nobody-of-this-name/x", "cpu")
-    with pytest.raises(NmtError, match=r"^~/x: no such file"):  # where a command got ./~/x
-        open_model(Path("~/x")).translator("cpu")
-
-
 # ------------------------------------------------------------------------ choices
 
 
@@ -388,33 +288,11 @@ def test_prefixes_begin_the_translations() -> None:
         new_translator().hypotheses(LINES, prefixes=["one", "two"])
 
 
-def test_too_little_memory_is_told_in_one_line() -> None:
-    class Full(Transformer):
-        def encode(self, source: Tensor) -> Memory:
-            raise MemoryError
-
-        def forward(self, source: Tensor, target: Tensor) -> Tensor:
-            raise MemoryError
-
-    translator = new_translator(new_model(kind=Full), batch_tokens=700)
-    said = "^out of memory with decoding.batch_tokens: 700 and decoding.beam_size: 3: lower one$"
-    for call in (
-        lambda: translator.translate(["one"]),
-        lambda: translator.score(["one"], ["two"]),
-        lambda: translator.encode(["one"]),
-    ):
-        with pytest.raises(NmtError, match=said):
-            call()
-
-
-@pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 8}, {"beam_size": 40}], ids=str)
-def test_what_cannot_fit_is_refused_before_it_is_tried(
-    decoding: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no search is refused for which there is the memory that it takes."""
     within = 0
     monkeypatch.setattr(engine_module, "host_memory_within_reach", lambda: within)
-    translator = new_translator(**decoding)
+    translator = new_translator(method="sample", candidates=8)
     with pytest.raises(
         NmtError, match=r"decoding\.batch_tokens: 16000 with decoding\.beam_size: [0-9]+ needs at least"
     ):
@@ -464,22 +342,6 @@ def test_no_repeats_and_banned_words() -> None:
     assert translator.counts.unconstrained == 0
 
 
-def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
-    translator = new_translator(no_repeat_ngram=1, min_length=len(VOCABULARY.target) + 5, max_length_ratio=500.0)
-    assert translator.translate(["one"]) == new_translator(max_length_ratio=500.0).translate(["one"])
-    assert translator.counts.unconstrained == 1
-
-
-def test_samples_follow_the_seed_and_the_line() -> None:
-    translator = new_translator(method="sample")
-    first = translator.hypotheses(LINES, 5)
-    assert_close(translator.hypotheses(LINES[::-1], 5)[-1], first[0])
-    assert [len(samples) for samples in first] == [5 if line else 1 for line in LINES]
-    assert len({one.text for one in first[-1]}) > 1
-    other = new_translator(method="sample", seed=2).hypotheses(LINES, 5)
-    assert other != first
-
-
 @pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 12}, {"beam_size": 6}], ids=["sample", "beam"])
 def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     """A text that was found several times counts as often."""
@@ -492,20 +354,6 @@ def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
         assert len(texts) == (12 if "method" in decoding else 6)
         assert text == texts[rank_by_agreement(texts, "chrf")[0]]
     assert [found[0].text for found in translator.hypotheses(LINES, 2)] == chosen
-
-
-def test_coverage_ranks_what_the_beam_ended() -> None:
-    whole = new_translator(beam_size=4).hypotheses(LINES, 4, alignment=True)
-    found = new_translator(beam_size=4, coverage_penalty=3.0).hypotheses(LINES)
-    for all_four, [one] in zip(whole, found, strict=True):
-        best = max(
-            all_four,
-            key=lambda each: (
-                each.score
-                + 3.0 * sum(math.log(min(1.0, sum(column))) for column in zip(*(each.alignment or []), strict=True))
-            ),
-        )
-        assert one.text == best.text
 
 
 def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
@@ -533,35 +381,14 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
         translator.translate(["two"])
 
 
-@pytest.mark.parametrize(("target", "said"), [("pears", "two (pears) in"), ("苹果", "the 红苹果树 barn")])
-def test_a_term_is_found_whatever_subwords_it_is_written_with(target: str, said: str) -> None:
-    """After a bracket, or within Chinese text, it has others than alone."""
-    tokenizer = vocabularies.learn([*WORDS, "红苹果树"] * 9, schema.VocabularyConfig(size=340))
-    [alone], [tokens] = tokenizer.encode([target]), tokenizer.encode([said])
-    assert alone[-1] not in tokens, "the test would be of the subwords of the term alone"
-    model = Script(SIZES, len(tokenizer), len(tokenizer), PAD)
-    model.words = tokens
-    translator = Translator(
-        PyTorchEngine([model.eval()], CPU), Vocabulary(tokenizer, tokenizer), replace(DECODING, max_extra_tokens=50)
-    )
-    translator.use_glossary(Glossary([("two", target)]), "terms.tsv")
-    assert translator.translate(["two six"]) == [said]
-    assert (translator.counts.terms, translator.counts.missing) == (1, 0)
-
-
 @pytest.mark.parametrize(
     ("term", "text", "met"),
     [
         ("old", "old", True),
         ("old", "older", False),
         ("old", "oldĝ", False),
-        ("old", "ĝold", False),
-        ("old", "old— red", True),
-        ("old", "old😀", True),
         ("дом", "дом.", True),
-        ("дом", "домик red", False),
         ("漢字", "old漢字red", True),
-        ("old", "漢old字", True),
     ],
 )
 def test_terms_are_complete_words_also_beside_letters_in_bytes(term: str, text: str, met: bool) -> None:
@@ -571,44 +398,6 @@ def test_terms_are_complete_words_also_beside_letters_in_bytes(term: str, text: 
     phrases = Phrases([[group]], translator.words.continuing, translator.words.spellings)
     ids = vocabulary.encode([text])[0]
     assert phrases.unmet(reduce(phrases.after, ids, PhraseState())) == (not met)
-
-
-def test_what_the_vocabulary_would_change_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """Glossary, prefixes and banned words alike; a vocabulary that writes text as it is changes none."""
-    changes = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300, normalization="nmt_nfkc"))
-    torch.manual_seed(4)
-    model = Transformer(SIZES, len(changes), len(changes), PAD).eval()
-    for tokenizer in (changes, vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300))):
-        both = Vocabulary(tokenizer, tokenizer)
-        translator = Translator(PyTorchEngine([model], CPU), both, replace(DECODING, banned=("pears", "m²")))
-        translator.hypotheses(LINES[:2], prefixes=["5 m²", "e\u0301 m²"])
-        assert translator.counts.prefixes == 2 * (tokenizer is changes)
-        translator.hypotheses(LINES[:2])  # banned words are said once
-        translator.use_glossary(Glossary([("two", "pears"), ("red", "（rot）")]), "terms.tsv")
-        found = [record.getMessage() for record in caplog.records]
-        assert found == (tokenizer is changes) * [
-            "line 1: its prefix '5 m²' (and those of 1 later lines) cannot be written as given, because of the model's "
-            "vocabulary: it becomes '5 m2'",
-            "decoding.banned: 1 of 2 cannot be written as given, because the model's vocabulary changes them: 'm²' "
-            "becomes 'm2'",
-            "terms.tsv: target terms: 1 of 2 cannot be written as given, because the model's vocabulary changes them: "
-            "'（rot）' becomes '(rot)'",
-        ]
-        caplog.clear()
-
-
-def test_a_glossary_of_which_nothing_is_found_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    translator = new_translator()
-    translator.use_glossary(Glossary([("zebra", "pears")]), "terms.tsv")
-    translator.translate(LINES)
-    with caplog.at_level("INFO"):
-        log_counts(translator.counts, None)
-        log_counts(LineCounts(lines=3, prefixes=2), None)
-        log_counts(LineCounts(lines=3), None)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"glossary: none of its source terms occurs in the {len(LINES)} lines",
-        "2 of 3 prefixes cannot be written as given: translations begin with what the vocabulary makes of them",
-    ]
 
 
 def test_encode_gives_the_encoders_output() -> None:

@@ -15,12 +15,7 @@ EOS = "</s>"
     [
         ("▁The ▁animal ▁d id n ' t ▁cross .", ["The", "animal", "didn't", "cross", "."]),
         ("▁well - known ▁( or ▁not ) !", ["well-known", "(", "or", "not", ")!"]),
-        ("▁( the ▁... ▁3 . 5 %", ["(", "the", "...", "3.5", "%"]),
-        ("▁你好 ， 世界 。", ["你好", "，", "世界", "。"]),
-        ("▁ 今日 は Python です", ["今日", "は", "Python", "です"]),
-        ("▁مرح با ▁بال عالم", ["مرحبا", "بالعالم"]),
-        ("▁caf <0xC3> <0xA9> ▁<0xF0>", ["café", "<0xF0>"]),
-        ("<0xA0> ▁a ▁", ["\ufffd", "a", "▁"]),
+        ("▁你好 ， 世界 。", ["你好", "，", "世界", "。"]), ("▁caf <0xC3> <0xA9> ▁<0xF0>", ["café", "<0xF0>"]),
     ],
 )  # fmt: skip
 def test_words(pieces: str, expected: list[str]) -> None:

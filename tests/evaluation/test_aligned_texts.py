@@ -47,15 +47,7 @@ def test_a_set_that_cannot_be_downloaded(folder: Path, caplog: pytest.LogCapture
     assert f"wmt14: downloading to {folder}" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("name", "pair", "message"),
-    [
-        ("wmt41", "en-de", "--test-set wmt41: sacreBLEU knows no such test set: did you mean wmt"),
-        ("newspapers", "en-de", "--test-set newspapers: .*sacrebleu --list"),
-        ("wmt14", "de-fr", "--language-pair de-fr: wmt14 does not have it: choose from .*en-de"),
-    ],
-)
-def test_names_that_are_none(folder: Path, name: str, pair: str, message: str) -> None:
-    with pytest.raises(NmtError, match=message):
-        load_test_set(name, pair)
+def test_names_that_are_none(folder: Path) -> None:
+    with pytest.raises(NmtError, match="--test-set wmt41: sacreBLEU knows no such test set: did you mean wmt"):
+        load_test_set("wmt41", "en-de")
     assert not folder.exists()

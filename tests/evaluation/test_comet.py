@@ -72,7 +72,6 @@ def test_scores_of_systems(command: list[str], capfd: pytest.CaptureFixture[str]
     [
         ("nowhere", "^--comet nowhere: .*status 1: KeyError: .Model 'nowhere' not supported by COMET"),
         ("short", r"^--comet-command .*: it scored 4 lines of 6$"),
-        ("list", r"^--comet-command .*: its JSON cannot be read .*give comet-score of unbabel-comet 2\.2"),
         ("nan", "^--comet nan: some scores are not numbers: try --device cpu"),
     ],
 )
@@ -82,12 +81,6 @@ def test_a_command_that_fails_is_reported_in_one_line(command: list[str], model:
     assert "\n" not in str(error.value)
 
 
-def test_a_program_in_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("score").touch(mode=0o755)
-    assert comet.split_command("./score -x") == ["./score", "-x"]
-
-
 def test_the_program_sees_the_chosen_gpu_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert comet._environment(torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "1"
@@ -95,7 +88,6 @@ def test_the_program_sees_the_chosen_gpu_first(monkeypatch: pytest.MonkeyPatch) 
     assert comet._environment(torch.device("cuda", 1))["CUDA_VISIBLE_DEVICES"] == "5"
 
 
-@pytest.mark.parametrize("given", ["no-such-program -x", "", "'open"])
-def test_a_command_that_does_not_exist(given: str) -> None:
+def test_a_command_that_does_not_exist() -> None:
     with pytest.raises(NmtError, match=r"^--comet: there is no program .*pip install unbabel-comet"):
-        comet.split_command(given)
+        comet.split_command("no-such-program -x")

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.data.subwords.copied_items import Kind
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.output import Details, to_json, to_text
-from nmt.evaluation.robustness import Kept, Robustness, VariationScore
-from nmt.evaluation.scores import BleuParts, Difference, Interval, Score, score
+from nmt.evaluation.scores import Difference, Score, score
 from nmt.evaluation.sentences import example_sentences
 
 REFERENCE = AlignedText("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
@@ -52,26 +50,6 @@ def test_tables_fit_into_80_columns_and_leave_nothing_out(scored: list[Score], c
     assert ("(the baseline)" in text) is (count > 1)
 
 
-def test_one_system() -> None:
-    interval = Interval(34.6, 1.523, 1000, "12345")
-    parts = BleuParts((60.0, 40.0, 30.0, 20.0), 0.98765, 0.98757)
-    shown = [
-        Score("out.de", "BLEU", 34.7219, interval, None, "nrefs:1|tok:13a", parts),
-        Score("out.de", "TER", 8.0, replace(interval, half_width=1.1), None, "nrefs:1"),
-    ]
-    assert to_text(shown) == (
-        "BLEU             34.72 ± 1.52\n"
-        "  length ratio   0.988\n"
-        "TER               8.00 ± 1.10\n\n"
-        "±  half-width of the 95% interval (bootstrap, 1,000 samples, seed 12345)\n"
-        "length ratio  tokens of the system for each token of the reference; below 1 it\n"
-        "   lowers BLEU\n\n"
-        "BLEU   nrefs:1|tok:13a\n"
-        "TER    nrefs:1\n"
-        "texts  compared as they are"
-    )
-
-
 def test_stars_are_for_what_randomisation_finds() -> None:
     difference = Difference(0.5, 0.01, 1000, 0.06, 10_000)
     rows = [Score(name, "BLEU", 30.0, None, one, "s") for name, one in (("a", None), ("b", difference))]
@@ -83,16 +61,6 @@ def test_stars_are_for_what_randomisation_finds() -> None:
         assert f" {shown}" in to_text(rows)
     rows[1] = replace(rows[1], difference=Difference(0.0, None, 1000, None, 10_000))
     assert [line.split()[-1] for line in to_text(rows).split("\n") if line.startswith("  p,")] == ["-", "-"]
-
-
-def test_sentences_are_shown_with_all_that_belongs_to_them(scored: list[Score]) -> None:
-    of = systems(2)
-    text = to_text(scored[:6], details(of, 1))
-    assert text.count("  source       Dog number ") == 3  # the worst of each, and the one most worse
-    assert "  system 1     Der Hund Nummer" in text and "  system 2     Der Hund Nummer" in text
-    assert "System 2 translates 12 lines differently from system 1" in text
-    one = to_text(scored[:3], details(of[:1], 1))
-    assert "\n\nThe lines with the lowest chrF\n\nline " in one and "system 1" not in one
 
 
 def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[Score]) -> None:
@@ -107,30 +75,3 @@ def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[Score]
     assert whole.keys() == {"scores", "lengths", "frequencies", "worst", "changed"} and whole["scores"] == rows
     assert whole["lengths"][0]["buckets"][0]["words"] == {"first": 0, "last": 9}
     assert len(whole["worst"]) == 2 and whole["worst"][0]["sentences"][0]["references"] == [REFERENCE.lines[0]]
-
-
-def test_the_table_of_robustness(scored: list[Score]) -> None:
-    kinds: tuple[Kind, ...] = ("number", "url", "email", "emoji", "placeholder")
-
-    def of(variation: str, bleu: float, loss: float, *items: tuple[int, int]) -> VariationScore:
-        kept = [Kept(kind, *counts) for kind, counts in zip(kinds, items, strict=True)]
-        return VariationScore(variation, 1200, bleu, loss, bleu + 20, loss / 2, kept)
-
-    nothing = [(0, 0)] * 5
-    found = Robustness(
-        "m", "13a", 1500, [of("clean", 36.789, 0, *nothing), of("URLs", 12.0, 24.789, (3, 2), (1500, 0), *nothing[2:])]
-    )
-    _, text = to_text(scored[:3], None, [found]).split("\n\nRobustness: ")
-    assert text == (
-        "scores of variations of the 1,500 lines (tokenizer 13a). changed:\n"
-        "number of lines whose source differs from the clean text. loss: how much lower\n"
-        "the score is than that of the clean text\n\n"
-        "variation  changed   BLEU   loss  chrF2   loss\n"
-        "clean        1,200  36.79   0.00  56.79   0.00\n"
-        "URLs         1,200  12.00  24.79  32.00  12.39\n\n"
-        "Share of the items of the source that the translation of the same line has too.\n"
-        "-: the source has none\n\n"
-        "variation  numbers  URLs  e-mail addresses  emoji  placeholders\n"
-        "clean            -     -                 -      -             -\n"
-        "URLs         66.7%  0.0%                 -      -             -"
-    )

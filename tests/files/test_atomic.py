@@ -1,7 +1,6 @@
 """What is written is there whole or not at all, whoever else writes; what others own is left alone."""
 
 import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -12,7 +11,6 @@ import pytest
 from helpers import faults
 from helpers.unfinished import left_by_a_killed_process
 
-from nmt.errors import NmtError
 from nmt.files import atomic
 
 
@@ -59,15 +57,6 @@ def test_a_link_is_followed_and_stays_one(tmp_path: Path) -> None:
     assert names(tmp_path / "elsewhere") == ["target"]
 
 
-def test_no_file_takes_the_place_of_a_folder_or_a_pipe(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("folder", "pipe"):
-        with pytest.raises(OSError, match="a folder, a device or a pipe"):
-            atomic.write_text(tmp_path / name, "text")
-    assert names(tmp_path) == ["folder", "pipe"]
-
-
 def test_a_new_file_has_the_permissions_that_the_umask_allows_and_another_keeps_its_own(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.touch(0o600)
@@ -80,7 +69,7 @@ def test_a_new_file_has_the_permissions_that_the_umask_allows_and_another_keeps_
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("private", "new")] == [0o600, 0o640]
 
 
-@pytest.mark.parametrize("names_left", [(), (atomic.LOCK,), ("content",), (atomic.LOCK, "content")])
+@pytest.mark.parametrize("names_left", [(atomic.LOCK,), (atomic.LOCK, "content")])
 def test_what_was_killed_at_its_start_or_end_is_removed_too(tmp_path: Path, names_left: tuple[str, ...]) -> None:
     left = left_by_a_killed_process(tmp_path)
     shutil.rmtree(left)
@@ -89,38 +78,6 @@ def test_what_was_killed_at_its_start_or_end_is_removed_too(tmp_path: Path, name
         (left / name).touch()
     atomic.write_text(tmp_path / "file", "text")
     assert names(tmp_path) == ["file"]
-
-
-def test_a_writer_whose_folder_was_taken_for_left_behind_makes_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between making the folder and locking it."""
-    real, removed = atomic._open_lock, []
-
-    def late(folder: Path) -> int:
-        if not removed:
-            removed.append(folder)
-            atomic._remove_if_left(folder)
-        return real(folder)
-
-    monkeypatch.setattr(atomic, "_open_lock", late)
-    atomic.write_text(tmp_path / "file", "text")
-    assert removed and names(tmp_path) == ["file"]
-
-
-def test_without_locks_nothing_is_removed_and_a_warning_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    left = left_by_a_killed_process(tmp_path)
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    atomic._warn_of_no_locks.cache_clear()
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    atomic.write_text(tmp_path / "file", "text")
-    assert left.exists() and (tmp_path / "file").read_text() == "text"
-    assert "has no locks" in caplog.text
 
 
 def test_what_another_process_still_writes_is_not_removed(tmp_path: Path) -> None:
@@ -148,44 +105,6 @@ def test_what_only_looks_like_ours_is_not_removed(tmp_path: Path) -> None:
     assert (theirs / "content" / "file").exists() and names(theirs) == ["content"]
 
 
-def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
-    for number, advice in (
-        (errno.ENOSPC, "free some space, or choose another --output"),
-        (errno.EIO, "choose another"),
-    ):
-        with (
-            pytest.raises(NmtError, match=rf"out: cannot be written: .*: {advice}"),
-            atomic.reporting(Path("out"), "--output"),
-        ):
-            raise OSError(number, os.strerror(number))
-
-
-def test_a_lock_in_a_folder_that_was_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between opening the lock file and locking it: another one could make the folder anew, and lock that."""
-    folder, real = tmp_path / "folder", fcntl.flock
-    folder.mkdir()
-
-    def late(descriptor: int, operation: int) -> None:
-        shutil.rmtree(folder)
-        real(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    with pytest.raises(FileNotFoundError), atomic.locked(folder):
-        pass
-
-
-def test_the_lock_is_no_file_of_the_users(tmp_path: Path) -> None:
-    """Nor is it where a link in its place leads."""
-    (tmp_path / "lock").write_text("mine")
-    with atomic.locked(tmp_path), pytest.raises(atomic.HeldByAnother), atomic.locked(tmp_path):
-        pass
-    (tmp_path / atomic.LOCK).unlink()
-    (tmp_path / atomic.LOCK).symlink_to(tmp_path / "lock")
-    with pytest.raises(OSError, match="symbolic link"), atomic.locked(tmp_path):
-        pass
-    assert (tmp_path / "lock").read_text() == "mine"
-
-
 @pytest.mark.parametrize("folder", [False, True])
 def test_content_is_synced_before_its_name_and_the_name_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: bool
@@ -207,53 +126,11 @@ def test_content_is_synced_before_its_name_and_the_name_after(
     assert written < min(number for number, call in enumerate(calls) if call.startswith("fsync "))
 
 
-def test_new_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = record(tmp_path, monkeypatch)
-    atomic.make_folder(tmp_path / "a" / "b")
-    assert calls[-2:] == ["fsync .", "fsync a"]
-
-
 def record(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The calls that write below `root`, from now to the end of the test."""
     counted = faults.Faults(root)
     counted.install(monkeypatch.setattr)
     return counted.calls
-
-
-@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES])
-def test_where_a_folder_cannot_be_synced_a_file_is_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    """As on some network file systems, and in folders that may be written and not read."""
-    real = atomic.sync
-
-    def sync(path: Path) -> None:
-        if path.is_dir():
-            raise OSError(number, os.strerror(number))
-        real(path)
-
-    monkeypatch.setattr(atomic, "sync", sync)
-    atomic.write_text(tmp_path / "file", "text")
-    assert (tmp_path / "file").read_text() == "text"
-
-
-def test_what_another_process_has_just_removed_is_not_removed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And a writer that made its folder anew meanwhile keeps it."""
-    left = left_by_a_killed_process(tmp_path)
-    real = atomic._open_lock
-
-    def removed_meanwhile(folder: Path) -> int:
-        descriptor = real(folder)
-        shutil.rmtree(folder)
-        folder.mkdir()
-        (folder / "content").touch()
-        return descriptor
-
-    monkeypatch.setattr(atomic, "_open_lock", removed_meanwhile)
-    atomic._remove_if_left(left)
-    assert (left / "content").exists()
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])

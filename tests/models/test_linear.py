@@ -66,13 +66,11 @@ def test_products_of_transposed_matrices(shape: tuple[int, int, int], transposed
 @pytest.mark.parametrize(
     "change",
     [
-        lambda x, w: (x[:1], w[:8]),  # few multiplications
+        lambda x, w: (x[:1], w[:8]),
         lambda x, w: (x.double(), w.double()),
-        lambda x, w: (x.bfloat16(), w.bfloat16()),
-        lambda x, w: (x[:, :100], w[:, :100]),  # a part of a matrix: its rows are not side by side
         lambda x, w: (x, w.t().contiguous()[:, :200].t()),
     ],
-    ids=["few", "float64", "bfloat16", "part of rows", "part of columns"],
+    ids=["few", "float64", "part of columns"],
 )
 def test_everything_else_is_left_to_pytorch(change: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> None:
     x, weight = torch.randn(300, 128), torch.randn(256, 128)
@@ -81,25 +79,6 @@ def test_everything_else_is_left_to_pytorch(change: Callable[[Tensor, Tensor], t
     x, weight = change(x, weight)
     torch.testing.assert_close(linear(x, weight), F.linear(x, weight))
     assert len(calls) == 1
-
-
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
-@pytest.mark.parametrize("columns", [False, True])
-def test_the_operator_itself_multiplies_as_exactly_as_pytorch(columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    torch.manual_seed(2)
-    x, weight, bias = torch.randn(130, 512), torch.randn(64, 512), torch.randn(64)
-    weight = weight.t().contiguous().t() if columns else weight
-    exact = F.linear(x.double(), weight.double(), bias.double())
-    found = module._onednn()(x, weight, bias)
-    assert float((found - exact).abs().max()) < 4 * float((F.linear(x, weight, bias) - exact).abs().max())
-
-
-def test_autocast_is_obeyed() -> None:
-    x, w = torch.randn(300, 128), torch.randn(256, 128)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert linear(x, w).dtype == torch.bfloat16
-    assert not calls
 
 
 @pytest.mark.parametrize(

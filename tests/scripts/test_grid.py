@@ -3,18 +3,14 @@
 import math
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import typer
-from helpers.runs import config_text, logged_rows, rows_of
-from helpers.scripts import SCRIPTS, load
+from helpers.runs import config_text, rows_of
+from helpers.scripts import load
 from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
@@ -88,8 +84,6 @@ def test_a_row_is_the_config_the_base_the_row_and_the_command_line(grid: ModuleT
     [
         ("rows: [{row: a}, {row: b}]", "a,c", None, "--rows: no row 'c': there are a, b"),
         ("rows: [{row: a, settings: [model.layer=2]}]", None, None, "row a: .* did you mean model.layers?"),
-        ("rows: [{row: a}, {row: a, steps: 2}]", None, None, "several rows have the name a"),
-        ("row: [{row: a}]", None, None, r"rows\.yaml: not a grid: give rows: "),
     ],
 )
 def test_what_is_wrong_is_said_before_any_work(
@@ -135,23 +129,6 @@ def invoke(grid: ModuleType, *arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
-@pytest.mark.thorough
-def test_the_count_of_parameters_is_documented_and_one_vocabulary_explains_the_papers(grid: ModuleType) -> None:
-    shown = invoke(grid, *TABLE_3, "--count").stdout
-    documented = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert f"```text\n{shown}```" in documented, "docs/reproducing.md shows what is printed"
-    lines = {
-        line.split()[0]: line.split()
-        for line in invoke(grid, *TABLE_3, "--count", "vocabulary.size=41000").stdout.split("\n")[2:]
-        if line
-    }
-    for name, (*_, millions) in PAPERS_TABLE.items():
-        if millions and name != "big":
-            assert lines[name][-2] == str(millions)
-            assert abs(float(lines[name][-3]) - millions) <= 0.5, name
-    assert round(float(lines["base"][-3]), 2) == 65.13
-
-
 @pytest.fixture
 def ran(grid: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of nmt that a grid runs, here in this process."""
@@ -195,55 +172,3 @@ def test_rows_are_trained_scored_compared_and_not_done_again(
     assert rows_of(tmp_path / "out" / "results.jsonl") == [*results.values()]
     ran.clear()
     assert invoke(grid, *command, "decoding.beam_size=3").exit_code == 1 and not any("evaluate" in one for one in ran)
-
-
-def test_the_table_has_means_ranges_and_differences_to_the_first_row(grid: ModuleType) -> None:
-    common = {"parameters": 2e6, "target_tokens": 900, "seconds": 3, "curve": [{"validation_loss": 0}]}
-    signed = {"signature": "s", "compared": "in NFC"}
-    results = [
-        {"row": row, **common, "validation": {"BLEU": {"value": bleu, **signed}, "chrF2": {"value": 50}}}
-        for row, bleu in (("a", 20), ("a", 22), ("b", 30), ("b", 31))
-    ]
-    _, _, first, second, *_, last = grid.compare([], results).split("\n")
-    assert last == "BLEU: s; texts compared in NFC"
-    assert first.split()[:5] == ["a", "2.00", "300", "1.00", "(1.00-1.00)"]
-    assert first.split()[5:] == ["21.00", "(20.00-22.00)", "50.00", "(50.00-50.00)"]
-    assert second.split()[5:8] == ["30.50", "(30.00-31.00)", "+9.50"]
-
-
-def test_a_row_that_fails_does_not_end_the_grid_and_what_cannot_be_scored_is_not_trained(
-    grid: ModuleType, rows: Path, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = []
-
-    def fail(*arguments: str | Path) -> str:
-        ran.append(arguments[0])
-        raise NmtError("it fails")
-
-    monkeypatch.setattr(grid, "nmt", fail)
-    command = [str(rows), str(recipe), "--output", str(tmp_path / "out")]
-    for option in (["--average", "11"], ["--test", str(tmp_path / "no.en"), str(tmp_path / "no.de")]):
-        assert invoke(grid, *command, *option).exit_code == 1 and not ran
-    done = invoke(grid, *command)
-    assert done.exit_code == 1 and ran == ["train", "train", "train"]
-    assert "no result of first-seed1, wide-seed1, long-seed1" in done.stderr
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)]
-)
-def test_a_signal_is_passed_on_and_the_run_is_saved(
-    rows: Path, recipe: Path, tmp_path: Path, number: signal.Signals, status: int
-) -> None:
-    """Also where the program is killed: the run's standard error, which is read to its end, closes when it ends."""
-    command = [sys.executable, SCRIPTS / "grid.py", rows, recipe, "--rows", "first", "--output", tmp_path / "out"]
-    slow = "training.max_steps=3000"
-    with subprocess.Popen([*command, slow, "--device", "cpu"], stderr=subprocess.PIPE, text=True) as process:
-        run = tmp_path / "out" / "first-seed1"
-        while not logged_rows(run) and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(number)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == status, said
-    assert [*(run / "state").iterdir()], "it was saved"

@@ -24,14 +24,7 @@ def load_test() -> ModuleType:
 
 @pytest.mark.parametrize(
     ("statuses", "compared", "different", "status"),
-    [
-        ({"200": 5, "429": 2}, 5, [], 0),
-        ({}, 0, [], 1),
-        ({"429": 9}, 0, [], 1),
-        ({"200": 5}, 5, ["a", "a"], 1),
-        ({"200": 5, "500": 1}, 5, [], 1),
-        ({"200": 5, "ConnectionResetError": 1}, 5, [], 1),
-    ],
+    [({"200": 5, "429": 2}, 5, [], 0), ({}, 0, [], 1), ({"429": 9}, 0, [], 1)],
 )
 def test_when_all_is_well(
     load_test: ModuleType, statuses: dict[str, int], compared: int, different: list[str], status: int

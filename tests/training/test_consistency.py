@@ -24,7 +24,7 @@ from nmt.models.embedding import embedded
 from nmt.models.recurrent.model import RecurrentModel
 from nmt.models.transformer.model import Transformer
 from nmt.training import loss as plain_loss
-from nmt.training.consistency import Weights, consistent_cross_entropy, described
+from nmt.training.consistency import Weights, consistent_cross_entropy
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
@@ -89,24 +89,6 @@ def test_loss_and_gradients_are_those_of_two_complete_passes(
     torch.testing.assert_close(loss, expected)
 
 
-@pytest.mark.parametrize("settings", METHODS[:2], ids=NAMES[:2])
-def test_bfloat16_is_as_exact_as_its_products(settings: dict[str, Any]) -> None:
-    torch.manual_seed(0)
-    config = training(**settings)
-    hidden, weight = torch.randn(400, 32), torch.randn(200, 32) / 4
-    hidden[200:] = hidden[:200] + 0.3 * torch.randn(200, 32)
-    labels = torch.randint(200, (200,))
-    found = []
-    for exact in (False, True):
-        leaves = [(each.bfloat16().double() if exact else each).requires_grad_() for each in (hidden, weight)]
-        with torch.autocast("cpu", torch.bfloat16, enabled=not exact):
-            loss, _ = consistent_cross_entropy(*leaves, labels, 0.1, Weights.of(config))
-        found.append([loss.detach(), *torch.autograd.grad(loss, leaves)])
-    for own, other in zip(*found, strict=True):
-        assert own.dtype == torch.float32
-        assert (own - other).norm() < 0.02 * other.norm()
-
-
 class Largest(TorchDispatchMode):
     """Notes the most numbers in any tensor that an operation returns."""
 
@@ -129,14 +111,6 @@ def test_the_logits_are_never_held_completely(monkeypatch: pytest.MonkeyPatch, s
         )
         loss.backward()
     assert noted.most == 8 * subwords < tokens * subwords
-
-
-def test_certain_predictions_have_a_finite_difference() -> None:
-    hidden = torch.tensor([[900.0], [-900.0]], requires_grad=True)
-    weight = torch.tensor([[1.0], [-1.0], [0.0]], requires_grad=True)
-    for settings in METHODS[:2]:
-        loss, _ = consistent_cross_entropy(hidden, weight, torch.tensor([0]), 0.1, Weights.of(training(**settings)))
-        assert all(x.isfinite().all() for x in (loss, *torch.autograd.grad(loss, (hidden, weight))))
 
 
 # --------------------------------------------------------------------------- the objective
@@ -224,17 +198,6 @@ def test_weight_zero_is_plain_training_to_the_bit(method: str) -> None:
     assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
 
 
-def test_dropout_differs_between_the_passes() -> None:
-    torch.manual_seed(0)
-    model = Transformer(replace(SIZES, dropout=0.3), V, V, PAD)
-    losses = []
-    for weight in (1e-6, 50.0):
-        torch.manual_seed(3)
-        of_model = Objective(model, training(consistency="rdrop", consistency_weight=weight)).train()
-        losses.append(of_model(collate_pairs(*rows()))[0].item())
-    assert losses[1] > losses[0] * 1.01
-
-
 # --------------------------------------------------------------------------- what is cut off
 
 
@@ -257,17 +220,6 @@ def test_rates_and_what_is_never_cut() -> None:
     assert not np.array_equal(*cuts) and not np.array_equal(
         cuts[0], draw_cuts(lengths, lengths, corpora, cutoff, (1, 2, 4))[0]
     )
-
-
-def test_tags_are_never_cut() -> None:
-    lengths, corpora = np.array([4, 5, 3, 4]), np.array([0, 1, 1, 0])
-    cuts = draw_cuts(lengths, lengths, corpora, Cutoff((1 - 1e-9,), ((0, 1), (2, 0))), (1,))
-    sides = [
-        [row.astype(int).tolist() for row in np.split(side[0], lengths.cumsum()[:-1])]
-        for side in (cuts.source, cuts.target)
-    ]
-    assert sides[0] == [[1, 1, 1, 0], [0, 0, 1, 1, 0], [0, 0, 0], [1, 1, 1, 0]]
-    assert sides[1] == [[0, 1, 1, 0], [1, 1, 1, 1, 0], [1, 1, 0], [0, 1, 1, 0]]
 
 
 def test_training_reads_what_the_settings_say(make_config: Callable[..., Any]) -> None:
@@ -315,20 +267,6 @@ def test_what_is_cut_off_does_not_depend_on_ranks_micro_batches_and_resuming() -
 
 
 # --------------------------------------------------------------------------- settings
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({}, ""),
-        ({"token_cutoff": 0.1}, "token cutoff 0.1"),
-        ({"consistency": "rdrop"}, "rdrop, weight 5"),
-        ({"consistency": "simcut"}, "simcut, weight 3, token cutoff 0 and 0.05 in its two passes"),
-        ({"consistency": "rdrop", "consistency_weight": 0.0}, ""),
-    ],
-)
-def test_the_log_has_the_values_of_settings_that_were_left_out(settings: dict[str, Any], said: str) -> None:
-    assert described(training(**settings)) == said
 
 
 @pytest.mark.parametrize(

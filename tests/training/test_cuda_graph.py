@@ -1,7 +1,6 @@
 """Passes as CUDA graphs, with a stand-in for them that does without a GPU what a graph does there: it reads its inputs,
 and writes its results, always in the same memory."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,9 @@ from torch import Tensor
 from nmt.config.schema import TrainingConfig, TransformerConfig
 from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.subwords.vocabulary import EOS, PAD
-from nmt.distributed.ranks import Ranks
 from nmt.models import build
-from nmt.training import cuda_graph, train_step
+from nmt.training import cuda_graph
 from nmt.training.objective import Objective
-from nmt.training.train_step import TrainStep
 
 V = 23
 SIZES = TransformerConfig(d_model=16, feed_forward=24, layers=1, heads=2, dropout=0.1)
@@ -88,44 +85,3 @@ def test_recorded_passes_have_the_gradients_of_plain_ones(monkeypatch: pytest.Mo
         assert got.keys() == expected.keys()
         assert all(torch.equal(got[name], expected[name]) for name in expected)
     torch.testing.assert_close(recorded.eval()(batches()[0]), plain.eval()(batches()[0]))  # without dropout
-
-
-def test_where_recording_fails_training_goes_on_after_one_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("operation not permitted when stream is capturing\nCUDA kernel errors might be …")
-
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fail)
-    objective = made()
-    with caplog.at_level(logging.WARNING, "nmt"):
-        assert not cuda_graph.record(objective, batches()[0])
-    [record] = caplog.records
-    assert record.getMessage().endswith("going on without it (operation not permitted when stream is capturing)")
-    assert gradients(objective, batches())
-
-    def break_down(*_: Any, **__: Any) -> None:
-        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
-
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", break_down)
-    with pytest.raises(torch.AcceleratorError):
-        cuda_graph.record(objective, batches()[0])
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [({}, True), ({"activation_checkpointing": True}, False), ({"compile": False}, False)],
-)
-def test_passes_are_recorded_on_a_gpu_where_layers_are_compiled(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], expected: bool
-) -> None:
-    recorded: list[PackedBatch] = []
-    monkeypatch.setattr(train_step, "compile_layers", lambda *_, **__: True)
-    monkeypatch.setattr(cuda_graph, "record", lambda _, example: recorded.append(example))
-    settings = {"compile": True, "packed": True, **settings}
-    for device, on_gpu in (("cpu", False), ("cuda", True)):
-        step = TrainStep(made().model, TrainingConfig(**settings), 1, torch.device("cpu"), Ranks())
-        step.device = torch.device(device)
-        recorded.clear()
-        step.prepare(batches()[0])
-        assert bool(recorded) == (expected and on_gpu)

@@ -16,7 +16,6 @@ from nmt.data.batches import batching
 from nmt.data.batches.padding import Batch
 from nmt.data.batches.stages import stages_of
 from nmt.data.subwords.vocabulary import EOS
-from nmt.errors import NmtError
 from nmt.training.curriculum import Curriculum
 from nmt.training.progress import Progress
 
@@ -180,59 +179,9 @@ def test_shares_are_exact_in_each_stage() -> None:
     assert counts[1] == 38  # 1.5 passes over 25 pairs
 
 
-def test_validations_without_a_best_count_from_the_beginning_of_a_stage() -> None:
-    course, progress = curriculum("{steps: 4}, {}"), Progress.for_corpora(3)
-    steps = course.steps(progress)
-    while progress.position.stage == 0:
-        next(steps)
-        before = progress.step, progress.best.validations_since
-        progress.step, progress.best.validations_since = progress.step + 1, 2
-    assert before == (progress.position.stage_step, 0) and progress.position.stage == 1
-
-
-def test_the_steps_of_an_epoch_are_those_of_the_mix_whenever_the_stage_ends() -> None:
-    whole = curriculum("{weights: {a: 1, b: 1}}").steps_in_epoch(Progress.for_corpora(3))
-    assert curriculum("{weights: {a: 1, b: 1}, passes: {a: 0.1}}, {}").steps_in_epoch(Progress.for_corpora(3)) == whole
-
-
-def test_a_stage_that_ends_with_an_epoch() -> None:
-    course = "{weights: {a: 60, b: 25, c: 110}, passes: {a: 1}}, {passes: {c: 2}}, {}"
-    trained, progress = Trained(), Progress.for_corpora(3)
-    train(curriculum(course), progress, 180, trained)
-    for stage, passes in ((0, 1), (1, 2)):
-        of_stage = [i for i, number in enumerate(trained.stages) if number == stage]
-        counts = Counter(pair for i in of_stage for pair in trained.steps[i])
-        assert len(counts) == 195 and set(counts.values()) == {passes}
-    first = trained.stages.index(1)
-    assert trained.epochs[first - 1] == (1, 0) and trained.epochs[first] == (1, 1)
-    assert trained.epochs[trained.stages.index(2)] == (3, 1)
-
-
 @pytest.mark.parametrize("stages", [COURSES[1], "{weights: {a: 1}, passes: {a: 0.1}}, {weights: {b: 1}, steps: 1}, {}"])
 def test_pairs_that_fit_in_no_batch_are_in_no_step_and_nothing_stops(stages: str) -> None:
     course = curriculum(stages, store=LONG, pool_pairs=2)
     trained = whole_run(course, 90)
     assert not any(pair % 3 == 0 for step in trained.steps for pair in step) and all(trained.steps)
     assert len(set(trained.stages)) >= 3
-
-
-def test_a_stage_without_any_pair_that_fits_is_an_error() -> None:
-    store = NumberedStore([(3, 3) if corpus_of(i) else (99, 3) for i in range(sum(SIZES))])
-    course = curriculum("{weights: {b: 1}, steps: 3}, {weights: {a: 1}}", store=store)
-    with pytest.raises(NmtError, match=r"data\.stages\[1\]: no pair in a whole epoch of it fits in a batch"):
-        whole_run(course, 9)
-
-
-def test_the_beginning_of_a_stage_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "nmt")
-    course, progress = (
-        curriculum("{weights: {a: 1, c: 3}, steps: 12}, {weights: {b: 1}, passes: {b: 2.5}}, {temperature: 5}"),
-        Progress.for_corpora(3),
-    )
-    course.announce(progress)
-    train(course, progress, 15, Trained())
-    assert caplog.messages == [
-        "stage 1 of 3, from step 0, for 12 steps: a 25.0%, c 75.0%",
-        "stage 2 of 3, from step 12, for 2.5 passes over b: b 100.0%",
-    ]
-    assert course.metrics(progress) == {"stage": 2, "stage_step": 3}

@@ -10,7 +10,7 @@ from helpers.train_steps import Session, make_train_step
 
 from nmt.config.schema import Config
 from nmt.errors import NmtError
-from nmt.training import freezing, memory
+from nmt.training import memory
 
 MakeConfig = Callable[..., Config]
 TWO = "model.layers=2"
@@ -41,22 +41,6 @@ def test_a_name_means_a_part_or_a_module(
     every = {name for name, _ in make_train_step(make_config(*overrides)).model.named_parameters()}
     assert found == {name for name in every if name.startswith(begins)}
     assert {begin for begin in begins if not any(name.startswith(begin) for name in found)} == set()
-
-
-def test_a_tied_matrix_is_frozen_with_either_of_its_parts_and_that_is_said(make_config: MakeConfig) -> None:
-    for name, others in [
-        ("output", "target_embedding.weight, source_embedding.weight too"),
-        ("embeddings", "output.weight too"),
-        ("target_embedding", "source_embedding.weight, output.weight too"),
-    ]:
-        model = make_train_step(make_config(f"training.freeze=[{name}]")).model
-        assert not model.output_weight.requires_grad
-        said = freezing.summary(model, [name])
-        assert others in said
-        total = model.parameter_counts()["total"]
-        assert f": {total - model.output_weight.numel():,} of {total:,} parameters are trained" in said
-    apart = make_train_step(make_config("model.tie=none", "training.freeze=[output]")).model
-    assert "too" not in freezing.summary(apart, ["output"])
 
 
 @pytest.mark.parametrize(
@@ -112,31 +96,3 @@ def test_gradients_of_the_others_are_those_without_freezing(make_config: MakeCon
     assert some.keys() == {name for name in every if "cross_attention." not in name and "embedding" not in name}
     for name, gradient in some.items():
         assert torch.equal(gradient, every[name]), name
-
-
-def test_frozen_weights_need_no_memory_for_gradients_and_moments(
-    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, part = make_config(), make_config("training.freeze=[encoder]")
-    model = make_train_step(part).model
-    total, trained = model.parameter_counts()["total"], freezing.count_trained(model)
-    monkeypatch.setattr(memory, "available_memory", lambda: 4 * (total + 3 * trained))
-    memory.check_model(part, torch.device("cpu"), 1)
-    with pytest.raises(NmtError, match="lower the sizes"):
-        memory.check_model(whole, torch.device("cpu"), 1)
-
-
-def test_a_run_resumes_with_other_layers_frozen(make_config: MakeConfig, tmp_path: Path) -> None:
-    first = Session.start(tmp_path, make_config())
-    first.train(2)
-    first.save(2)
-    for freeze in ("[encoder]", "[]"):  # and trained again: with new moments
-        again = Session.start(tmp_path, make_config(f"training.freeze={freeze}"))
-        again.restore()
-        moments = again.train_step.optimizer.state
-        assert all(weight.requires_grad for weight in moments) and len(moments) > 10
-        before = again.weights()
-        again.train()
-        for name, weight in again.weights().items():
-            assert torch.equal(weight, before[name]) == (freeze != "[]" and name.startswith("encoder"))
-        again.save(3)

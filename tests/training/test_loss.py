@@ -114,25 +114,6 @@ def test_without_gradients_none_are_computed(monkeypatch: pytest.MonkeyPatch) ->
         assert all(map(torch.equal, found, with_gradient))
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_only_one_input_needs_a_gradient(which: int) -> None:
-    hidden, weight, target = inputs()
-    both = torch.autograd.grad(smoothed_cross_entropy(hidden, weight, target, 0.1)[0], (hidden, weight))
-    (weight, hidden)[which].requires_grad_(False)
-    wanted = (hidden, weight)[which]
-    (gradient,) = torch.autograd.grad(smoothed_cross_entropy(hidden, weight, target, 0.1)[0], (wanted,))
-    assert torch.equal(gradient, both[which])
-
-
-def test_no_tokens_no_loss() -> None:
-    hidden, weight, target = inputs(n=0)
-    loss, nll = smoothed_cross_entropy(hidden, weight, target, 0.1)
-    loss.backward()
-    assert loss == 0 and nll.shape == (0,)
-    assert hidden.grad.shape == (0, D)
-    assert torch.equal(weight.grad, torch.zeros(V, D))
-
-
 def test_a_hidden_state_in_bfloat16_gets_its_gradient_in_bfloat16() -> None:
     hidden, weight, target = inputs(n=50)
     half = hidden.detach().bfloat16().requires_grad_()
@@ -161,8 +142,7 @@ def confident(
 @pytest.mark.parametrize(
     ("dtype", "smoothing", "probability"),
     [
-        (torch.float32, 0.0, 0.999), (torch.float32, 0.1, 0.5), (torch.bfloat16, 0.1, 0.99),
-        (torch.bfloat16, 0.0, 0.999), (torch.float16, 0.1, 0.999), (torch.float16, 0.0, 0.5),
+        (torch.float32, 0.1, 0.5), (torch.bfloat16, 0.1, 0.99), (torch.float16, 0.1, 0.999),
     ],
 )  # fmt: skip
 def test_gradients_are_as_exact_as_pytorchs_however_sure_the_model_is(
@@ -190,33 +170,3 @@ def test_in_float16_a_gradient_too_small_for_it_is_not_lost() -> None:
     wanted = reference(hidden, weight, target, 0.0)[2][7]
     assert 0 < float(wanted.abs().max()) < 1e-4
     assert relative(gradient[7], wanted) < 0.3
-
-
-def test_in_float16_a_small_gradient_for_the_states_is_scaled_before_it_is_rounded() -> None:
-    hidden, weight, target = confident(0.9999)
-    half = hidden.detach().half()
-    gradients = []
-    for states in (half.requires_grad_(), half.detach().float().requires_grad_()):
-        with torch.autocast("cpu", torch.float16):
-            loss, _ = smoothed_cross_entropy(states, weight, target, 0.0)
-        gradients += torch.autograd.grad(loss * 2.0**12, states)
-    assert torch.equal(gradients[0], gradients[1].half())
-
-
-def test_in_float16_no_sum_over_many_tokens_overflows() -> None:
-    hidden, weight = torch.full((20_000, D), 10.0, requires_grad=True), torch.zeros(V, D, requires_grad=True)
-    target = torch.full((20_000,), 3)
-    with torch.autocast("cpu", torch.float16):
-        loss, _ = smoothed_cross_entropy(hidden, weight, target, 0.1)
-    (gradient,) = torch.autograd.grad(loss, weight)
-    wanted = reference(hidden, weight, target, 0.1)[2]
-    assert float(wanted.abs().max()) > torch.finfo(torch.float16).max
-    assert relative(gradient, wanted) < 0.003
-
-
-def test_a_second_backward_pass_through_one_loss_is_refused() -> None:
-    hidden, weight, target = inputs()
-    loss, _ = smoothed_cross_entropy(hidden, weight, target, 0.1)
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="second"):
-        loss.backward()

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from nmt import device
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.batches.packing import PackedBatch
-from nmt.data.batches.padding import Batch
 from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors
 from nmt.models import build
 from nmt.models.transformer.model import Transformer
-from nmt.training import memory, state
+from nmt.training import memory
 from nmt.training.memory import largest_micro_batch, peak_bytes
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
@@ -74,15 +71,6 @@ def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, d
     assert fitting(batch_tokens, longest, capacity) == max(longest, -(-batch_tokens // parts))
 
 
-def test_where_the_longest_pair_does_not_fit_that_is_an_error() -> None:
-    message = (
-        r"training\.micro_batch_tokens: auto: one pair of 50 subwords .*"
-        r"data\.max_length, .*training\.activation_checkpointing: true"
-    )
-    with pytest.raises(NmtError, match=message):
-        fitting(100, longest=50, capacity=49)
-
-
 @dataclass(frozen=True)
 class BesideASmallerOne(Ranks):
     """A rank whose neighbour has to cut its steps into five parts."""
@@ -102,42 +90,6 @@ def test_every_rank_gets_what_the_smallest_device_holds() -> None:
 
 def test_recomputed_layers_take_less() -> None:
     assert bytes_per_token(objective(recompute=True), 1024, 16) < bytes_per_token(objective(), 1024, 16) / 2
-
-
-def test_the_estimate_leaves_neither_gradients_nor_other_weights_behind() -> None:
-    of = objective()
-    before = [weight.detach().clone() for weight in of.parameters()]
-    peak_bytes(of, 512, 16)
-    assert all(weight.grad is None for weight in of.parameters())
-    assert all(map(torch.equal, of.parameters(), before))
-
-
-@pytest.mark.parametrize("longest", [100, 3000])
-def test_a_cell_counts_the_same_however_the_longest_pair_divides_what_is_tried(
-    longest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What fits is found from the memory that a cell takes, and that does not depend on the pairs it is tried with."""
-    of = objective(layers=1)
-    free = 10_000 * bytes_per_token(of, 2048, 32)  # and so holds about 10,000 padded tokens
-    monkeypatch.setattr(memory, "available_memory", lambda: int((free + adam_bytes(of)) / 0.9))
-    assert 7_000 < largest_micro_batch(of, 1_000_000, longest, Ranks()) < 11_000
-
-
-@pytest.mark.parametrize(("tokens", "longest", "packed"), [(101, 100, True), (199, 100, False)])
-def test_what_is_tried_is_no_smaller_than_what_is_asked_for(tokens: int, longest: int, packed: bool) -> None:
-    """Pairs shorter than the longest fill a micro-batch whose size no whole number of longest pairs makes."""
-    of, tried = objective(), []
-    of.packed = packed
-
-    def note(_: nn.Module, given: tuple[Batch | PackedBatch]) -> None:
-        batch = given[0]
-        sides = [batch.source, batch.target] if isinstance(batch, Batch) else batch.numbers[[0, 5]]
-        tried.append([side.numel() for side in sides])
-
-    of.register_forward_pre_hook(note)
-    peak_bytes(of, tokens, longest)
-    assert tried
-    assert all(tokens <= size < tokens + longest for sizes in tried for size in sizes)
 
 
 @pytest.mark.parametrize(("recompute", "layers"), [(False, 1), (True, 4)])
@@ -169,7 +121,6 @@ SMALL = {"d_model": 32, "feed_forward": 64, "layers": 2, "heads": 2}
     [
         {"feed_forward": 512, "layers": 4, "activation": "gelu", "activation_dropout": 0.1},
         {"attention_dropout": 0.1, "heads": 8, "norm": "pre", "key_size": 40, "value_size": 24},
-        {"dropout": 0.0, "encoder_layers": 1},
     ],
 )  # fmt: skip
 def test_the_count_is_never_less_than_what_is_measured_nor_far_more(sizes: dict[str, Any]) -> None:
@@ -217,30 +168,6 @@ def test_a_step_that_fits_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> Non
             check(whole, of, 20_000, ranks=ranks)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_two_passes_are_counted_twice(
-    packed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What one pass needs is measured first where two would need more than there is."""
-    caplog.set_level("INFO", "nmt")
-    _, plain = sized(**SMALL)
-    tokens, passes = 20_000, {"none": 1, "rdrop": 2}
-    monkeypatch.setattr(Transformer, "packed_bytes", lambda model, places: 1000 * places)
-    of_layers, of_attention = plain.model.activation_bytes(tokens, 20), 1000 * tokens
-    enough_for_one = 2 * of_layers + 1.5 * of_attention if packed else 1.5 * of_layers
-    room = int(enough_for_one) + 3 * sum(weight.nbytes for weight in plain.parameters())
-    monkeypatch.setattr(memory, "available_memory", lambda: room)
-    monkeypatch.setattr(memory, "_PROBE_TOKENS", 128)
-    for consistency in passes:
-        settings = schema.TrainingConfig(consistency=consistency)  # type: ignore[arg-type]
-        of = Objective(plain.model, settings)
-        of.packed = packed
-        caplog.clear()
-        with suppress(NmtError):
-            memory.check_step(settings, of, tokens, np.array((20,) * 100_000, np.int32), 1)
-        assert ("measuring on small batches" in caplog.text) == (passes[consistency] == 2)
-
-
 def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, of = sized(**SMALL)
     built = build.build_on_meta(whole.model, whole.vocabulary.size, whole.vocabulary.size, PAD)
@@ -254,16 +181,6 @@ def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(memory, "available_memory", lambda ranks=ranks: ranks * (24 << 20))
         found[ranks] = largest_micro_batch(of, 100_000, 20, Ranks(local_size=ranks))
     assert found[1] == found[2] < 100_000
-
-
-def test_where_there_is_plenty_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no(*_: object) -> int:
-        raise AssertionError("measured")
-
-    whole, of = sized()
-    monkeypatch.setattr(memory, "available_memory", lambda: 64 * GIBIBYTE)
-    monkeypatch.setattr(memory, "_passes", no)
-    check(whole, of, 25_000)  # the paper's base model and batch
 
 
 def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(make_config: MakeConfig, tmp_path: Path) -> None:
@@ -315,12 +232,6 @@ def test_the_least_of_the_machines_and_the_groups_memory_counts(
     assert memory.available_memory() == expected
 
 
-def test_on_a_system_that_says_nothing_some_memory_is_assumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(device, "Path", lambda _: tmp_path / "nothing")
-    assert memory.available_memory() >= GIBIBYTE
-    assert device.host_memory_within_reach() is None
-
-
 # ------------------------------------------------------------------------ in a run
 
 
@@ -355,15 +266,3 @@ def test_a_run_keeps_the_split_that_it_began_with(
     )
     assert one.keys() == other.keys()
     assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
-
-
-def test_for_another_number_of_ranks_the_split_is_chosen_anew(
-    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "nmt")
-    config = make_config("training.micro_batch_tokens=auto", "training.max_steps=5", "training.validation_bleu=false")
-    first = run(config)
-    before = dataclasses.replace(first.progress, ranks=2, auto_micro_batch_tokens=128)
-    monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
-    assert run(config).micro_batch_tokens == first.micro_batch_tokens == 512
-    assert "auto: 128 tokens for 2 ranks when the run was started; chosen again for 1" in caplog.text

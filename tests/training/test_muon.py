@@ -1,7 +1,6 @@
 """Muon changes each matrix as its equations say, and Adam changes all else."""
 
 import copy
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -43,13 +42,6 @@ def test_the_singular_values_follow_the_polynomial_and_the_vectors_stay(shape: t
     matrices = torch.randn(4, *shape, dtype=torch.float64) * torch.tensor([1e-6, 1, 30, 1e4]).view(4, 1, 1)
     for matrix, found in zip(matrices, orthogonal(matrices), strict=True):
         torch.testing.assert_close(found, by_singular_values(matrix), rtol=1e-9, atol=1e-9)
-
-
-def test_singular_values_are_about_1_and_a_matrix_of_zeros_stays_one() -> None:
-    torch.manual_seed(0)
-    found = torch.linalg.svdvals(orthogonal(torch.randn(3, 40, 60)))
-    assert 0.65 < found.min() < found.max() < 1.25
-    assert not orthogonal(torch.zeros(1, 3, 2)).any()
 
 
 RECURRENT_CONFIGS = [
@@ -134,21 +126,3 @@ def test_the_step_of_a_run_uses_it_for_the_layers_and_leaves_frozen_weights(make
     assert kinds["decoder.0.self_attention.projection.weight"] == {"momentum"}
     assert kinds["target_embedding.weight"] == {"step", "exp_avg", "exp_avg_sq"}
     assert not kinds["encoder.0.self_attention.projection.weight"]
-
-
-def test_with_all_but_the_layers_frozen(make_config: MakeConfig) -> None:
-    of = make_train_step(make_config(MUON, "training.freeze=[embeddings]", "model.bias=false"))
-    of.run(random_step(1), 1, 0.01)
-    assert of.is_finite()
-
-
-def test_a_step_in_which_float16_overflows_changes_nothing(make_config: MakeConfig) -> None:
-    of = make_train_step(make_config(MUON, "training.precision=float16"))
-    assert of.run(random_step(1), 1, 0.01)
-    before = {name: tensor.clone() for name, tensor in of.model.named_parameters()}
-    momentum = [state["momentum"].clone() for state in of.optimizer.state.values() if "momentum" in state]
-    of.scaler._scale.fill_(2.0**126)  # type: ignore[union-attr]
-    assert not of.run(random_step(1), 2, 0.01)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in of.model.named_parameters())
-    after = [state["momentum"] for state in of.optimizer.state.values() if "momentum" in state]
-    assert all(itertools.starmap(torch.equal, zip(momentum, after, strict=True))) and momentum

@@ -16,7 +16,6 @@ from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.batches.padding import Batch, collate_pairs
 from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.distributed.ranks import Ranks
-from nmt.errors import NmtError
 from nmt.models.transformer.model import Transformer
 from nmt.training import objective as objective_module
 from nmt.training.objective import Objective, _Copies, packs
@@ -35,17 +34,6 @@ def batch() -> Batch:
     source, target = torch.randint(4, V, (3, 6)), torch.randint(4, V, (3, 5))
     source[1, 4:], target[1, 2:], target[2, 4:] = PAD, PAD, PAD
     return Batch.of(source, target)
-
-
-def test_losses_are_summed_for_each_corpus() -> None:
-    of_model, rows = objective(), [np.array(row, np.uint16) for row in ([5, 6, EOS], [7, EOS], [8, 9, 10, EOS])]
-    alone = [of_model(collate_pairs([row], [row]))[1] for row in rows]
-    of_model.corpora, corpora = 3, np.array([2, 0, 2])
-    for batch_of in (collate_pairs(rows, rows, corpora), pack(rows, rows, 12, 4, corpora)):
-        nll = of_model(batch_of)[1]
-        torch.testing.assert_close(nll, torch.cat([alone[1], torch.zeros(1), alone[0] + alone[2]]), check_dtype=False)
-        torch.testing.assert_close(nll.sum(), of_model(collate_pairs(rows, rows))[1].sum())
-    assert of_model(collate_pairs([], []))[1].tolist() == [0, 0, 0]
 
 
 def test_weights_have_the_names_that_files_give_them_and_are_the_models_own() -> None:
@@ -148,27 +136,3 @@ def test_batches_are_packed_on_gpus_unless_settings_say_otherwise(monkeypatch: p
     assert not packs(on_gpu(can_pack=False), None, ALONE, sharded=False)
     assert not packs(objective(), None, ALONE, sharded=False)  # on the CPU
     assert packs(objective(), True, ALONE, sharded=False)
-
-
-def test_where_packed_batches_do_not_work_they_are_padded(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def run_passes(*_: object) -> None:
-        raise RuntimeError("\nFailed to find C compiler.\nSee the manual.")
-
-    monkeypatch.setattr(objective_module, "run_passes", run_passes)
-    assert not packs(on_gpu(), None, ALONE, sharded=False)
-    assert "going on with padded ones (Failed to find C compiler.)" in caplog.text
-    with pytest.raises(NmtError, match=r"training.packed: true: .* \(Failed to find C compiler.\): set it to null"):
-        packs(on_gpu(), True, ALONE, sharded=False)
-    with pytest.raises(NmtError, match="takes padded batches only"):
-        packs(on_gpu(can_pack=False), True, ALONE, sharded=False)
-
-
-def test_after_a_fault_of_the_gpu_nothing_is_tried_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_passes(*_: object) -> None:
-        raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
-
-    monkeypatch.setattr(objective_module, "run_passes", run_passes)
-    with pytest.raises(RuntimeError, match="illegal"):
-        packs(on_gpu(), None, ALONE, sharded=False)

@@ -85,41 +85,7 @@ def test_a_run_with_a_profile_is_that_without_and_says_where_its_time_went(
     assert all(torch.equal(tensor, plain[name]) for name, tensor in profiled.items())
 
 
-def test_a_finished_run_says_that_there_is_nothing_to_profile(
-    make_config: MakeConfig, logged: pytest.LogCaptureFixture
-) -> None:
-    config = make_config(*SETTINGS, "training.max_steps=1")
-    run(config, profile=False)
-    logged.clear()
-    run(config, profile=True)
-    assert "nothing to do" in logged.text and f"training ended {STEPS} steps before the profile did" in logged.text
-
-
-def test_a_run_that_ends_within_the_profile_does_not_spoil_the_next(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(profiling, "measured_peak", lambda where, dtype: 1e15)
-    run(make_config(*SETTINGS, f"training.max_steps={STEPS - 2}", f"run_dir={tmp_path / 'short'}"), profile=True)
-    assert not (tmp_path / "short" / "profile").exists()
-    run(make_config(*SETTINGS), profile=True)
-    assert (tmp_path / "run" / "profile" / "trace-rank0.json.gz").exists()
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_peak_is_a_speed(dtype: torch.dtype) -> None:
     peak = measured_peak(torch.device("cpu"), dtype, seconds=0.05)
     assert 0 < peak < math.inf
-
-
-def test_the_peak_of_a_slow_type_is_that_of_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, sides = 0.0, list[int]()
-
-    def slow(a: torch.Tensor, b: torch.Tensor) -> None:
-        nonlocal now
-        sides.append(len(a))
-        now += 2 * len(a) ** 3 / 1e9
-
-    monkeypatch.setattr(profiling, "product", slow)
-    monkeypatch.setattr(profiling.time, "perf_counter", lambda: now)
-    assert measured_peak(torch.device("cpu"), torch.float32, seconds=0.5) == pytest.approx(1e9)
-    assert now < 1 and 128 < max(sides) < 2048

@@ -4,9 +4,7 @@ import json
 import math
 import platform
 import resource
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,8 +13,7 @@ from helpers.runs import rows_of
 import nmt
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.files.json_lines import JsonLines
-from nmt.training.run_log import RunLog, _scalars, environment, processor
+from nmt.training.run_log import RunLog, environment
 
 
 def opened(run: Path | None, metrics_bytes: int = 0, samples_bytes: int = 0) -> RunLog:
@@ -50,33 +47,6 @@ def test_a_resumed_run_forgets_samples_but_no_session(tmp_path: Path) -> None:
     assert all(row["time"].endswith("+00:00") for row in sessions)
 
 
-def test_a_rank_that_does_not_write_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with opened(None, 5) as log:
-        log.session("started", 0)
-        log.samples(1, [("a", "b", "c")])
-        log.metrics({"step": 1})
-        assert log.sizes == (0, 0)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "samples.jsonl").mkdir()
-    with pytest.raises(NmtError, match=r"samples\.jsonl: cannot be written: Is a directory: choose another run_dir"):
-        opened(tmp_path)
-    with JsonLines(tmp_path / "whole.jsonl") as lines:
-        lines.write({"a": "ä"})
-    with JsonLines(tmp_path / "whole.jsonl") as lines:  # without a size it is gone on with
-        lines.write({"a": 2})
-    assert rows_of(tmp_path / "whole.jsonl") == [{"a": "ä"}, {"a": 2}]
-
-
-def test_a_file_shorter_than_the_state_says_is_gone_on_with(tmp_path: Path) -> None:
-    with opened(tmp_path, 10_000) as log:
-        log.metrics({"step": 5})
-    assert rows(tmp_path) == [{"step": 5}]
-
-
 def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:
     """`NaN` is not JSON, and other programs read this file."""
     with opened(tmp_path) as log, pytest.raises(ValueError, match="JSON"):
@@ -99,30 +69,6 @@ def test_a_disk_that_refuses(tmp_path: Path) -> None:
     assert (tmp_path / "metrics.jsonl").read_text().startswith('{"step": 1}\n')
 
 
-def test_numbers_in_lists_have_names_of_their_own_in_tensorboard() -> None:
-    row = {"step": 3, "bleu": 1.5, "corpora": [{"share": 0.5, "nll": None}, {"share": 0.25}]}
-    row["validation"] = [{"name": "en-de", "bleu": 2.5}]
-    assert dict(_scalars(row)) == {
-        "bleu": 1.5, "corpora/0/share": 0.5, "corpora/1/share": 0.25, "validation/en-de/bleu": 2.5,
-    }  # fmt: skip
-
-
-def test_tensorboard_hides_what_is_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[str, int]] = []
-
-    class SummaryWriter:
-        def __init__(self, folder: str, purge_step: int) -> None:
-            made.append((folder, purge_step))
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
-    with RunLog(tmp_path, 0, 0, tensorboard=20):
-        pass
-    assert made == [(str(tmp_path / "tensorboard"), 21)]
-
-
 def test_the_environment_names_models_and_versions_and_no_host() -> None:
     facts = environment(torch.device("cpu"), Ranks())
     torch_without_build = torch.__version__.partition("+")[0]  # which pip does not know everywhere
@@ -131,10 +77,3 @@ def test_the_environment_names_models_and_versions_and_no_host() -> None:
     assert facts["cores"] >= 1 and facts["ranks"] == 1 and facts["processor"]
     assert json.loads(json.dumps(facts)) == facts
     assert platform.node() not in facts.values()
-
-
-def test_processors(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("processor\t: 0\nmodel name\t: A Processor: 2 GHz\nmodel name\t: A Processor: 2 GHz\n")
-    assert processor(cpuinfo) == "A Processor: 2 GHz"
-    assert processor(tmp_path / "none") == (platform.processor() or platform.machine())

@@ -14,15 +14,12 @@ from helpers.train_steps import Session
 from torch import Tensor
 
 import nmt
-from nmt.checkpoints import averaging, model_file
+from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config
-from nmt.data.cleaning.source_text import SourceText
-from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
-from nmt.training.saving import Saver
 
 MakeConfig = Callable[..., Config]
 
@@ -94,19 +91,6 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
         assert our_words == their_words
 
 
-def test_the_lengths_of_the_training_text_are_in_every_model_file(session: Session) -> None:
-    lengths = SourceText(longest=39, several=12)
-    with Saver(session.run, session.identity, shared_vocabulary(), Ranks(), lengths) as saver:
-        session.progress.best.step = 1
-        saver.save(session.progress, session.train_step, {"validation_loss": 1.5})
-    files = sorted(session.run.rglob("*.safetensors"))
-    found = [path for path in files if path.parent.name != "state"]
-    assert {path.name for path in found} >= {model_file.BEST, model_file.EMA, "step-00000001.safetensors"}
-    mean = averaging.average(model_file.checkpoints(session.run))
-    provenances = [*map(model_file.load_provenance, found), mean.provenance]
-    assert [model_file.source_text(one) for one in provenances] == [lengths] * len(provenances)
-
-
 def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_before(
     make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,27 +113,6 @@ def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_befor
     assert places == sorted(places)
 
 
-def test_of_shared_weights_the_first_rank_alone_writes(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[Ranks] = []
-    monkeypatch.setattr(Ranks, "barrier", lambda ranks: waits.append(ranks))
-    session.train_step.sharded = True  # so that others take part
-    with Saver(session.run, session.identity, shared_vocabulary(), Ranks(rank=1, size=2)) as saver:
-        saver.save(session.progress, session.train_step, {})
-    assert not session.run.exists()
-    assert [ranks.rank for ranks in waits] == [1]  # for the first rank
-
-
-@pytest.mark.parametrize("scores", [{}, {"validation_loss": 2.0}])
-def test_without_a_new_best_the_best_stays(session: Session, scores: dict[str, float]) -> None:
-    with session.saver() as saver:
-        session.progress.best.step = 1
-        saver.save(session.progress, session.train_step, {"validation_loss": 1.0})
-        session.train()
-        saver.save(session.progress, session.train_step, scores)
-    assert model_file.load_provenance(session.run / model_file.BEST)["step"] == 1
-    assert len(model_file.checkpoints(session.run)) == 2
-
-
 def test_what_training_does_while_a_file_is_written_is_not_in_it(session: Session, disk: Disk) -> None:
     at_save, expected = session.weights(), state.snapshot(session.identity, session.progress, session.train_step)
     with session.saver() as saver:
@@ -167,17 +130,6 @@ def test_what_training_does_while_a_file_is_written_is_not_in_it(session: Sessio
     model = model_file.load(model_file.checkpoint_path(session.run, 1))
     assert same(dict(model.weights), at_save)
     assert model.provenance["target_tokens"] == 0
-
-
-def test_saves_follow_one_another_and_training_waits_for_none(session: Session, disk: Disk) -> None:
-    with session.saver() as saver:
-        saver.save(session.progress, session.train_step, None)  # returns before anything is written
-        session.train()
-        assert not states(session.run)
-        threading.Timer(0.05, disk.let.set).start()
-        saver.save(session.progress, session.train_step, None)  # waits for the one before
-        assert states(session.run)[0] == "step-00000001.safetensors"
-    assert states(session.run) == ["step-00000001.safetensors", "step-00000002.safetensors"]
 
 
 # ------------------------------------------------------------------------ errors
@@ -215,14 +167,6 @@ def test_what_ends_training_is_raised_and_the_file_being_written_is_whole(sessio
     tensors, _ = tensor_file.read(session.run / "state" / "step-00000001.safetensors")
     expected = state.snapshot(session.identity, session.progress, session.train_step)
     assert same(tensors, expected.tensors)
-
-
-def test_an_error_of_the_disk_does_not_hide_what_ended_training(session: Session, disk: Disk) -> None:
-    disk.full = True
-    with pytest.raises(ZeroDivisionError), session.saver() as saver:
-        saver.save(session.progress, session.train_step, None)
-        disk.let.set()
-        raise ZeroDivisionError
 
 
 # ------------------------------------------------------------------------ which files stay

@@ -32,12 +32,6 @@ def test_paper_is_equation_3(warmup: int, d_model: int) -> None:
         assert learning_rate(step, training("paper", warmup), d_model) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("schedule", DECAYING)
-def test_the_warmup_is_a_straight_line_from_0_to_the_peak(schedule: str) -> None:
-    rates = [learning_rate(step, training(schedule, 40), 512) for step in range(1, 41)]
-    assert rates == pytest.approx([0.01 * step / 40 for step in range(1, 41)], rel=1e-12)
-
-
 @pytest.mark.parametrize(("warmup", "final"), [(0, 0.002), (10, 0.0), (10, 0.002)])
 def test_after_the_warmup_each_is_its_equation(warmup: int, final: float) -> None:
     for step in range(warmup + 1, 131):
@@ -79,16 +73,3 @@ def test_a_schedule_that_does_not_suit_the_run_is_said_with_one_that_does(
     fitting = replace(settings, **numbers, schedule=given.get("schedule", schedule))  # type: ignore[arg-type]
     assert problem(fitting, 512, min(last, fitting.max_steps)) is None
     assert learning_rate(fitting.warmup_steps, fitting, 512) == pytest.approx(peak, rel=0.05), "the peak stays"
-
-
-def test_the_message_about_a_schedule() -> None:
-    base = training("paper", 4000, 1600)
-    assert problem(base, 512, 1600) == (
-        "training.warmup_steps=4000, but training ends at step 1,600: the learning rate is still rising then: "
-        "set training.schedule=inverse_sqrt training.learning_rate=0.0007 training.warmup_steps=320"
-    )
-    assert problem(replace(training("cosine", 100, 100_000), max_epochs=10), 512, 1600) == (
-        "training.schedule=cosine falls until training.max_steps=100000, but training ends at about step 1,600 "
-        "(training.max_epochs=10): the learning rate has then fallen 0% of the way: set training.max_steps=1600"
-    )
-    assert problem(base, 512, 1) is None, "a run of one step tries whether anything works"

@@ -1,15 +1,12 @@
 """Runs that start from a model: the same weights, or those that fit; where they are from; and what is forgotten."""
 
 import dataclasses
-import logging
 import os
 import re
 import shutil
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,7 +20,6 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.train import begun, train, training_data
 from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
-from nmt.data.subwords import punctuation
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
 from nmt.pages.report.page import to_data
@@ -77,16 +73,6 @@ def saved(path: Path, checkpoint: Checkpoint) -> Path:
 # ------------------------------------------------------------------------ the same model
 
 
-def test_a_run_can_begin_anew_with_a_model_in_its_own_folder(
-    make_config: MakeConfig, trained: Path, tmp_path: Path
-) -> None:
-    best = model_file.load(trained / model_file.BEST)
-    shutil.rmtree(trained / "state")
-    train(make_config(f"run_dir={trained}", f"training.start_from={trained}", QUIET, *SHORT), "cpu")
-    assert same_weights(step_0(trained), best)
-    assert same_weights(model_file.load(trained / "before-1" / model_file.BEST), best)
-
-
 def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     make_config: MakeConfig, trained: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,21 +115,6 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     assert shown["validation loss since the start"] == f"{rows[-1]['validation_loss_since_start']:+.4f}"
 
 
-def test_any_model_file_can_begin_a_run_and_one_that_is_not_improved_stays_the_best(
-    make_config: MakeConfig, trained: Path, tmp_path: Path
-) -> None:
-    averaged = averaging.average(model_file.checkpoints(trained))
-    path, run = saved(tmp_path / "mean.safetensors", averaged), tmp_path / "run"
-    worse = ("training.max_steps=2", "training.learning_rate=0.5", "training.warmup_steps=1", "training.ema_decay=0.5")
-    train(make_config(f"training.start_from={path}", QUIET, *SHORT, *worse), "cpu")
-    assert same_weights(step_0(run), model_file.load(path))
-    best = model_file.load(run / "best.safetensors")
-    assert best.provenance["step"] == 0 and same_weights(best, step_0(run))
-    of_ema = model_file.load(run / "ema.safetensors")
-    assert not same_weights(of_ema, best) and of_ema.provenance["start_from"]["file"] == str(path)
-    assert best.provenance["start_from"].keys() & {"ema_decay", "averaged"}
-
-
 # ------------------------------------------------------------------------ resuming
 
 
@@ -176,57 +147,6 @@ def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
     assert rows_without_clock(one) == rows_without_clock(other)
     last = [model_file.load(model_file.checkpoint_path(run, 4)) for run in (one, other)]
     assert same_weights(*last) and last[0].provenance["start_from"] == last[1].provenance["start_from"]
-
-
-def test_in_a_begun_run_another_model_is_refused(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
-    some = (QUIET, *SHORT, "training.max_steps=2")
-    for name, first, now in [
-        ("one", f"training.start_from={trained}", "training.start_from=another"),
-        ("two", "training.start_from=null", f"training.start_from={trained}"),
-    ]:
-        run = f"run_dir={tmp_path / name}"
-        train(make_config(run, first, *some), "cpu")
-        path, before = first.split("=")
-        said = (
-            f"({path}: {before} in the saved run, {now.split('=')[1]} now): restore {path}={before}, or set a new run"
-        )
-        with pytest.raises(NmtError, match=re.escape(said)):
-            train(make_config(run, now, *some), "cpu")
-
-
-def test_a_begun_run_keeps_its_model_where_it_is_left_out_or_named_otherwise(
-    make_config: MakeConfig, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = ("vocabulary.relearn=true", "vocabulary.size=290")
-    start, folder, some = f"training.start_from={trained}", f"run_dir={tmp_path / 'run'}", (QUIET, *SHORT)
-    train(make_config(folder, start, *some, *settings, "training.max_steps=1"), "cpu")
-    monkeypatch.chdir(trained.parent)
-    copied = tmp_path / "copy.safetensors"
-    shutil.copy(trained / "best.safetensors", copied)
-    without = [one for one in (*some, *settings) if "relearn" not in one]
-    resumed = (
-        *([*some, *settings, f"training.start_from={same}"] for same in (trained.name, copied)),
-        without, [*some, *settings, start],  # left out once, and given again
-    )  # fmt: skip
-    for steps, now in enumerate(resumed, start=2):
-        train(make_config(folder, *now, f"training.max_steps={steps}"), "cpu")
-        written = schema.load(tmp_path / "run" / "config.yaml")
-        assert written.training.start_from == str(trained)
-        assert written.vocabulary.relearn
-    with pytest.raises(NmtError, match=r"training\.start_from: .* in the saved run, .*ema\.safetensors now"):
-        train(make_config(folder, *some, *settings, f"training.start_from={trained / 'ema.safetensors'}"), "cpu")
-    # The same folder, whose best model is another one by now.
-    (trained / "ema.safetensors").replace(trained / "best.safetensors")
-    train(make_config(folder, *some, *settings, start, "training.max_steps=9"), "cpu")
-
-
-def test_a_model_that_changes_while_data_is_prepared_is_refused(make_config: MakeConfig, tmp_path: Path) -> None:
-    config = make_config(f"training.start_from={tmp_path / 'model'}")
-    saved(tmp_path / "model", make_checkpoint(config))
-    begun = trainer(config)
-    saved(tmp_path / "model", make_checkpoint(config, seed=1))
-    with pytest.raises(NmtError, match="model: has changed since this command was started"):
-        begun.run()
 
 
 # ------------------------------------------------------------------------ another vocabulary
@@ -268,65 +188,15 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
             assert torch.equal(weight[row], expected), piece
 
 
-def test_a_special_subword_is_not_the_text_that_looks_like_it() -> None:
-    class Subwords:
-        def __init__(self, pieces: list[str], text: list[bool]):
-            self.pieces, self.text = pieces, text
-
-        def every_piece(self) -> list[str]:
-            return self.pieces
-
-        def are_text(self) -> list[bool]:
-            return self.text
-
-        def __len__(self) -> int:
-            return len(self.pieces)
-
-    old: Any = Subwords(["<s>", "<bt>", "a", "b"], [False, False, True, True])
-    new: Any = Subwords(["b", "<s>", "<bt>"], [True, False, True])
-    rows, kept = start_from.with_known_rows(torch.zeros(3, 1), torch.tensor([[1.0], [2.0], [3.0], [4.0]]), old, new)
-    assert rows.flatten().tolist() == [4, 1, 0] and kept == 2
-
-
 # ------------------------------------------------------------------------ models that do not fit
 
 
-@pytest.mark.parametrize(
-    ("of_model", "of_run", "said"),
-    [
-        (
-            ("model={architecture: recurrent, hidden_size: 24, tie: none}",),
-            (),
-            "(model: {architecture: recurrent, hidden_size: 24} there, {architecture: transformer, d_model: 32, "
-            "feed_forward: 64, layers: 1, heads: 2} here): set 'model={architecture: recurrent, hidden_size: 24}'",
-        ),
-        (
-            (),
-            ("model.tie=target", "vocabulary.shared=false", "vocabulary.relearn=true"),
-            "(model.tie: all there, target here): set model.tie=all vocabulary.shared=true",
-        ),
-    ],
-)
-def test_a_model_of_other_settings_is_refused_before_data_is_prepared(
-    make_config: MakeConfig, tmp_path: Path, of_model: tuple[str, ...], of_run: tuple[str, ...], said: str
-) -> None:
-    saved(tmp_path / "model", make_checkpoint(make_config(*of_model)))
-    store = f"data.store_dir={tmp_path / 'store'}"
-    with pytest.raises(NmtError, match=re.escape(said)):
-        train(make_config(f"training.start_from={tmp_path / 'model'}", store, *of_run), "cpu")
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_package_that_the_vocabulary_of_the_model_needs_is_named_before_data_is_prepared(
-    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = make_checkpoint(make_config())
-    both = made.vocabulary.source.with_punctuation("en")
-    saved(tmp_path / "model", dataclasses.replace(made, vocabulary=Vocabulary(both, both)))
-    monkeypatch.setitem(sys.modules, "sacremoses", None)
-    punctuation._normalizer.cache_clear()
-    with pytest.raises(NmtError, match=r"needs sacremoses: pip install 'nmt-toolkit\[marian\]'$"):
-        train(make_config(f"training.start_from={tmp_path / 'model'}", f"data.store_dir={tmp_path / 'store'}"), "cpu")
+def test_a_model_of_other_settings_is_refused_before_data_is_prepared(make_config: MakeConfig, tmp_path: Path) -> None:
+    saved(tmp_path / "model", make_checkpoint(make_config()))
+    here = (f"training.start_from={tmp_path / 'model'}", f"data.store_dir={tmp_path / 'store'}")
+    other = ("model.tie=target", "vocabulary.shared=false", "vocabulary.relearn=true")
+    with pytest.raises(NmtError, match=r"\(model\.tie: all there, target here\): set model\.tie=all"):
+        train(make_config(*here, *other), "cpu")
     assert not (tmp_path / "store").exists()
 
 
@@ -358,19 +228,6 @@ def test_tokens_that_the_vocabulary_does_not_have_are_refused(
     begun(config)
     assert "that model expects a token such as <2de> before each source" in caplog.text
     assert "was not trained for" not in caplog.text
-
-
-def test_a_model_of_the_other_direction_gives_a_warning(
-    make_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, logger="nmt")
-    saved(tmp_path / "model", make_checkpoint(make_config()))
-    model, other = f"training.start_from={tmp_path / 'model'}", ("data.source_language=de", "data.target_language=en")
-    begun(make_config(model))
-    assert "was not trained for" not in caplog.text
-    begun(make_config(model, *other))
-    said = "training.start_from: that model was not trained for de-en, but for en-de"
-    assert (caplog.records[-1].getMessage(), caplog.records[-1].levelname) == (said, "WARNING")
 
 
 # ------------------------------------------------------------------------ what is forgotten

@@ -5,18 +5,15 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from nmt import device
-from nmt.commands.train import train, training_data
+from nmt.commands.train import training_data
 from nmt.config.schema import Config
-from nmt.models.translation_model import TranslationModel
-from nmt.training.data import TranslationScores
 from nmt.training.threads import same_with_fewer_threads
 from nmt.training.trainer import Trainer
 
@@ -43,16 +40,6 @@ OTHER = [
 def test_for_which_models_the_number_may_change(models: list[str], same: bool, make_config: MakeConfig) -> None:
     for overrides in models:
         assert same_with_fewer_threads(make_config(*shlex.split(overrides)), 2) == same, overrides
-
-
-def test_only_where_mkl_repeats_its_products(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = make_config("training.max_steps=1")
-    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
-    assert not same_with_fewer_threads(config, 1)
-    monkeypatch.delenv("MKL_CBWR")
-    assert not same_with_fewer_threads(config, 1)
-    train(config, "cpu")  # sets it
-    assert same_with_fewer_threads(config, 1) == torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
 
 
 def test_a_step_gives_the_same_weights_with_any_number() -> None:
@@ -109,18 +96,3 @@ def test_where_weights_depend_on_it_the_number_changes_only_if_asked_for(
         assert messages[0] == "other programs use 1.0 cores: computing with 1 of 2 threads"
     else:
         assert len(messages) == 1 and "1.0 of 2 cores" in messages[0] and "training.threads=shared" in messages[0]
-
-
-def test_a_validation_translates_with_all_threads(make_config: MakeConfig, comes_and_goes: list[int]) -> None:
-    """The batches of its search depend on their number."""
-    config = make_config("training.validate_every=1", "training.max_steps=4")
-    data, seen = training_data(config), list[int]()
-    translate = data.translate_validation
-    assert translate is not None
-
-    def spy(model: TranslationModel) -> Sequence[TranslationScores]:
-        seen.append(torch.get_num_threads())
-        return translate(model)
-
-    Trainer(config, replace(data, translate_validation=spy), torch.device("cpu")).run()
-    assert 1 in comes_and_goes and seen == [2] * 4

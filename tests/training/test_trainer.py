@@ -1,32 +1,25 @@
 """The loop: resumed = uninterrupted, micro-batches = one batch, and nothing lost when it goes wrong."""
 
-import concurrent.futures
-import errno
 import os
 import re
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from helpers.runs import config_text, rows_of, rows_without_clock
 from helpers.train_steps import before_step
 
-from nmt.checkpoints import model_file, run_folder
+from nmt.checkpoints import model_file
 from nmt.commands.train import train, training_data
 from nmt.config import reader, schema
 from nmt.config.schema import Config
-from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.training import run_log, state
-from nmt.training.progress import Position, Progress
-from nmt.training.saving import Saver
+from nmt.training import state
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
@@ -63,13 +56,6 @@ def assert_same_run(one: Path, other: Path) -> None:
     for path in model_file.checkpoints(one):
         weights = model_file.load(other / "checkpoints" / path.name).weights
         assert all(torch.equal(weight, weights[name]) for name, weight in model_file.load(path).weights.items())
-
-
-def test_a_run_with_bpe_dropout_learns_from_another_segmentation_each_epoch(make_config: MakeConfig) -> None:
-    whole = trainer(make_config("vocabulary.bpe_dropout=0.2", "vocabulary.bpe_dropout_samples=2"))
-    batches = [[batch for step in whole.batches.epoch(epoch) for batch in step.micro_batches] for epoch in range(4)]
-    ids = [sorted(i for batch in epoch for i in batch.target.flatten().tolist() if i != PAD) for epoch in batches]
-    assert ids[0] == ids[2] != ids[1] == ids[3]
 
 
 def test_a_mix_of_corpora_tells_the_share_and_the_loss_of_each(
@@ -159,32 +145,6 @@ def test_checkpoints_of_a_course_that_was_given_up_neither_count_nor_are_lost(
     assert model_file.load_provenance(run / model_file.BEST)["step"] in (5, 9)
 
 
-def test_a_folder_that_is_moved_while_it_is_trained_is_said_and_nothing_is_lost(
-    make_config: MakeConfig, tmp_path: Path, whole_run: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    interrupted = trainer(make_config())
-
-    def move() -> None:
-        while not (tmp_path / "run" / "state" / "step-00000010.safetensors").exists():  # is being written
-            time.sleep(0.01)
-        (tmp_path / "run").rename(tmp_path / "moved")
-
-    before_step(interrupted, 12, move)
-
-    def is_locked() -> None:
-        with pytest.raises(NmtError, match="another process is training there"), run_folder.locked(tmp_path / "run"):
-            pass
-
-    before_step(interrupted, 17, is_locked)
-    stop_at(interrupted, 17, signal.SIGTERM)
-    interrupted.run()
-    assert caplog.text.count("moved or removed") == 1
-    assert (tmp_path / "run" / "config.yaml").read_text() == (tmp_path / "moved" / "config.yaml").read_text()
-    trainer(make_config()).run()
-    whole, parts = newest_state(whole_run), newest_state(tmp_path / "run")
-    assert all(torch.equal(tensor, parts[name]) for name, tensor in whole.items())
-
-
 def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(
     make_config: MakeConfig, tmp_path: Path, whole_run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -262,49 +222,6 @@ def test_weights_that_the_last_update_broke_are_not_saved(
     assert list((tmp_path / "run").glob("**/step-*")) == []
 
 
-def test_a_loss_that_is_no_number_is_found_where_the_weights_still_are_numbers(
-    make_config: MakeConfig, tmp_path: Path
-) -> None:
-    broken = trainer(make_config("training.max_steps=5"))
-    before_step(broken, 4, lambda: broken.train_step.losses.fill_(torch.nan))
-    with pytest.raises(NmtError, match="no longer a number at step 4"):
-        broken.run()
-    assert all(weight.isfinite().all() for weight in broken.model.parameters())
-    assert list((tmp_path / "run").glob("**/step-*")) == []
-
-
-def test_a_save_that_fails_ends_training_at_the_next_step(
-    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing = trainer(make_config("training.validation_bleu=false", "training.log_every=5"))
-    write = state.write
-
-    def full(run: Path, saved: state.Snapshot) -> None:
-        if saved.step == 10:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(run, saved)
-
-    def wait() -> None:
-        assert saver._writing is not None
-        concurrent.futures.wait([saver._writing])
-
-    def keep(self: Saver) -> Saver:
-        nonlocal saver
-        saver = self
-        return self
-
-    saver: Saver
-    monkeypatch.setattr(Saver, "__enter__", keep)
-    monkeypatch.setattr(state, "write", full)
-    before_step(failing, 11, wait)
-    said = (
-        r"No space left on device: .*state is \S*/step-00000005\.safetensors, and the same command resumes from there"
-    )
-    with pytest.raises(NmtError, match=said):
-        failing.run()
-    assert failing.progress.step == 11  # and not 15, the next save
-
-
 def test_best_starts_anew_where_scores_do_not_compare(make_config: MakeConfig, corpus: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(corpus, tmp_path / "changing")
     here = f"data.validation={{source: {folder}/validation.en, target: {folder}/validation.de}}"
@@ -350,28 +267,6 @@ def test_max_epochs_stops_at_the_end_of_an_epoch_to_which_its_last_step_belongs(
     assert [row["epoch"] for row in logged] == [1] * steps + [2] * (len(logged) - steps)
 
 
-def test_the_end_is_expected_at_the_steps_or_the_epochs(
-    make_config: MakeConfig, caplog: pytest.LogCaptureFixture
-) -> None:
-    both = "training.max_steps=100", "training.max_epochs=2"
-    caplog.set_level("INFO", "nmt")
-    assert trainer(make_config("training.max_steps=7"))._announce() == 7
-    assert "cpu, 1 thread, float32" in caplog.messages[-1]
-    by_epochs = trainer(make_config(*both))
-    steps = [by_epochs.batches.steps_in_epoch(epoch) for epoch in (0, 1)]
-    assert by_epochs._announce() == 2 * steps[0] < 100
-    by_epochs.progress = Progress(step=steps[0] + 1, position=Position(epoch=1, step_in_epoch=1))
-    assert by_epochs._announce() == sum(steps)
-
-
-def test_an_epoch_without_the_step_to_resume_at_is_an_error(make_config: MakeConfig) -> None:
-    """As after an update that cuts batches in another way: it must not be looked for without end."""
-    started = trainer(make_config("training.validation_bleu=false"))
-    started.progress.position.step_in_epoch = started.batches.steps_in_epoch(0)
-    with pytest.raises(NmtError, match=r"was saved after step .* of epoch 1, which has no more steps now"):
-        next(started.curriculum.steps(started.progress))
-
-
 def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, whole_run: Path) -> None:
     config = make_config(f"run_dir={whole_run}")
     ended = trainer(config)
@@ -390,13 +285,6 @@ def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, whole
     assert schema.load(whole_run / "config.yaml") == config
 
 
-def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig, tmp_path: Path) -> None:
-    """A model that learns nothing has much the same loss in every interval."""
-    trainer(make_config("training.learning_rate=1e-30", "model.dropout=0", "training.validation_bleu=false")).run()
-    losses = [row["loss"] for row in rows_without_clock(tmp_path / "run") if "loss" in row]
-    assert len(losses) == 5 and losses == pytest.approx([losses[0]] * 5, rel=0.2)
-
-
 @pytest.mark.parametrize(("steps", "reason"), [(1, ""), (2, "training.max_seconds reached")])
 def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: Path, steps: int, reason: str) -> None:
     """Asked to stop in its last step, it has nothing to go on with."""
@@ -404,43 +292,6 @@ def test_a_run_that_is_done_was_not_stopped(make_config: MakeConfig, tmp_path: P
     ended = Trainer(config, training_data(config), torch.device("cpu"), deadline=0.0).run()
     assert ended.reason == reason
     assert rows_of(tmp_path / "run" / "sessions.jsonl")[-1]["event"] == ("stopped" if reason else "finished")
-
-
-def test_what_a_gpu_still_computes_is_training_time_and_validation_is_not(
-    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each step takes a GPU a second, after the program has gone on. Nothing is read that was not waited for."""
-    rare = ("training.log_every=15", "training.validate_every=15", "training.validation_bleu=false")
-    of, clock, queued = trainer(make_config("training.max_steps=30", *rare)), 0.0, 0
-    run, wait, interval, validate = of.train_step.run, of.train_step.wait, of._interval, of._validate
-
-    def queue(*arguments: Any, **named: Any) -> bool:
-        nonlocal queued
-        queued += 1
-        return run(*arguments, **named)
-
-    def wait_for_all() -> None:
-        nonlocal clock, queued
-        wait()
-        clock, queued = clock + queued, 0
-
-    def read() -> Any:
-        assert queued == 0
-        return interval()
-
-    def validate_for_long(*arguments: Any) -> Any:
-        nonlocal clock
-        clock += 1000
-        return validate(*arguments)
-
-    monkeypatch.setattr(of, "_validate", validate_for_long)
-    monkeypatch.setattr(of.train_step, "run", queue)
-    monkeypatch.setattr(of.train_step, "wait", wait_for_all)
-    monkeypatch.setattr(of, "_interval", read)
-    monkeypatch.setattr(run_log.ProgressBar, "shown", property(lambda bar: True))
-    monkeypatch.setattr(time, "perf_counter", lambda: clock)
-    of.run()
-    assert clock > 2000 and of.progress.seconds == 30
 
 
 def test_pairs_longer_than_a_batch_are_counted_and_said(
@@ -466,20 +317,3 @@ def test_no_validation_pair_is_left_out_of_the_loss(make_config: MakeConfig) -> 
     assert max(max(whole.data.prepared.train.source.lengths), max(whole.data.prepared.train.target.lengths)) > 12
     for [(_, batches)] in (whole.validation, tight.validation):
         assert sum(step.sentences for step in batches.epoch(0)) == 20
-
-
-def test_a_validation_pair_beyond_the_learned_positions_is_refused_at_the_start(make_config: MakeConfig) -> None:
-    config = make_config("model.positions=learned", "model.max_positions=12", "data.max_length=11")
-    with pytest.raises(NmtError, match=r"data\.validation, en-de: a sentence has \d+ subwords.* at most 12 positions"):
-        trainer(config)
-
-
-def test_a_run_stopped_between_checkpoints_and_then_declared_finished_has_a_model(
-    make_config: MakeConfig, tmp_path: Path
-) -> None:
-    stopped = trainer(make_config())
-    stop_at(stopped, 3, signal.SIGINT)
-    stopped.run()
-    assert model_file.checkpoints(tmp_path / "run") == []
-    trainer(make_config("training.max_steps=2")).run()
-    assert model_file.load_provenance(tmp_path / "run" / model_file.BEST)["step"] == 3

@@ -1,7 +1,6 @@
 """The loss's Triton kernel: computed by Triton's interpreter, compiled for a GPU, and run where there is one."""
 
 import dataclasses
-import logging
 import os
 import re
 import subprocess
@@ -150,22 +149,6 @@ def test_the_loss_and_its_gradients_are_those_of_float64(
     check_whole(whole(kind, dtype, smoothing), interpreted["whole", kind, dtype, smoothing])
 
 
-def test_in_float16_a_gradient_too_small_for_it_is_not_lost(interpreted: dict[object, dict[str, Tensor]]) -> None:
-    case = improbable()
-    p = (case.hidden.double() @ case.weight.double().t()).softmax(dim=1)
-    exact = p[:, 7] @ case.hidden.double()
-    assert 0 < exact.abs().max() < 1e-4
-    assert (interpreted["improbable"]["weight"][7].double() - exact).norm() < 0.3 * exact.norm()
-
-
-def test_it_works_within_code_that_is_compiled(interpreted: dict[object, dict[str, Tensor]]) -> None:
-    check_whole(compiled(), interpreted["compiled"])
-
-
-def test_what_is_no_number_shows_in_the_loss(interpreted: dict[object, dict[str, Tensor]]) -> None:
-    assert interpreted["nan"]["nll"].isnan().tolist() == [False, True, False, False, False, False]
-
-
 @pytest.mark.parametrize(("dtype", "needed"), [(torch.float32, False), (torch.bfloat16, True), (torch.float16, True)])
 def test_it_compiles_for_a_gpu(
     dtype: torch.dtype, needed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -203,27 +186,6 @@ def test_it_compiles_for_a_gpu(
     assert loads == (1 + needed) * width // 16
     assert stores == (16 * (2 if dtype == torch.bfloat16 else 4) // 16 if needed else 0)
     assert ("cvt.rn.bf16" in compiled.asm["ptx"]) == (dtype == torch.bfloat16 and needed)  # to the nearest
-
-
-def test_without_triton_the_loss_is_computed_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from nmt.training import triton_loss
-
-    def fails(*_: object) -> None:
-        raise RuntimeError("Failed to find C compiler.\nSee the manual.")
-
-    monkeypatch.setattr(triton_loss, "difference", fails)  # without a GPU, even its input cannot be made
-    loss._in_triton.cache_clear()
-    with caplog.at_level(logging.WARNING, logger="nmt"):
-        for _ in range(2):
-            assert loss._in_triton(torch.device("cuda", 0), torch.bfloat16) is None
-        assert loss._in_triton(torch.device("cuda", 0), torch.float64) is None  # the kernel computes in float32
-        assert loss._in_triton(torch.device("cpu"), torch.bfloat16) is None
-    loss._in_triton.cache_clear()
-    (record,) = caplog.records
-    assert record.getMessage().startswith("the loss: Triton does not work here, so it takes longer (")
-    assert "manual" not in record.getMessage()
 
 
 @pytest.mark.skipif(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.stores import Store, corpus, length, make
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batches import batch_cuts, batching
@@ -16,9 +16,9 @@ from nmt.data.batches.batch_cuts import choose_cuts, sort_by_length
 from nmt.data.batches.batching import Batches, Step
 from nmt.data.batches.micro_batches import split_evenly
 from nmt.data.batches.mixing import Mix
-from nmt.data.batches.padding import collate, collate_pairs
+from nmt.data.batches.padding import collate
 from nmt.data.batches.read_ahead import read_ahead
-from nmt.data.subwords.vocabulary import EOS, PAD
+from nmt.data.subwords.vocabulary import PAD
 from nmt.errors import NmtError
 
 
@@ -110,13 +110,6 @@ def test_order_and_contents_follow_from_seed_and_epoch() -> None:
         assert len(one & other) < len(one) / 2
 
 
-def test_batches_are_shuffled_within_a_pool() -> None:
-    store = Store(multi30k_like(500))
-    longest = [store.target.lengths[pairs].max() for (pairs,) in contents(store, make(store, 300))]
-    assert len(longest) > 20
-    assert abs(np.corrcoef(longest, range(len(longest)))[0, 1]) < 0.5  # sorted by length: above 0.9
-
-
 def test_pools_are_random_parts_of_the_corpus() -> None:
     store = Store(multi30k_like(500))
     batches = make(store, 300, pool_pairs=100)
@@ -137,16 +130,6 @@ def multi30k_like(pairs: int) -> np.ndarray:
     return np.clip(np.rint(content[:, None] * noise), 3, 60).astype(int)
 
 
-def together_again(one: list[np.ndarray], other: list[np.ndarray], pairs: int) -> float:
-    """The share of the pairs of sentences in one batch in one epoch that are in one batch in the other too."""
-    batch_of = np.empty(pairs, int)
-    for number, members in enumerate(other):
-        batch_of[members] = number
-    again = [np.bincount(batch_of[members]) for members in one]
-    met = sum(len(members) * (len(members) - 1) for members in one)
-    return sum(int((n * (n - 1)).sum()) for n in again) / met
-
-
 def plan(lengths: np.ndarray, batch_tokens: int, seed: int) -> list[np.ndarray]:
     random = np.random.default_rng(seed)
     order = random.permutation(len(lengths))
@@ -162,35 +145,7 @@ def test_little_padding_and_full_batches() -> None:
     assert np.mean([len(members) * lengths[members].max() for members in batches]) > 0.93 * 4096
 
 
-def test_a_small_corpus_that_comes_often_costs_few_steps() -> None:
-    store = Store(multi30k_like(29_300))
-    by_size, often = (
-        make(store, 1024, pool_pairs=100_000, mix=mix).steps_in_epoch(0)
-        for mix in (Mix.of([29_000, 300]), Mix.of([29_000, 300], [4, 1]))
-    )
-    assert often < 1.06 * by_size  # in pools that end with the passes of the small one 1.18 times as many
-
-
-def test_the_noise_parts_sentences_that_met_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths = multi30k_like(29_000)
-    noisy = together_again(plan(lengths, 4096, 1), plan(lengths, 4096, 2), len(lengths))
-    monkeypatch.setattr(batch_cuts, "JITTER", 0)
-    plain = together_again(plan(lengths, 4096, 1), plan(lengths, 4096, 2), len(lengths))
-    assert noisy < 0.9 * plain
-
-
 # --------------------------------------------------------------------------- the parts of the plan
-
-
-@given(corpus, st.sampled_from([0, 1]))
-def test_sorting_is_by_the_longer_side_then_the_difference_up_and_down(
-    lengths: list[tuple[int, int]], turn: int
-) -> None:
-    source, target = np.array(lengths).T
-    order = sort_by_length(source, target, turn)
-    assert sorted(order) == list(range(len(lengths)))
-    keys = [(max(s, t), (t - s) * (1 if (max(s, t) + turn) % 2 == 0 else -1)) for s, t in np.array(lengths)[order]]
-    assert keys == sorted(keys)
 
 
 @given(st.lists(st.tuples(st.integers(4, 20), st.integers(4, 20)), min_size=1, max_size=9), st.integers(20, 120))
@@ -209,21 +164,6 @@ def test_the_cuts_are_the_best_of_all(lengths: list[tuple[int, int]], budget: in
     inner = range(1, len(source))
     every = (cuts for n in range(len(source)) for cuts in itertools.combinations(inner, n))
     assert cost(tuple(choose_cuts(source, target, budget).tolist())) == pytest.approx(min(map(cost, every)))
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 5000)), min_size=1, max_size=30),
-    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=300),
-    st.sampled_from([5000, 5001, 6000, 20_000]),
-)
-@example([(150, 150)], [(1, 1)] * 150, 20_000)  # together a small part of the budget, padded more than all of it
-def test_cuts_respect_the_budget_with_lengths_far_apart(
-    wide: list[tuple[int, int]], narrow: list[tuple[int, int]], budget: int
-) -> None:
-    lengths = np.array(wide + narrow)
-    batches = batch_cuts.plan_batches(*lengths.T, budget, np.random.default_rng(1))
-    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
-    assert all(len(members) * lengths[members].max() <= budget for members in batches)
 
 
 @given(st.lists(length, min_size=1, max_size=9), st.integers(40, 120), st.integers(1, 4))
@@ -260,22 +200,15 @@ def test_collate_pads_as_the_plain_way_does(rows: list[list[int]]) -> None:
 # --------------------------------------------------------------------------- what cannot be batched
 
 
-@pytest.mark.parametrize(
-    ("budgets", "named"),
-    [
-        ({"batch_tokens": 8}, "training.batch_tokens: 8"),
-        ({"batch_tokens": 50, "micro_batch_tokens": 8}, "training.micro_batch_tokens: 8"),
-    ],
-)
-def test_a_pair_over_the_budget_is_counted_or_named(budgets: dict[str, int], named: str) -> None:
+def test_a_pair_over_the_budget_is_counted_or_named() -> None:
     store = Store([(3, 4), (7, 9), (2, 2), (12, 3)])
-    batches = make(store, **budgets)
+    batches = make(store, batch_tokens=50, micro_batch_tokens=8)
     assert batches.skipped == 2
     assert sorted(pair for step in contents(store, batches) for pairs in step for pair in pairs) == [0, 2]
     with pytest.raises(NmtError) as error:
-        make(store, **budgets, over_budget="error")
+        make(store, batch_tokens=50, micro_batch_tokens=8, over_budget="error")
     assert "pair 1 " in str(error.value) and "7 source and 9 target" in str(error.value)
-    assert named in str(error.value) and "data.over_budget" in str(error.value)
+    assert "training.micro_batch_tokens: 8" in str(error.value) and "data.over_budget" in str(error.value)
 
 
 def test_no_pair_that_fits_is_an_error() -> None:
@@ -309,16 +242,6 @@ def test_an_exception_arrives_in_its_turn() -> None:
     assert readers() == []
 
 
-def test_stopping_early_ends_the_thread_and_the_reading() -> None:
-    log: list[int] = []
-    steps = read_ahead(numbered(log), ahead=4)
-    assert [next(steps).sentences, next(steps).sentences] == [0, 1]
-    assert len(readers()) == 1
-    steps.close()
-    assert readers() == []
-    assert 2 <= len(log) <= 2 + 4
-
-
 def test_steps_are_read_ahead_while_the_consumer_works() -> None:
     log: list[int] = []
     third = threading.Event()
@@ -333,21 +256,6 @@ def test_steps_are_read_ahead_while_the_consumer_works() -> None:
     next(steps)
     assert third.wait(timeout=30)
     steps.close()
-
-
-def test_pinning_passes_both_sides_through_page_locked_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    locked: list[torch.Tensor] = []  # page-locked memory needs a GPU: note what would be locked
-
-    def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
-        locked.append(tensor.clone())
-        return locked[-1]
-
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
-    batches = make(Store(multi30k_like(40)), 200)
-    for step, plain in zip(read_ahead(map(Step.pinned, batches.epoch(0)), 2), batches.epoch(0), strict=True):
-        for batch, expected in zip(step.micro_batches, plain.micro_batches, strict=True):
-            assert torch.equal(batch.source, expected.source) and torch.equal(batch.target, expected.target)
-            assert any(batch.source is tensor for tensor in locked) and any(batch.target is t for t in locked)
 
 
 def test_each_epoch_is_over_the_next_segmentation() -> None:
@@ -408,12 +316,6 @@ def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed:
         assert sum(found) == steps[0].target_tokens and sum(steps[0].pairs_of) == steps[0].sentences
     assert tokens == [step.target_tokens for step in whole]
     assert [step.pairs_of for step in whole] == [step.pairs_of for step in mixed(store, 60, **settings).epoch(1)]
-
-
-def test_corpora_of_rows_are_those_of_their_tokens() -> None:
-    rows = [np.array(row, np.uint16) for row in ([5, EOS], [EOS], [6, 7, EOS])]
-    assert collate_pairs(rows, rows, np.array([2, 0, 1])).corpora.tolist() == [2, 2, 0, 1, 1, 1]  # type: ignore[union-attr]
-    assert collate_pairs(rows, rows).corpora is None
 
 
 def test_the_steps_of_a_long_epoch_are_estimated_from_its_first_pool(monkeypatch: pytest.MonkeyPatch) -> None:

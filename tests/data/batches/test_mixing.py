@@ -38,16 +38,6 @@ def test_what_is_drawn_in_parts_is_what_is_drawn_at_once(mix: Mix, times: list[i
             assert one == [i for part in parts for i in part[field][part.corpora == corpus].tolist()]
 
 
-def test_passes_and_corpora_and_seeds_have_orders_of_their_own() -> None:
-    mix = Mix.of([50, 50])
-    orders = [
-        drawn.numbers[drawn.corpora == corpus].tolist()
-        for drawn in (mix.draw(0, 100, 1), mix.draw(100, 200, 1), mix.draw(0, 100, 2))
-        for corpus in (0, 1)
-    ]
-    assert len(set(map(tuple, orders))) == 6
-
-
 @given(MIXES, st.integers(0, 200), st.integers(1, 200))
 def test_passes_divide_a_time(mix: Mix, start: int, length: int) -> None:
     ending, times = mix.passes(start, start + length)

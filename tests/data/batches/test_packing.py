@@ -81,13 +81,6 @@ def test_they_hold_the_pairs_of_the_padded_ones_and_have_one_length(
     assert length % 128 == 0 and length < micro_batch + 128
 
 
-def test_several_ranks_need_little_more_than_their_share() -> None:
-    lengths = [(5 + i % 20, 6 + i % 18) for i in range(2000)]
-    batches = make(Store(lengths), 4000, packed=True, world_size=8)
-    (batch,) = next(batches.epoch(0)).micro_batches
-    assert batch.numbers.shape == (12, 640)  # 500 and a sentence of 24, in whole tiles of 128
-
-
 @given(corpus, st.integers(1, 60), st.sampled_from([1, 3]))
 def test_there_is_an_example_of_the_shape_of_all_however_small(lengths: Any, batch_tokens: int, ranks: int) -> None:
     assume(min(max(pair) for pair in lengths) <= batch_tokens)

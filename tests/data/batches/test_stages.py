@@ -1,6 +1,5 @@
 """Stages: each goes on where the one before ended, in the middle of every corpus's pass, with exact shares."""
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,8 +11,6 @@ from nmt.config.schema import Corpus, DataConfig, Stage
 from nmt.data.batches import stages
 from nmt.data.batches.mixing import Mix
 from nmt.data.batches.stages import StagedMix, stages_of
-from nmt.data.cleaning.summary import CorpusCounts
-from nmt.errors import NmtError
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 WEIGHTS = st.integers(0, 9)
@@ -60,16 +57,6 @@ def test_shares_are_exact_within_each_stage_but_for_a_pair(course: list[tuple[Mi
         assert sum(mix.shares) == 1
 
 
-@given(courses(), st.integers(0, 200))
-def test_the_time_at_which_a_corpus_has_given_pairs_is_the_first(course: list[tuple[Mix, int]], more: int) -> None:
-    for mix, _ in course:
-        for corpus, share in enumerate(mix.shares):
-            if share:
-                time = mix.reaches(corpus, mix.before[corpus] + more)
-                assert mix.given(time)[corpus] == mix.before[corpus] + more
-                assert not more or mix.given(time - 1)[corpus] < mix.before[corpus] + more
-
-
 @given(courses(), st.integers(0, 5), st.integers(1, 80), st.integers(1, 20))
 def test_pools_cover_the_part_of_an_epoch_and_end_with_long_passes(
     course: list[tuple[Mix, int]], epoch: int, most: int, long_pass: int
@@ -102,42 +89,12 @@ def test_stages_of_the_settings() -> None:
     assert without == StagedMix(Mix.of([30, 10]))
 
 
-def test_an_empty_corpus_has_no_share_in_a_stage() -> None:
-    assert stages_of(data(Stage(weights={"a": 1})), [3, 0])[0].mix.shares == (1, 0)
-    some, none = CorpusCounts(read=3), CorpusCounts(read=4, too_long=1, rules={"script": 3})
-    for fine in (data(Stage(weights={"a": 1})), data()):
-        stages.check_shares(fine, [some, none])
-    for course in (
-        data(Stage(weights={"a": 1, "b": 1})),
-        data(Stage(temperature=2)),
-        data(Stage(passes={"b": 1}), Stage()),
-        replace(data(), temperature=2),
-    ):
-        stages.check_shares(course, [some, some])
-        with pytest.raises(
-            NmtError, match=r"^data.train\[1\], b: none of the 4 pairs .*: 3 .*script\), 1 too long .* mix"
-        ):
-            stages.check_shares(course, [some, none])
-
-
-def test_the_vocabulary_s_sample_has_the_mean_of_the_shares() -> None:
-    course = data(Stage(weights={"a": 1}, steps=5), Stage(weights={"a": 1, "b": 1}))
-    assert stages.shares(course, [10, 90]) == [Fraction(3, 4), Fraction(1, 4)]
-    assert stages.shares(data(), [10, 90]) == [Fraction(1, 10), Fraction(9, 10)]
-
-
 @pytest.mark.parametrize(
     ("course", "max_steps", "found"),
     [
         ([Stage(weights={"a": 1}, steps=5), Stage(weights={"a": 2})], 9, ["data.train[1]: b is never trained on"]),
         ([Stage(weights={"a": 1}, steps=5), Stage()], 9, []),
-        (
-            [Stage(steps=5), Stage(passes={"a": 1}), Stage(steps=4), Stage()],
-            9,
-            ["data.stages[3] never begins: .* 9 steps"],
-        ),
         ([Stage(steps=5), Stage(steps=5), Stage(steps=5), Stage()], 5, ["data.stages[1] never begins"]),
-        ([], 1, []),
     ],
 )
 def test_what_never_comes_is_told(course: list[Stage], max_steps: int, found: list[str]) -> None:

@@ -85,7 +85,7 @@ def test_unrelated_files() -> None:
         assert warning.startswith("corpus: the sides do not look like translations of each other: the correlation")
 
 
-@pytest.mark.parametrize(("by", "lines"), [(1, (1, 2)), (-1, (2, 1)), (3, (1, 4)), (-3, (4, 1))])
+@pytest.mark.parametrize(("by", "lines"), [(1, (1, 2)), (-3, (4, 1))])
 def test_files_that_are_shifted_against_each_other(by: int, lines: tuple[int, int]) -> None:
     [warning] = said(shifted(pairs(600), by))
     assert warning.endswith(f"line {lines[0]} of the source belongs to line {lines[1]} of the target")
@@ -100,27 +100,11 @@ def test_swapped_files_by_their_scripts() -> None:
         assert "seem to be swapped" in warning
 
 
-def test_swapped_files_by_the_validation_text() -> None:
-    [warning] = said(turned(pairs(300)), UNKNOWN, pairs(300, seed=2))
-    assert warning.startswith("corpus: the sides seem to be swapped, here or in data.validation")
-
-
-def test_where_it_cannot_be_known_nothing_is_said() -> None:
-    rule_of_lengths = shuffled(pairs(1000))
-    same_length = [(source[:20], target[:20]) for source, target in rule_of_lengths]
-    words = [(source.split()[0], target.split()[0]) for source, target in rule_of_lengths]
-    numbers = [(f"{source} {i}", f"{i} {target}") for i, (source, target) in enumerate(rule_of_lengths)]
-    for unsure in (same_length, words, numbers):
-        assert said(unsure, validation=pairs(400, seed=2)) == []
-        assert said(unsure, UNKNOWN, pairs(400, seed=2)) == []
-
-
 @pytest.mark.parametrize(
     ("count", "warned"),
     [
         (CorpusCounts(read=100, ratio=51), True), (CorpusCounts(read=100, ratio=50), False),
         (CorpusCounts(read=99, empty=99), False),
-        (CorpusCounts(read=10_000, duplicates=6000, too_long=1000), True), (CorpusCounts(read=10**6), False),
     ],
 )  # fmt: skip
 def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
@@ -130,9 +114,7 @@ def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        (None, None), ((-6.0, -0.5), None), ((-5.1, -5.0), None), ((-5.0, -0.5), "no pair"),
-        ((-4.0, -0.5), "no pair, as the scores are from -4 "),
-        ((0.02, 0.98), "no pair, as the scores are from 0.02 to 0.98: .* subtract 1 from each and choose a limit"),
+        (None, None), ((-6.0, -0.5), None), ((-4.0, -0.5), "no pair, as the scores are from -4 "),
         ((-9.0, -5.01), "every pair, as the scores are from -9 to -5.01: choose a limit between them"),
     ],
 )  # fmt: skip
@@ -150,25 +132,7 @@ def test_scores_on_one_side_of_the_limit(scores: tuple[float, float] | None, sai
     assert list(corpus_checks.scores_on_one_side("web", sum(parts, CorpusCounts()), None)) == []
 
 
-URLS = [f"https://example.org/{i}?page={i}" for i in range(400)]
-
-
-def test_sides_that_are_no_sentences() -> None:
-    of = pairs(400)
-    for side, source, target, kind, example in (
-        ("source", URLS, None, "web or mail addresses", URLS[0]),
-        ("target", None, [f"0.{i}" for i in range(400)], "text without letters", "0.0"),
-    ):
-        columns = zip(source or [a for a, _ in of], target or [b for _, b in of], strict=True)
-        wrong = list(columns)
-        assert said(wrong) == [
-            f"corpus: the {side} is {kind} in 400 of the first 400 pairs, such as {example!r}: correct the files or "
-            "columns"
-        ]
-        assert len(said(wrong[:201] + of[201:])) == 1 and said(wrong[:100] + of[100:]) == []
-
-
-@pytest.mark.parametrize("count", [0, 511, 512, 513, 1023, 5000])
+@pytest.mark.parametrize("count", [511, 513, 5000])
 def test_a_sample_is_at_equal_distances(count: int) -> None:
     numbers = [int(source) for source, _ in corpus_checks.sample([(str(i), "") for i in range(count)])]
     steps = {after - before for before, after in pairwise([*numbers, count])}
@@ -190,11 +154,6 @@ def test_a_side_in_another_language() -> None:
     assert warning.startswith("corpus: the source is declared as sw") and "are in en (English)" in warning
     assert len(language_said(turned(of), ("fr", "sw"))) == 2
     assert len(language_said(of[:250] + turned(of[250:]), ("de", "qaa"))) == 1
-
-
-def test_letters_that_are_words_or_syllables_count_as_three() -> None:
-    lines = ["你" * 10, "你" * 9, "ก" * 10, "a" * 30, "a" * 29, "я" * 29, "你" * 9 + "abc"]
-    assert corpus_checks._clear_lines(lines) == [lines[i] for i in (0, 2, 3, 6)]
 
 
 def test_what_no_identifier_can_be_sure_of_is_not_said_to_be_another_language() -> None:
@@ -236,15 +195,12 @@ SUBWORDS = [(source, target.replace("oder", "od@@ er")) for source, target in PL
     ("texts", "expected"),
     [
         ([PLAIN, PLAIN], ["", ""]),
-        ([TOKENIZED], ["the target looks tokenized and the source does not"]),
         (
             [PLAIN, [(target, target) for _, target in TOKENIZED]],
             ["", "the source of this corpus looks tokenized and the source of 0 does not"],
         ),
-        ([PLAIN, ESCAPED, PLAIN], ["", "the source of this corpus is escaped and the source of 0 is not", ""]),
         ([ESCAPED, PLAIN], ["the source is", "1: the source of 0 is escaped and the source of this corpus is not"]),
         ([PLAIN, SUBWORDS], ["", "the target is split into subwords and the source is not"]),
-        ([PLAIN, SUBWORDS[:99]], ["", ""]),
     ],
 )  # fmt: skip
 def test_text_as_tokenizers_write_it_beside_other_text(texts: list[list[Pair]], expected: list[str]) -> None:
@@ -341,53 +297,10 @@ def test_prepare_warns_of_what_a_sample_shows(tmp_path: Path, caplog: pytest.Log
     assert sum("declared as sv" in problem for problem in shown["problems"]) == 2
 
 
-def test_prepare_warns_of_tokenized_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Once for each corpus, and for validation text."""
-    both = [tuple(side.replace(",", " ,").replace(".", " .") for side in pair) for pair in PLAIN]
-    plain, held_out = write(tmp_path, "plain", PLAIN), write(tmp_path, "held-out", [(a, b) for a, b in both])
-    data = DataConfig("en", "de", (plain, write(tmp_path, "escaped", ESCAPED)), validation=held_out)
-    data = replace(data, validation_in_training="warn")
-    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=300))
-    found = [warning for warning in warnings_of(run, caplog) if "use text as people write it" in warning]
-    assert [warning.split(": ")[0] for warning in found] == [data.train[1].label, f"data.validation, {held_out.label}"]
-    assert (
-        f"the source of this corpus looks tokenized and the source of {plain.label} does not (100% and 0%" in found[1]
-    )
-
-
-def test_a_language_that_is_source_and_target_gives_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    same, other = write(tmp_path, "same", pairs(200)), write(tmp_path, "other", pairs(200, seed=2))
-    for languages, train, warned in (
-        ("de de", (same, other), True),
-        ("de en", (same, replace(other, languages=("de", "de"))), True),
-        ("de de-AT", (same, other), False),
-    ):
-        data = DataConfig(*languages.split(), train)
-        run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=320))
-        found = [warning for warning in warnings_of(run, caplog) if "sampled lines" not in warning]
-        assert [warning.startswith("data.train: source and target are both de: ") for warning in found] == [
-            True
-        ] * warned
-
-
-def test_validation_text_of_a_pair_that_is_not_trained_gives_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    train, held_out = write(tmp_path, "train", pairs(200)), write(tmp_path, "held-out", pairs(20, seed=2))
-    other = replace(write(tmp_path, "other", pairs(20, seed=3)), languages=("de", "fr"))  # too few to know better
-    data = DataConfig("en", "de", (train, other), validation=held_out)
-    run = Config(run_dir=str(tmp_path / "run"), data=data, vocabulary=schema.VocabularyConfig(size=320))
-    assert warnings_of(run, caplog) == []
-    zero_shot = replace(held_out, languages=("en", "fr"))
-    [warning] = warnings_of(replace(run, data=replace(data, validation=(held_out, zero_shot))), caplog)
-    assert warning.startswith(f"data.validation, {held_out.label}: en to fr is not trained (zero-shot): ")
-
-
 @pytest.mark.parametrize(
     ("codes", "same"),
     [
-        (("de", "deu"), True), (("pt-BR", "pt_br"), True), (("zh", "zho"), True), (("de", "de-AT"), False),
-        (("pt", "pt-BR"), False), (("hr", "sr"), False), (("xx", "x1"), False), (("de", "not a code"), False),
+        (("de", "deu"), True), (("de", "de-AT"), False), (("xx", "x1"), False),
     ],
 )  # fmt: skip
 def test_two_codes_of_one_language(codes: tuple[str, str], same: bool) -> None:

@@ -1,7 +1,6 @@
 """Statistics of text, against numbers counted by hand; the same however the text came in chunks."""
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,11 @@ from hypothesis import strategies as st
 from nmt.config import schema
 from nmt.data.cleaning import statistics
 from nmt.data.cleaning.rules.examples import DropExamples
-from nmt.data.cleaning.statistics import CorpusStatistics, SideStatistics, StatisticsCounter
-from nmt.data.cleaning.summary import SideChanges
+from nmt.data.cleaning.statistics import CorpusStatistics, StatisticsCounter
 from nmt.data.sources.corpus import Pair
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs
 from nmt.data.subwords.vocabulary import Vocabulary
-from nmt.errors import NmtError
 
 # Each letter is a subword of its own, and so is the space before a word.
 LETTERS = "abcdefghij"
@@ -72,17 +69,6 @@ def test_numbers_counted_by_hand(count: Callable[..., dict[str, Any]]) -> None:
     assert shared["unused_examples"] == ["g", "h", "i", "j"] and shared["enough"] == 0
 
 
-def test_unknown_subwords_without_bytes_and_two_vocabularies(count: Callable[..., dict[str, Any]]) -> None:
-    plain = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 11, byte_fallback=False, **SETTINGS))
-    found = count([("a☃b", "a")] * 120, Vocabulary(plain, LETTERWISE))
-    assert (found["corpora"][0]["unknown"], found["corpora"][0]["bytes"]) == ([120, 0], [0, 0])
-    source, target = found["vocabularies"]
-    assert (source["size"], target["size"]) == (15, 271)
-    assert [dict(one["rarest"]) for one in (source, target)] == [{"▁": 120, "a": 120, "b": 120}, {"▁": 120, "a": 120}]
-    assert (source["enough"], target["enough"]) == (3, 2)
-    assert found["characters"][0]["most_frequent_missing"] == [["☃", 120]]
-
-
 def test_what_the_vocabulary_changes_is_counted(count: Callable[..., dict[str, Any]]) -> None:
     """Text in NFC with single spaces is as it was. Of the source only invisible characters are counted."""
     plain = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 11, byte_fallback=False))
@@ -93,15 +79,6 @@ def test_what_the_vocabulary_changes_is_counted(count: Callable[..., dict[str, A
     assert (target["not_written"], target["lost_characters"]) == (6, [["☃", 6], ["á", 2], ["\u200d", 2]])
     assert (source["removed"], source["removed_characters"]) == (10, [*invisible, ["\u200d", 2]])
     assert (source["not_written"], source["lost_characters"]) == (0, [])
-
-
-def test_a_joiner_that_is_lost_between_letters_is_not_written(count: Callable[..., dict[str, Any]]) -> None:
-    """As with a vocabulary that was learned from another text; between Latin letters it means nothing."""
-    other = vocabulary.learn(TEXT, schema.VocabularyConfig(size=4 + 256 + 11))
-    lines = ["می\u200cروم", "a\u200cb"]
-    (_, target) = count([(line, line) for line in lines], Vocabulary(other, other), chunk=5)["changes"]
-    assert (target["not_written"], target["lost_characters"]) == (1, [["\u200c", 1]])
-    assert (target["removed"], target["removed_characters"]) == (1, [["\u200c", 1]])
 
 
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -128,43 +105,3 @@ def test_the_commonest_sentence_of_each_side(count: Callable[..., dict[str, Any]
         found = count(pairs, chunk=chunk, shard=shard)["corpora"][0]["commonest"]
         assert found == [["7", 3 if chunk == 1000 else 2], ["b" * 500 + "…", 200]]
     assert count([("a", long), ("b", long)])["corpora"][0]["commonest"] == [None, ["b" * 500 + "…", 2]]
-
-
-def parts_merged(parts: list[list[str]]) -> SideStatistics:
-    whole = SideStatistics()
-    for part in parts:
-        side = SideStatistics(sentences=Counter(part), weights=Counter(part))
-        side.leave_out_rare()
-        whole.merge(SideStatistics.from_json(json.loads(json.dumps(side.to_json()))))
-        assert len(whole.weights) == len(whole.sentences) <= statistics.COMMONEST  # so memory is bounded
-    return whole
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.lists(st.sampled_from(LETTERS), max_size=40), max_size=12))
-def test_counts_of_sentences_are_too_low_by_no_more_than_is_said(
-    monkeypatch: pytest.MonkeyPatch, parts: list[list[str]]
-) -> None:
-    monkeypatch.setattr(statistics, "COMMONEST", 3)
-    whole, right = parts_merged(parts), Counter(text for part in parts for text in part)
-    for text, count in right.items():
-        assert 0 <= count - whole.weights[text] <= right.total() / 4
-        assert whole.weights[text] <= whole.sentences[text] <= count
-
-
-def test_a_sentence_that_comes_late_is_counted() -> None:
-    """Also where earlier parts had as many other sentences as are counted."""
-    early = [[f"{part} {i % 150}" for i in range(1000)] for part in range(20)]
-    late = [["late"] * 115 + [f"{part} {i % 500}" for i in range(885)] for part in range(20, 40)]
-    assert parts_merged(early + late).commonest() == ("late", 20 * 115)
-
-
-def test_what_is_stored_is_read(count: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    written = count([("</script>", "\x00")])
-    read = statistics.read(tmp_path)
-    assert tuple(map(SideChanges.of, written.pop("changes"))) == read.pop("changes")
-    assert tuple(map(tuple, written.pop("notes"))) == read.pop("notes") == (("a note",),)
-    assert written == read
-    (tmp_path / statistics.FILE).write_text("{")
-    with pytest.raises(NmtError, match=r"damaged .*: delete the folder to build it again"):
-        statistics.read(tmp_path)

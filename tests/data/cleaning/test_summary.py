@@ -1,11 +1,8 @@
 """The report on the training data adds up, and its headings name the right numbers."""
 
-import json
-from dataclasses import asdict
-
 import pytest
 
-from nmt.data.cleaning.summary import CorpusCounts, DataSummary, SideChanges, SideCounts, counts_from
+from nmt.data.cleaning.summary import CorpusCounts, DataSummary, SideChanges, SideCounts
 
 EXPECTED = """\
 corpus          pairs  dropped: empty  copies  too long  length ratio   kept  kept copies  kept duplicates
@@ -51,30 +48,3 @@ def test_report(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing_dropped = str(summary_of(one=CorpusCounts(10, rules={"digits": 0})))
     assert nothing_dropped.split("\n")[:3] == ["corpus  pairs  kept", "one        10    10", ""]
     assert "rules" not in nothing_dropped
-
-
-CLEANED = """\
-corpus  pairs  dropped: empty  copies  duplicates  rules  too long  length ratio  kept
-one     1,000               1       2           3     30         4             5   955
-two       100               0       0           0      0         0             0   100
-all     1,100               1       2           3     30         4             5  1,055
-
-dropped by the rules  digits  near_duplicates
-one                       10               20
-two                        0                0
-all                       10               20
-"""
-
-
-def test_report_on_cleaned_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A corpus whose counts have no rules has none that dropped pairs."""
-    monkeypatch.setenv("COLUMNS", "120")
-    one = CorpusCounts(1000, 1, 2, 3, 4, 5, rules={"digits": 10, "near_duplicates": 20})
-    two = CorpusCounts(100)
-    report = str(summary_of(one=one, two=two))
-    assert [line.split() for line in report.split("\n")][:10] == [line.split() for line in CLEANED.split("\n")]
-    assert one + two == two + one and (one + one).rules == {"digits": 20, "near_duplicates": 40}
-    assert [dropped.pairs for dropped in one.dropped] == [1, 2, 3, 10, 20, 4, 5] and one.kept == 955
-    assert "different numbers (data.clean.digits)" in map(str, one.dropped)
-    [again] = counts_from(json.loads(json.dumps([asdict(one)])))
-    assert again == one

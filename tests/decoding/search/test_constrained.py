@@ -1,6 +1,5 @@
 """Constrained search against beam search and against all possible outputs, on models that are lookup tables."""
 
-import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -22,13 +21,12 @@ from helpers.tables import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from nmt.config import schema
 from nmt.decoding import ensemble
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.constrained import beam_width, constrained_beam_search
+from nmt.decoding.search.constrained import constrained_beam_search
 from nmt.decoding.search.phrase_automaton import Group, Phrases, PhraseState
 from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options
 from nmt.models.transformer.model import Transformer
@@ -116,17 +114,6 @@ def test_phrases_are_seen_wherever_they_are(vocabulary: int, continuing: frozens
         assert (phrases.needed(state) == 0) == (phrases.unmet(state) == 0)
 
 
-@pytest.mark.parametrize("groups", [[[]], [[[]]], [[[5], []]]])
-def test_groups_that_are_none(groups: list[list[list[int]]]) -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        Phrases(groups)
-
-
-def test_a_phrase_that_begins_amid_a_word() -> None:
-    with pytest.raises(ValueError, match="begins with a word"):
-        Phrases([[[5, 4]]], continuing={5})
-
-
 # --------------------------------------------------------------------------- search
 
 
@@ -193,8 +180,8 @@ def test_a_wide_enough_beam_is_exhaustive(
 
 @pytest.mark.parametrize(
     "conflicts",
-    [[[4, 4, 4, 4, 4]], [[4, UNK]], [[EOS]], [[PAD], [5, BOS]], []],
-    ids=["long", "unk", "eos", "two", "0"],
+    [[[4, 4, 4, 4, 4]], [[4, UNK]], []],
+    ids=["long", "unk", "0"],
 )
 def test_groups_that_no_output_can_meet(conflicts: list[list[int]]) -> None:
     """They are left out, at no price for the others; the possible phrases of a group remain."""
@@ -206,73 +193,6 @@ def test_groups_that_no_output_can_meet(conflicts: list[list[int]]) -> None:
         assert run(table, [[[*conflicts, [5, 6]]]], [4], OPTIONS) == run(table, [possible], [4], OPTIONS)
     # An empty phrase is in every output.
     assert run(table, [[[[], [5, 6]]]], [4], OPTIONS) == run(table, [[]], [4], OPTIONS)
-
-
-def test_an_unlikely_phrase_is_put_where_it_fits() -> None:
-    """Not first of all: a hypothesis that has none of it yet stays beside those that have."""
-    table = Table(seed=0, vocabulary=20)
-
-    def after(sentences: Tensor, prefixes: Tensor) -> Tensor:
-        """The model says 4 5 6 7 EOS, and takes 10 11 12 for 5."""
-        expected = {BOS: 4, 4: 5, 5: 6, 6: 7, 7: EOS, 10: 11, 11: 12, 12: 6}
-        found = torch.zeros(*prefixes.shape[:-1], 20, dtype=torch.float64)
-        for row, last in zip(found.flatten(0, -2), prefixes[..., -1].flatten().tolist(), strict=True):
-            row[expected.get(last, 19)] = 10.0
-            row[10] += 3.0 * (last == 4)
-        return found
-
-    table.after = after  # type: ignore[method-assign]
-    for size in (1, 2, 4):
-        [[found]] = run(table, [[[[10, 11, 12]]]], [30], replace(OPTIONS, beam_size=size))
-        assert found.tokens == [4, 10, 11, 12, 6, 7]
-
-
-def test_a_word_is_put_in_as_a_whole() -> None:
-    """4 5 is another word than 4, which comes on its own; what follows it may be very unlikely."""
-    table = Table(seed=0, vocabulary=60)
-    table.table.zero_()
-    continuing = frozenset(range(5, 58))
-    table.table[:, 5:58] = 5.0
-    [[found]] = run(table, [[[[4]], [[58]]]], [9], OPTIONS, continuing=continuing)
-    assert unmet(found.tokens, [[[4]], [[58]]], continuing) == 0
-    [[found]] = run(table, [[[[4, 5], [4, 6]], [[4]]]], [9], OPTIONS, continuing=continuing)
-    assert unmet(found.tokens, [[[4, 5], [4, 6]], [[4]]], continuing) == 0
-    assert run(table, [[[[7, 5]]]], [9], OPTIONS, continuing=continuing) == run(table, [[]], [9], OPTIONS)
-
-
-def test_a_word_ends_however_likely_it_goes_on() -> None:
-    """The best output is found though all the likeliest tokens after the word would continue it."""
-    continuing = range(5, 58)
-
-    class Glued(Table):
-        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
-            found = torch.zeros(*prefixes.shape[:-1], 60, dtype=torch.float64)
-            found[..., EOS] = -20.0
-            found[..., 4] += 10.0 * (prefixes[..., -1] == BOS)
-            found[..., 5:58] += 5.0 * (prefixes[..., -1:] == 4)
-            found[..., EOS] += 40.0 * (prefixes[..., -1] == 58)
-            found[..., 58] += 1.0
-            return found
-
-    for size in (2, 4):
-        options = replace(OPTIONS, beam_size=size)
-        [[found]] = run(Glued(0, 60), [[[[4]]]], [2], options, continuing=continuing)
-        assert found.tokens == [4, 58]
-
-
-def test_more_phrases_than_the_beam_is_wide() -> None:
-    groups = [[list(range(FIRST + i, FIRST + i + 5))] for i in range(0, 60, 5)]
-    options = replace(OPTIONS, beam_size=2)
-    assert beam_width(groups, 70, options) == 32
-    [[found]] = run(Table(seed=1, vocabulary=80), [groups], [60], options)
-    assert unmet(found.tokens, groups) == 0
-
-
-def test_width() -> None:
-    assert beam_width([], 9, OPTIONS) == beam_width([[[5]]], 9, OPTIONS) == OPTIONS.beam_size
-    assert beam_width([[[5, 6, 7]], [[8, 9, 5, 6], [4, 5]]], 9, OPTIONS) == 6
-    assert beam_width([[[5] * 10], [[UNK]]], 9, OPTIONS) == OPTIONS.beam_size
-    assert beam_width([[[5]]], 9, replace(OPTIONS, beam_size=1)) == 2
 
 
 def test_rules_hold_too() -> None:
@@ -301,33 +221,6 @@ def test_rules_hold_too() -> None:
     plain = beam_search(Table(3, 9), source, torch.tensor(longest), options, limiting(slice(None)))
     free = [i for i, groups in enumerate(required) if not groups]
     assert_equal([found[i] for i in free], [plain[i] for i in free])
-
-
-def test_a_rule_in_the_way() -> None:
-    """What the rules forbid is left out, and the output is then what it is without it."""
-
-    class NoFives:
-        def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
-            scores[:, :, 5] = -math.inf
-
-        def advance(self, rows: Tensor, tokens: Tensor) -> None:
-            pass
-
-    [found] = run(Table(2, 9), [[[[4, 5]], [[6, 7]]]], [8], OPTIONS, [NoFives()])
-    assert found
-    assert holds(found[0].tokens, [6, 7])
-    assert 5 not in found[0].tokens
-
-
-def test_scores_that_are_no_probabilities() -> None:
-    class Spoiled(Table):
-        def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
-            return torch.where((sentences == 1)[..., None], math.nan, super().after(sentences, prefixes))
-
-    required = [[[[4, 5]]]] * 3
-    found = run(Spoiled(seed=2, vocabulary=100), required, [6] * 3, OPTIONS)
-    assert found[1] == []
-    assert_equal([found[0], found[2]], run(Table(2, 100), required[:2], [6] * 2, OPTIONS, sentences=[0, 2]))
 
 
 def test_with_a_transformer() -> None:

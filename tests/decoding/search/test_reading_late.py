@@ -2,10 +2,11 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
-from helpers.gpu_steps import NEEDS_COMPILER, counted
+from helpers.reads import Reads
 from helpers.tables import OPTIONS, Table
 from helpers.translators import LINES, new_model, new_translator
 
@@ -78,17 +79,18 @@ def test_fused_attention_is_the_plain_one() -> None:
         torch.testing.assert_close(found, pool.attend(queries[:3], mask))
 
 
-LEAVING = 9  # the step of helpers.gpu_search_steps in which sentences leave
-MOST_KERNELS = 199  # of a step: they take longer to start than to compute
-
-
-@NEEDS_COMPILER
-@pytest.mark.thorough
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_no_step_waits_and_none_has_many_kernels(beam_size: int) -> None:
-    """Counted on a pretended GPU, where attention is one kernel for each of twelve, without copies of its input."""
-    before, *steps = counted("gpu_search_steps", str(beam_size), "64", "32")
-    assert not before["waits"] and not any(step["waits"] for step in steps)
-    assert steps.pop(LEAVING - 1)["kernels"]["index_select"] > 20, "what is gathered as sentences leave"
-    assert max(sum(step["kernels"].values()) for step in steps) <= MOST_KERNELS
-    assert {step["kernels"]["attention"] for step in steps} == {12}
+def test_no_step_reads_a_number(beam_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_late(monkeypatch)
+    model, reads_before_step = new_model(), list[int]()
+    step = model.step
+
+    def counted_step(*given: Any) -> Any:
+        reads_before_step.append(len(counted.reads))
+        return step(*given)
+
+    monkeypatch.setattr(model, "step", counted_step)
+    options = dataclasses.replace(OPTIONS, beam_size=beam_size, scores=False)
+    with torch.inference_mode(), Reads() as counted:
+        search(model, torch.randint(4, 300, (8, 6)), torch.full((8,), 20), options)
+    assert len(reads_before_step) > 10 and len(set(reads_before_step)) == 1

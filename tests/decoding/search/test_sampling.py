@@ -8,7 +8,7 @@ import pytest
 import torch
 from helpers.tables import EOS, OPTIONS, Table, log_probabilities
 
-from nmt.decoding.search.sampling import _draw, _draws, sample
+from nmt.decoding.search.sampling import _draw, sample
 from nmt.decoding.search.stepper import Hypothesis, Options
 
 SAMPLES = replace(OPTIONS, method="sample")
@@ -76,26 +76,6 @@ def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temper
             least, most = (0.0 if place == 0 else float(edges[place - 1])), float(edges[place])
             inside = (draws[0] > least + 1e-6) & (draws[0] < most - 1e-6)
             assert inside.any() and (drawn[inside] == token).all()
-
-
-def test_a_nucleus_of_all_that_may_come() -> None:
-    log_p = torch.tensor([0.5, 0.25, 0.25, 0.0]).log().expand(1, 100, 4)
-    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], replace(SAMPLES, top_p=1.0))
-    assert set(drawn.flatten().tolist()) == {0, 1, 2}
-
-
-@pytest.mark.parametrize("temperature", [1e36, 1e300])
-def test_however_hot_what_may_not_come_does_not(temperature: float) -> None:
-    log_p = torch.tensor([math.log(0.75), -math.inf, math.log(0.25), math.nan]).expand(1, 100, 4)
-    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], replace(SAMPLES, temperature=temperature))
-    assert Counter(drawn.flatten().tolist()) == {0: 50, 2: 50}
-
-
-def test_draws_are_those_of_the_seed_however_long_the_outputs_are() -> None:
-    draws = _draws([7, 8], 3, torch.device("cpu"))
-    expected = [torch.rand(150, 3, generator=torch.Generator().manual_seed(seed)) for seed in (7, 8)]
-    for step in range(150):
-        assert next(draws).tolist() == [of_seed[step].tolist() for of_seed in expected]
 
 
 def assert_alike(found: list[Hypothesis], expected: list[Hypothesis]) -> None:

@@ -126,7 +126,7 @@ def test_damaged_and_foreign_folders_are_told(tmp_path: Path) -> None:
         nmt.load(str(tmp_path), "cpu")
 
 
-def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:
+def test_scores_that_are_no_numbers_are_told(tmp_path: Path) -> None:
     weights = {name: weight * 1e30 for name, weight in MADE.weights.items()}
     ctranslate2.write(tmp_path, replace(MADE, weights=weights))
     with pytest.raises(NmtError, match="the model's scores are not numbers"):

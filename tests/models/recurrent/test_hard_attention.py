@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from helpers.recurrent_models import make, name_of
-from helpers.transformers import BOS, decoder_input, sentences
+from helpers.transformers import BOS, sentences
 from torch import Tensor
 
 from nmt.config.schema import TrainingConfig
@@ -117,16 +117,6 @@ def test_the_baseline_is_the_loss_of_soft_attention(fed: bool, draw: Draw, monke
         torch.testing.assert_close(gradient, expected[name], msg=lambda text, n=name: f"{n}: {text}")
 
 
-@pytest.mark.parametrize("fed", [True, False], ids=["fed", "not fed"])
-def test_the_baseline_has_the_same_dropout(fed: bool) -> None:
-    """Where there is one source position, nothing else differs."""
-    model = make(attention_choice="hard", input_feeding=fed, decoder_layers=2, dropout=0.5).train()
-    torch.manual_seed(0)
-    found = model(sentences([1]), decoder_input([6]))
-    assert isinstance(found, Sampled) and not found.mean_states.requires_grad
-    assert torch.equal(found.mean_states, found.states) and (found.states == 0).any()
-
-
 def test_the_entropy_is_raised_at_tokens(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     of_model = objective_of({"input_feeding": False})
     batch, places = Batch.of(sentences([S, 2]), sentences([3, 1], seed=5)), [[0, 1, 2], [1, 0, 0]]
@@ -139,16 +129,3 @@ def test_the_entropy_is_raised_at_tokens(draw: Draw, monkeypatch: pytest.MonkeyP
     entropy = (sampled(of_model, batch)[0].entropy * (batch.target != 0)).sum()
     for name, gradient in gradients(entropy, of_model).items():
         torch.testing.assert_close(found[0][name] - found[1][name], gradient)
-
-
-@pytest.mark.parametrize("fed", [True, False], ids=["fed", "not fed"])
-def test_positions_are_drawn_as_often_as_they_are_probable(fed: bool) -> None:
-    of_model, source = objective_of({"input_feeding": fed}), sentences([S]).expand(4000, -1)
-    with torch.no_grad():
-        of_model.model.decoder.attention.energy.mul_(40)  # type: ignore[union-attr, operator]
-    torch.manual_seed(0)
-    found = of_model.model(source, decoder_input([1]).expand(4000, -1))
-    for log_p, count in zip(*found.log_p[:, 0].detach().unique(return_counts=True), strict=True):
-        deviation = (4000 * log_p.exp() * (1 - log_p.exp())) ** 0.5
-        assert abs(count - 4000 * log_p.exp()) < 4 * deviation
-    assert len(found.log_p.unique()) == S and found.log_p.max() - found.log_p.min() > 0.5

@@ -102,15 +102,3 @@ def test_an_ensemble_with_a_transformer_scores_what_it_finds(changes: dict[str, 
             assert one.token_scores == pytest.approx(scores, abs=1e-5)
     for weights in itertools.chain(*engine.align([(source, [4, 5]) for source in sources], 1000)):
         assert sum(weights) == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.parametrize("changes", VARIANTS, ids=name_of)
-def test_batched_equals_one_by_one(changes: dict[str, Any]) -> None:
-    engine = PyTorchEngine([recurrent(changes).float()], CPU)
-    sources = [[4 + (i * j) % 3 for j in range(1 + i % 6)] for i in range(12)]
-    options = replace(OPTIONS, beam_size=3, n_best=3)
-    inputs = [SearchInput(source, 1 + i % 7) for i, source in enumerate(sources)]
-    together = engine.search(inputs, options, 1000)
-    for one, mine in zip(inputs, together, strict=True):
-        [alone] = engine.search([one], options, 1000)
-        assert_same(mine, alone, rounding=1e-4)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.transformers import BOS, EOS, PAD, TINY, VARIANTS, V, decoder_input, make, sentences
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.decoding.search.search import search
 from nmt.decoding.search.stepper import Options
@@ -151,25 +151,11 @@ def test_initial_weights_and_logits_have_sane_scales() -> None:
                 assert float(parameter.detach().std()) == pytest.approx(third, rel=0.03), name
 
 
-def test_initialisation_follows_the_seed_and_forgets_what_was_there() -> None:
-    def weights(seed: int, spoil: bool) -> Tensor:
-        model = make(double=False)
-        for parameter in model.parameters():
-            parameter.data.fill_(math.nan if spoil else 0)
-        torch.manual_seed(seed)
-        model.reset_parameters()
-        return nn.utils.parameters_to_vector(model.parameters()).detach()
-
-    assert torch.equal(weights(1, False), weights(1, True))
-    assert not torch.equal(weights(1, False), weights(2, False))
-
-
-@pytest.mark.parametrize(("source", "target"), [(33, 5), (5, 33)])
-def test_more_than_the_learned_positions_is_an_error(source: int, target: int) -> None:
+def test_more_than_the_learned_positions_is_an_error() -> None:
     model = make(positions="learned").eval()
     model(sentences([32]), decoder_input([32]))
     with pytest.raises(NmtError, match=r"33 subwords is longer than model\.max_positions: 32"):
-        model(sentences([source]), decoder_input([target]))
+        model(sentences([33]), decoder_input([5]))
     state = model.start(model.encode(sentences([3])))
     for _ in range(32):
         _, state = model.step(state, torch.tensor([[BOS]]))

@@ -92,40 +92,6 @@ def test_numerical_gradients(dropout: float) -> None:
     assert torch.autograd.gradcheck(attention, inputs)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_pytorchs_own_checks_of_the_operators(dropout: float) -> None:
-    """Their schemas, their shapes without numbers, and that torch.compile's machinery gets the same gradients."""
-    query, key, value, gradient = SMALL.inputs()
-    ranges, dropped = SMALL.ranges(), int(dropout * 2**24)
-    others = (*ranges, torch.tensor([77]) if dropped else None, dropped)
-    torch.library.opcheck(plain._forward, (*(x.clone().requires_grad_() for x in (query, key, value)), *others))
-    output, lse = plain._forward(query, key, value, *others)
-    torch.library.opcheck(plain._backward, (gradient, output, lse, query, key, value, *others))
-
-
-def test_compiled_without_a_break() -> None:
-    compiled = torch.compile(packed_attention, backend="aot_eager", fullgraph=True, dynamic=False)
-    inputs, ranges = [x.requires_grad_() for x in SMALL.inputs()[:3]], SMALL.ranges()
-    for function in (compiled, packed_attention):
-        function(*inputs, ranges).square().sum().backward()
-    first, second = compiled(*inputs, ranges, 0.5), compiled(*inputs, ranges, 0.5)
-    assert not torch.equal(first, second)  # each call draws its own seed
-    for x, once in zip(
-        inputs, torch.autograd.grad(packed_attention(*inputs, ranges).square().sum(), inputs), strict=True
-    ):
-        torch.testing.assert_close(x.grad, 2 * once)
-
-
-def test_cuda_has_kernels_and_refuses_what_they_cannot_do() -> None:
-    from nmt.models.transformer import packed_attention_kernels as kernels
-
-    for name in ("nmt::packed_attention", "nmt::packed_attention_backward"):
-        assert torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA")
-    for case in (SMALL, with_("self", HALF, (64, 129))):
-        with pytest.raises(ValueError, match=r"no kernel for torch\.float"):
-            kernels.forward(*case.inputs()[:3], *case.ranges(), None, 0)
-
-
 # Dropout.
 
 
@@ -146,19 +112,6 @@ def test_dropout_masks_look_random(rate: float) -> None:
     for vectors in (centred[0, 0], centred[0, 0].T, centred.flatten(0, 1).flatten(1)):
         products = (vectors @ vectors.T).fill_diagonal_(0) / vectors.shape[1] ** 0.5
         assert products.abs().max() < (6 if rate == 0.1 else 5)  # rare events are less normally distributed
-
-
-def test_dropout_keeps_the_expectation_and_follows_the_seed() -> None:
-    *inputs, _ = SMALL.inputs()
-    ranges, draws = SMALL.ranges(), 2000
-    torch.manual_seed(0)
-    outputs = torch.stack([packed_attention(*inputs, ranges, 0.3) for _ in range(draws)])
-    torch.manual_seed(0)
-    assert torch.equal(packed_attention(*inputs, ranges, 0.3), outputs[0])
-    assert not torch.equal(outputs[0], outputs[1])
-    error = outputs.mean(dim=0) - packed_attention(*inputs, ranges)
-    assert (error.abs() <= 5 * outputs.std(dim=0) / draws**0.5 + 1e-12).all()
-    assert outputs.std(dim=0)[: sum(SMALL.targets)].min() > 0
 
 
 def test_forward_and_backward_drop_the_same_weights() -> None:
@@ -234,14 +187,6 @@ def launches(
     kernels.backward(gradient, output, lse, query, key, value, *others)
     monkeypatch.undo()
     return found
-
-
-def test_no_number_of_tokens_is_too_large_for_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA allows 2^31 - 1 programs on the first axis, and 65,535 on the others: tiles must be on the first."""
-    grids: list[tuple[int, ...]] = []
-    launches(monkeypatch, 0.0, grids)
-    heads = Packed((256,), (256,)).inputs()[0].shape[1]
-    assert grids == [(256 // 64, heads)] * 3
 
 
 KERNELS = ["forward_kernel", "query_gradient_kernel", "key_value_gradient_kernel"]

@@ -145,7 +145,7 @@ def test_the_loss_is_cross_entropy_with_the_smoothed_distribution(epsilon: float
 # ------------------------------------------------------------------------ section 6: search
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_the_length_penalty_is_wu_et_al_equation_14(alpha: float) -> None:
     """lp(Y) = (5 + |Y|)^α / (5 + 1)^α, which section 6.1 uses with α = 0.6."""
     found = length_penalty_tensor(400, Options(length_penalty=alpha)).tolist()

@@ -57,26 +57,6 @@ def test_the_table_grows_when_a_longer_sequence_comes(layout: Layout) -> None:
     torch.testing.assert_close(positions(2, 3), sinusoids(5, 8, layout)[2:], rtol=0, atol=0)
 
 
-def test_the_table_keeps_its_type_as_it_grows() -> None:
-    positions = SinusoidalPositions(8, "interleaved").double()
-    assert positions(0, 3).dtype == positions(0, 3 * len(positions.table)).dtype == torch.float64
-
-
-def test_a_table_grown_in_inference_mode_serves_training_afterwards() -> None:
-    positions = SinusoidalPositions(8, "interleaved")
-    with torch.inference_mode():
-        positions(0, 2000)
-    x = torch.ones(2000, 8, requires_grad=True)
-    (x * 3 + positions(0, 2000)).sum().backward()
-    assert torch.equal(x.grad, torch.full_like(x, 3))
-
-
-def test_sinusoids_are_no_weights() -> None:
-    positions = SinusoidalPositions(8, "interleaved")
-    assert not list(positions.parameters())
-    assert not positions.state_dict()
-
-
 def test_learned_positions_are_their_rows_and_learn() -> None:
     positions = LearnedPositions(4, max_positions=6)
     torch.nn.init.normal_(positions.weight)

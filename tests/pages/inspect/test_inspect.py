@@ -1,7 +1,5 @@
 """What is gathered of a sentence: the translator's own translation, the model's own attention, and what adds up."""
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from nmt.errors import NmtError
 from nmt.loading.opened_model import open_model
 from nmt.models.transformer.positions import sinusoids
 from nmt.pages.inspect.inspect import Inspection, Inspector
-from nmt.pages.inspect.text import position_title, strongest_links, to_data, to_text
+from nmt.pages.inspect.text import position_title, strongest_links
 
 SOURCE, TARGET = SENTENCES["en"], SENTENCES["de"]
 VARIANTS: list[dict[str, Any]] = [
@@ -100,16 +98,6 @@ def test_a_given_target_has_its_score() -> None:
     assert inspector.inspect(SOURCE, "").target.pieces == ["</s>"]
 
 
-def test_a_line_in_capitals_is_shown_as_the_model_reads_it() -> None:
-    inspector, capitals = inspector_of(new_checkpoint()), SOURCE.upper()
-    small, shown = inspector.inspect(SOURCE.lower().capitalize()), inspector.inspect(capitals)
-    assert shown.source.pieces == small.source.pieces and shown.source.text == capitals
-    torch.testing.assert_close(shown.alignment, small.alignment)
-    assert shown.translation.text == inspector.translator.translate([capitals])[0]
-    given = inspector.inspect(capitals, TARGET).translation
-    assert given == inspector.inspect(SOURCE.lower().capitalize(), TARGET).translation
-
-
 def test_positions() -> None:
     for layout in ("interleaved", "concatenated"):
         seen = inspector_of(new_checkpoint(positions=layout)).inspect("street")
@@ -122,35 +110,6 @@ def test_positions() -> None:
     assert torch.equal(seen.inside.positions["source"], inspector.model.source_positions(0, 80))
     assert torch.equal(seen.inside.positions["target"], inspector.model.target_positions(0, 80))
     assert not inspector_of(new_checkpoint(positions="rotary")).inspect("street").inside.positions, "added to nothing"
-
-
-def test_data_is_json_of_what_was_seen(pair: tuple[Inspector, Inspection]) -> None:
-    _, seen = pair
-    data = json.loads(json.dumps(to_data(seen)))
-    for kind in ("encoder", "decoder", "cross"):
-        torch.testing.assert_close(
-            torch.tensor(data["attention"][kind]), seen.inside.attention[kind], rtol=0, atol=1e-6
-        )
-    assert data["source"]["pieces"] == seen.source.pieces and data["target"]["text"] == TARGET
-    assert data["target"]["given"] and math.isclose(
-        sum(data["target"]["token_scores"]), data["target"]["log_probability"]
-    )
-    nodes = data["beam"]["nodes"]
-    for node in nodes:
-        before = 0.0 if node["parent"] is None else nodes[node["parent"]]["total"]
-        assert node["total"] == pytest.approx(before + node["log_p"], abs=1e-4)
-    assert [node["rank"] for node in sorted((n for n in nodes if "rank" in n), key=lambda n: -n["score"])] == [1, 2, 3]
-
-
-def test_what_is_printed() -> None:
-    seen = inspector_of(new_checkpoint()).inspect(SOURCE, TARGET)
-    printed = to_text(seen).split("\n")
-    assert printed[:2] == [f"source       {SOURCE}", f"given        {TARGET}"]
-    assert sum(" ← " in line for line in printed) == len(seen.target.words) - 1
-    assert [line.split()[0] for line in printed[-3:]] == [f"{one.score:.4f}" for one in seen.hypotheses]
-    assert "and 4 heads\n  none: the translation is empty\n\n" in to_text(
-        inspector_of(new_checkpoint()).inspect(SOURCE, "")
-    )
 
 
 def test_what_cannot_be_looked_into(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What is shown of recurrent models: their one attention, where it looks, and that the rest is left out."""
 
-import json
 from typing import Any
 
 import pytest
@@ -64,26 +63,6 @@ def test_attention_and_centres_are_those_of_search(pair: tuple[RecurrentModel, I
         assert seen.inside.chosen is not None and seen.inside.chosen.tolist() == weights.argmax(dim=1).tolist()
     else:
         assert seen.inside.chosen is None
-
-
-def test_what_is_printed_and_the_data(pair: tuple[RecurrentModel, Inspection]) -> None:
-    model, seen = pair
-    printed, data = to_text(seen), json.loads(json.dumps(to_data(seen)))
-    assert f"word alignment: {model.config.attention} attention" in printed
-    assert (model.config.attention_span in printed) == (model.config.attention_span != "global")
-    hard = model.config.attention_choice == "hard"
-    assert ("read for each subword: " in printed) == hard
-    if hard:
-        assert seen.inside.chosen is not None
-        place = int(seen.inside.chosen[0])
-        first = f"{seen.target.pieces[0]} ← {seen.source.pieces[place]} ({place + 1}), "
-        assert f"read for each subword: {first}" in printed
-    assert data["missing"] == "A recurrent model has no self-attention and no position encodings."
-    assert data["positions"] == {"layout": "", "titles": {}, "tables": {}}
-    assert data["window"] == (None if model.config.attention_span == "global" else model.config.attention_window)
-    for name in ("centers", "chosen"):
-        of_model = getattr(seen.inside, name)
-        assert data[name] == (None if of_model is None else pytest.approx(of_model.tolist(), abs=1e-6))
 
 
 def test_without_attention() -> None:

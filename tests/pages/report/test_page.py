@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 from helpers.html_elements import Elements
-from helpers.report_runs import CONFIG, new_run
+from helpers.report_runs import new_run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import schema, writer
-from nmt.config.reader import parse
-from nmt.data.cleaning.summary import CorpusCounts, DataSummary, SideChanges, SideCounts
-from nmt.evaluation.output import to_text
-from nmt.evaluation.scores import Interval, Score
+from nmt.config import writer
 from nmt.pages.html_page import html_page
 from nmt.pages.report import page
-from nmt.pages.report.curves import curves
 from nmt.pages.report.run import Evaluation, Session
 
 FOLDER = Path(page.__file__).parent
@@ -83,16 +78,10 @@ def test_corpora_are_a_table_of_the_newest_row() -> None:
     [
         ({"sessions": [Session("2030-01-01T00:00:00+00:00", 0, {})]}, "not ended: in training or killed"),
         ({"sessions": [], "totals": {"step": 7}}, "not finished"),
-        ({"sessions": [], "totals": {}}, "not started"),
     ],
 )
 def test_other_states(change: dict[str, Any], state: str) -> None:
     assert rows(page.to_data([replace(new_run("a"), **change)])["summary"])["state"] == [state]
-
-
-def test_what_a_session_does_not_say_is_not_0() -> None:
-    runs = [replace(new_run("a"), sessions=[Session("", 0, facts)]) for facts in ({"skipped_pairs": 0}, {})]
-    assert rows(page.to_data(runs)["summary"])["skipped pairs (longer than a batch)"] == ["0", "–"]
 
 
 def test_scores_and_each_signature_once() -> None:
@@ -119,50 +108,6 @@ def test_scores_and_each_signature_once() -> None:
     ]  # fmt: skip
 
 
-def test_every_system_of_an_evaluation_is_there_by_name() -> None:
-    """The first ones of all runs beside each other, then the second ones."""
-    one = [Evaluation("evaluation-test", [("BLEU", 35.0, None, "s"), ("TER", 48.0, None, "t")], "runs/a")]
-    two = [
-        Evaluation("evaluation-test", [("BLEU", bleu, 1.0, "s")], name) for name, bleu in (("b.de", 36), ("c.de", 37))
-    ]
-    (_, table) = page.to_data([replace(new_run(name), evaluations=of) for name, of in (("a", one), ("b", two))])[
-        "scores"
-    ]
-    assert [(row["label"], row["cells"]) for row in table["rows"]] == [
-        ("system 1", ["runs/a", "b.de"]), ("BLEU", ["35.00", "36.00 ± 1.00"]), ("TER", ["48.00", "–"]),
-        ("system 2", ["–", "c.de"]), ("BLEU", ["–", "37.00 ± 1.00"]),
-    ]  # fmt: skip
-    (_, table) = page.to_data([replace(new_run("a"), evaluations=one)])["scores"]
-    assert table["rows"][0] == {"label": "system", "cells": ["runs/a"], "differs": False}
-
-
-def test_scores_have_the_digits_that_evaluate_prints() -> None:
-    interval = Interval(mean=0.8, half_width=1.234, samples=1000, seed="1")
-    scores = [Score("a", name, 0.851249, interval if name != "COMET" else None, None, "s")
-              for name in ("BLEU", "chrF2", "TER", "COMET")]  # fmt: skip
-    shown = [(score.name, score.value, score.interval and score.interval.half_width, "s") for score in scores]
-    evaluated = Evaluation("test", shown, "a")
-    (_, table) = page.to_data([replace(new_run("a"), evaluations=[evaluated])])["scores"]
-    printed = [line.split() for line in to_text(scores).split("\n")[:4]]
-    assert [[row["label"], *row["cells"][0].split()] for row in table["rows"][1:]] == printed
-    assert printed[3] == ["COMET", "0.8512"]
-
-
-def test_scores_that_do_not_compare_are_said() -> None:
-    def unlike(*overrides: str) -> str:
-        other = replace(new_run("b", seed=2), config=parse(schema.Config, CONFIG.format(seed=2), "test", overrides))
-        said: str = page.to_data([new_run("a"), other])["unlike"]
-        assert page.to_data([new_run("a"), replace(other, best={}, validation=curves([])[1])])["unlike"] == ""
-        return said
-
-    assert unlike() == unlike("model.dropout=0.3", "training.validate_every=7") == ""
-    other_set = "data.validation={source: c, target: d}"
-    ending = "on the validation set cannot be compared: the runs differ in"
-    assert unlike(other_set, "decoding.beam_size=1") == f"Scores {ending} data.validation, decoding.beam_size."
-    fewer = "training.validation_sentences=5"
-    assert unlike(fewer) == f"BLEU and chrF {ending} training.validation_sentences."
-
-
 def test_settings_that_differ_are_marked() -> None:
     data = page.to_data([new_run("a", seed=1), new_run("b", seed=2)])
     assert [row["label"] for row in data["settings"] if row["differs"]] == ["run_dir", "seed"]
@@ -174,41 +119,6 @@ def test_settings_that_differ_are_marked() -> None:
         "run_dir", "seed", "data.source_language", "data.target_language", "data.train", "training.max_steps",
     }  # fmt: skip
     assert not any(row["differs"] for row in page.to_data([new_run("a")])["settings"])
-
-
-def test_runs_of_different_architectures_have_the_settings_of_both() -> None:
-    recurrent = parse(schema.Config, CONFIG.format(seed=1), "test", ["model={architecture: recurrent}"])
-    other = replace(new_run("b"), config=recurrent)
-    by_label = rows(page.to_data([new_run("a"), other])["settings"])
-    assert by_label["model.heads"] == ["8", "–"] and by_label["model.cell"] == ["–", "lstm"]
-    assert by_label["model.architecture"] == ["transformer", "recurrent"]
-    default = {row["label"]: row["default"] for row in page.to_data([other])["settings"]}
-    assert list(default) == list(writer.flatten(recurrent))
-    assert default["model.architecture"] == "transformer"
-    assert default["model.dropout"] == by_label["model.dropout"][1] == "0.2"
-
-
-def test_samples_and_data_that_runs_share_are_there_once() -> None:
-    counts = (CorpusCounts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
-    report = DataSummary(("en", "de"), ("corpus",), counts, (SideChanges(0, 0, (), 0, ()),) * 2, ((),))
-    a = replace(new_run("a"), data=report, samples={("s", "r"): [(1, "x")]})
-    b = replace(new_run("b"), data=report, samples={("s", "r"): [(2, "y")], ("t", "u"): [(2, "z")]})
-    data = page.to_data([a, b, replace(new_run("c"), samples={})])
-    assert data["samples"] == [
-        {"source": "s", "reference": "r", "runs": [[(1, "x")], [(2, "y")], []]},
-        {"source": "t", "reference": "u", "runs": [[], [(2, "z")], []]},
-    ]
-    both, without = data["data"]
-    assert (both["runs"], without) == ([0, 1], {"tables": None, "runs": [2]})
-    assert both["tables"] == report.tables()
-    assert both["tables"][0][1] == ["corpus", "10", "1", "0", "0", "0", "0", "9", "0", "0"]
-
-
-def test_hardware_that_changed_within_a_run_is_told_in_turn() -> None:
-    sessions = [Session("", 0, {"gpu": "A", "cores": 8}), Session("", 5, {"gpu": "B", "cores": 8})]
-    old = replace(new_run("b"), sessions=[])  # what its model file says is all there is
-    environment = rows(page.to_data([replace(new_run("a"), sessions=sessions), old])["environment"])
-    assert environment == {"nmt": ["0.1", "0.1"], "cores": ["8", "–"], "GPU": ["A → B", "–"]}
 
 
 HELD = r'(<title>|id="data">).*?(?=</(?:title|script)>)'

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.cleaning.rules.examples import LONGEST, DropExamples
+from nmt.data.cleaning.rules.examples import DropExamples
 from nmt.data.cleaning.rules.judge import Judgement, Rule
 
 RULES = (Rule("digits", 0.5, None), Rule("language", 1.0, None))
@@ -65,13 +65,3 @@ def test_which_pairs_are_examples(rows: list[Scored]) -> None:
         assert mine.dropped == len(dropped)
         assert len(mine.dropped_examples) == min(3, len({row[0] for row in dropped}))
         assert {one.source for one in mine.dropped_examples} <= {row[0] for row in dropped}
-
-
-def test_long_lines_are_cut_and_near_duplicates_have_no_score() -> None:
-    examples = DropExamples(1)
-    examples.add_dropped("near_duplicates", [("a" * 1000, "b"), ("c", "d")])
-    (example,) = examples.rules["near_duplicates"].dropped_examples
-    assert examples.rules["near_duplicates"].dropped == 2
-    assert example.score is None
-    assert len(example.source) <= LONGEST + 1
-    assert DropExamples.from_json(examples.to_json()).to_json() == examples.to_json()

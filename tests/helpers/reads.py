@@ -1,0 +1,28 @@
+"""What a program reads of tensors: on a GPU it would wait there until everything before has been computed."""
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_READS = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select"}
+
+
+class Reads(TorchDispatchMode):
+    """Counts the operations that read, by name, and those that do not, which on a GPU are a kernel each or none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+        self.others = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__
+        by_mask = name in ("index", "index_put_") and any(
+            index is not None and index.dtype == torch.bool for index in args[1]
+        )
+        if name in _READS or by_mask:
+            self.reads.append(name)
+        else:
+            self.others += 1
+        return function(*args, **(kwargs or {}))
