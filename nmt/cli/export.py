@@ -26,7 +26,8 @@ def export(
         ),
     ] = None,
     sample: Annotated[
-        Path | None, options.file("Text like that to translate, a sentence per line: it is compared.")
+        Path | None,
+        options.file("Text to compare on, a sentence per line; with bergamot it also scales 8-bit numbers."),
     ] = None,
     sentence_splitter: Annotated[
         Path | None, options.file("With argos: a model of MiniSBD (.onnx) or a folder of Stanza, for the package.")
