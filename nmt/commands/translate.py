@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,8 +116,10 @@ def translate(request: Request) -> int:
 
     def load(device: str) -> Translator:
         translator = opened.translator(device, request.overrides, request.glossary)
-        keep = () if document is None else document.keep  # besides what the user keeps
-        return translator.keeping((*translator.decoding.keep, *keep))
+        if document is not None:  # which has patterns of its own
+            keep = (*translator.decoding.keep, *document.keep)
+            translator.decoding = replace(translator.decoding, keep=keep)
+        return translator
 
     texts = document.translations if document else request.format.texts
     return run_job(job, load, texts, request.device, request.processes)

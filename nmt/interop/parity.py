@@ -13,9 +13,10 @@ from typing import Protocol
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
+from nmt.config.schema import DecodingConfig
+from nmt.data.subwords.vocabulary import EOS, UNK, Tokenizer, Vocabulary
 from nmt.decoding.engine_protocol import Searcher, SearchInput, batch_tokens
-from nmt.decoding.search.stepper import Hypothesis, Options
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 from nmt.errors import NmtError
 from nmt.files.table import table
 from nmt.interop import export_folder
@@ -132,13 +133,10 @@ def compare(
     others = theirs.subwords(given, pairs if known.has_tags else None)
 
     def search(engine: Searcher, beam_size: int) -> dict[int, Hypothesis]:
-        options = Options(
-            bos=BOS,
-            eos=EOS,
-            never=(PAD, UNK, BOS),
-            beam_size=beam_size,
-            length_penalty=decoding.length_penalty,
-            normalization=decoding.normalization,
+        options = SearchOptions(
+            DecodingConfig(
+                beam_size=beam_size, length_penalty=decoding.length_penalty, normalization=decoding.normalization
+            )
         )
         results = engine.search(sources, options, batch_tokens(engine, decoding))
         for number, hypotheses in zip(kept, results, strict=True):

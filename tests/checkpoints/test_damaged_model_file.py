@@ -25,9 +25,7 @@ from nmt.models.translation_model import TranslationModel
 
 SECONDS = 30  # of a test: settings that were believed would take hours
 pytestmark = pytest.mark.usefixtures("time_limit")
-READ: list[Callable[[Path], object]] = [
-    model_file.load, model_file.load_arrays, model_file.load_header,
-]  # fmt: skip
+READ: list[Callable[[Path], object]] = [model_file.load, model_file.load_header]
 ANY_FILE = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -162,7 +160,7 @@ def test_a_shape_that_no_array_has_is_refused(
     path = tmp_path / "model.safetensors"
     path.write_bytes(struct.pack("<Q", len(text)) + text + contents[8 + length :] + bytes(added))
     monkeypatch.setattr(tensor_file, "_checksum", lambda tensors, metadata: header["__metadata__"]["crc32"])
-    with pytest.raises(NmtError, match=r"impossible shape|unknown weight more"):
+    with pytest.raises(NmtError, match=r"damaged|unknown weight more"):
         open_model(path).translator("cpu")
 
 

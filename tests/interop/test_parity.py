@@ -10,7 +10,7 @@ from helpers.export_models import LINES, engine_of, make_model
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.stepper import Hypothesis, Options
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 from nmt.errors import NmtError
 from nmt.interop import parity
 from nmt.interop.parity import Parity
@@ -70,7 +70,9 @@ def test_a_tie_is_no_difference_but_is_listed() -> None:
     class Tied(Other):
         """Prefers another first token by a hair."""
 
-        def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+        def search(
+            self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+        ) -> list[list[Hypothesis]]:
             found = super().search(sources, options, batch_tokens)
             [best, *_] = found[0]
             tokens = [best.tokens[0] + 1, *best.tokens[1:]]

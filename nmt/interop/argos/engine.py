@@ -2,8 +2,7 @@
 with as Argos Translate does it."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -14,7 +13,7 @@ import sentencepiece
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options
+from nmt.decoding.search.options import Hypothesis, SearchOptions
 from nmt.device import cpu_threads
 from nmt.interop.argos import export as argos
 from nmt.interop.ctranslate2.engine import CTranslate2Engine
@@ -43,7 +42,9 @@ class ArgosPackages:
             return ids
         return [self._tags(pair) + own for pair, own in zip(pairs, ids, strict=True)]
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine_protocol.Searcher."""
         count = self._pairs.tag_count()
         return self._by_package(
@@ -76,12 +77,9 @@ class ArgosPackages:
         return [results[i] for i in range(len(sources))]
 
     def _engine(self, package: Path) -> CTranslate2Engine:
-        @contextmanager
-        def model() -> Iterator[Path]:
-            with argos.unpacked(package) as folder:
-                yield folder / argos.MODEL
-
-        return CTranslate2Engine(CTranslate2Model(self._vocabulary, "cpu", model), self.positions, inf, load=None)
+        with argos.unpacked(package) as folder:
+            model = CTranslate2Model(self._vocabulary, "cpu", folder / argos.MODEL)
+        return CTranslate2Engine(model, self.positions, inf, load=None)
 
     def _tags(self, pair: LanguagePair) -> list[int]:
         return self._vocabulary.source.tags(self._pairs.tags(pair))

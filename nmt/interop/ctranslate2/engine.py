@@ -24,21 +24,21 @@ not have is refused, and the best of what it has found is the result.
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING
 
-from nmt.checkpoints.model_file import Arrays
+from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import DecodingConfig, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, UNK
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.engine_support import ctranslate2_differs, not_in_folder
-from nmt.decoding.search.options import Hypothesis, Options, best_first, length_penalties
+from nmt.decoding.search.options import Hypothesis, SearchOptions, best_first, length_penalties
 from nmt.errors import NmtError
 from nmt.interop import export_folder
+from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.model import CTranslate2Model, Output
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class CTranslate2Engine:
 
     @classmethod
     def of_model_file(
-        cls, name: str, loaded: Arrays, decoding: DecodingConfig, load: Callable[[], Engine]
+        cls, name: str, loaded: Checkpoint, decoding: DecodingConfig, load: Callable[[], Engine]
     ) -> "CTranslate2Engine":
         """On the CPU. name: of the file, in messages; decoding: the search that is planned, which decides how many
         positions are converted; load: opens PyTorch's engine. Raises NmtError where the weights do not belong to the
@@ -89,25 +89,19 @@ class CTranslate2Engine:
         most = _MOST_ROTARY_POSITIONS if rotary else _MOST_POSITIONS
         longest = limit or min(max(output + 1, export_folder.longest_position(loaded.config)), most)
 
-        @contextmanager
-        def written() -> Iterator[Path]:
-            from nmt.interop.ctranslate2 import files as ctranslate2_files  # loads numpy
-
-            try:
-                with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
-                    weights = {name: weight.numpy() for name, weight in loaded.weights.items()}
-                    parts = loaded.config, loaded.vocabulary, weights, longest
-                    ctranslate2_files.write(Path(folder), *parts, divided=True)
-                    yield Path(folder)
-            except OSError as error:
-                raise NmtError(
-                    f"{error.filename or gettempdir()}: {error.strerror or error}: CTranslate2 reads the model from a "
-                    "temporary folder: free some space there, or set TMPDIR to another folder"
-                ) from None
-            except (RuntimeError, ValueError) as error:
-                raise NmtError(f"{name}: CTranslate2 cannot load it: {error}") from None
-
-        opened = CTranslate2Model(loaded.vocabulary, "cpu", written)
+        try:
+            with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
+                weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
+                parts = loaded.config, loaded.vocabulary, weights, longest
+                ctranslate2_files.write(Path(folder), *parts, divided=True)
+                opened = CTranslate2Model(loaded.vocabulary, "cpu", Path(folder))
+        except OSError as error:
+            raise NmtError(
+                f"{error.filename or gettempdir()}: {error.strerror or error}: CTranslate2 reads the model from a "
+                "temporary folder: free some space there, or set TMPDIR to another folder"
+            ) from None
+        except (RuntimeError, ValueError) as error:
+            raise NmtError(f"{name}: CTranslate2 cannot load it: {error}") from None
         unknown = frozenset[int]() if loaded.vocabulary.target.has_bytes else _unknown(loaded)
         return cls(opened, None if limit is None else limit - 1, longest, load, unknown)
 
@@ -122,12 +116,14 @@ class CTranslate2Engine:
         """Whether the scores are numbers: weights may be too large for that. Greedy search would not notice."""
         return all(map(math.isfinite, self._tried()))
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine_protocol.Searcher. Raises NmtError for what is refused."""
         return self.begin_search(sources, options, batch_tokens)()
 
     def begin_search(
-        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
         """As nmt.decoding.engine_protocol.Engine: CTranslate2's own threads search. Raises NmtError for what is
         refused."""
@@ -136,15 +132,17 @@ class CTranslate2Engine:
         first, begun = self._ends_first(sources, batches, options), self._begin(sources, batches, options)
         return partial(self._finish, sources, first, begun, options, batch_tokens)
 
-    def _searched_here(self, sources: Sequence[SearchInput], options: Options) -> Iterable[int]:
+    def _searched_here(self, sources: Sequence[SearchInput], options: SearchOptions) -> Iterable[int]:
         """The sources that are not left to PyTorch."""
         if self._load is None:
-            if refused := not_in_folder(options):
+            if refused := not_in_folder(options.decoding):
                 raise NmtError(refused)
             if any(source.prefix or source.required for source in sources):
                 raise NmtError("a CTranslate2 folder takes no prefix: leave it out, or translate with the model file")
             return (i for i, source in enumerate(sources) if source.longest)
-        if ctranslate2_differs(options) or vars(self).get("_has_numbers") is False:  # is known once a search has ended
+        if (
+            ctranslate2_differs(options.decoding) or vars(self).get("_has_numbers") is False
+        ):  # is known once a search has ended
             return ()
         return (i for i, source in enumerate(sources) if self._is_plain(source))
 
@@ -158,17 +156,19 @@ class CTranslate2Engine:
         self,
         sources: Sequence[SearchInput],
         batches: list[list[int]],
-        options: Options,
+        options: SearchOptions,
         patience: int = 1,
         most: int | None = None,
     ) -> _Outputs:
         never = options.never if self._load is None else ()  # in a model file they are divided
         return self.model.search(sources, batches, options, patience=patience, never=never, most=most)
 
-    def _ends_first(self, sources: Sequence[SearchInput], batches: list[list[int]], options: Options) -> Iterator[int]:
+    def _ends_first(
+        self, sources: Sequence[SearchInput], batches: list[list[int]], options: SearchOptions
+    ) -> Iterator[int]:
         """The sources of which EOS is among the K best first tokens, but not the best: there CTranslate2 writes a
         token that no output contains, with hardly any probability. The search for one token begins at once."""
-        if self._load is None or options.beam_size == 1 or not any(source.start for source in sources):
+        if self._load is None or options.decoding.beam_size == 1 or not any(source.start for source in sources):
             return iter(())
         begun = self._begin(sources, batches, options, most=1)
         return (i for i, outputs in begun if not are_known(outputs))
@@ -178,7 +178,7 @@ class CTranslate2Engine:
         sources: Sequence[SearchInput],
         first: Iterator[int],
         begun: _Outputs,
-        options: Options,
+        options: SearchOptions,
         batch_tokens: int,
     ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, of which some are being searched. first: of `_ends_first`."""
@@ -187,7 +187,7 @@ class CTranslate2Engine:
         self.model.on_searched = self.on_searched
         results: dict[int, list[Hypothesis]] = {}
         if self._has_numbers:
-            rank = self._greedy if options.beam_size == 1 else self._beam
+            rank = self._greedy if options.decoding.beam_size == 1 else self._beam
             results = rank(sources, begun, options, batch_tokens)
             results = {i: hypotheses for i, hypotheses in results.items() if i not in left}
             if self._load is None:  # CTranslate2 searches for one token at least
@@ -207,7 +207,11 @@ class CTranslate2Engine:
         return [results.get(i, []) for i in range(len(sources))]
 
     def _score(
-        self, sources: Sequence[SearchInput], results: dict[int, list[Hypothesis]], options: Options, batch_tokens: int
+        self,
+        sources: Sequence[SearchInput],
+        results: dict[int, list[Hypothesis]],
+        options: SearchOptions,
+        batch_tokens: int,
     ) -> None:
         """Put the model's own token scores into the hypotheses that have none."""
         places = [
@@ -223,7 +227,7 @@ class CTranslate2Engine:
             results |= {i: best_first(hypotheses) for i, hypotheses in results.items()}
 
     def _greedy(
-        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: SearchOptions, batch_tokens: int
     ) -> dict[int, list[Hypothesis]]:
         """The output of each source whose search has begun, if its scores are numbers."""
         by_length = _penalties(sources, options)
@@ -242,7 +246,7 @@ class CTranslate2Engine:
         }
 
     def _beam(
-        self, sources: Sequence[SearchInput], begun: _Outputs, options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], begun: _Outputs, options: SearchOptions, batch_tokens: int
     ) -> dict[int, list[Hypothesis]]:
         """The n best of each source whose search has begun, for which they are certain; of a folder, for all."""
         by_length = _penalties(sources, options)
@@ -267,7 +271,7 @@ class CTranslate2Engine:
         return results
 
     def _at_limit(
-        self, sources: Sequence[SearchInput], which: Sequence[int], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], which: Sequence[int], options: SearchOptions, batch_tokens: int
     ) -> dict[int, list[Hypothesis]]:
         """The n best of sources whose search reached the length limit, for which they are certain; of a folder, for
         all.
@@ -284,7 +288,7 @@ class CTranslate2Engine:
         for i, outputs in self._begin(sources, batches, options, patience=2):
             ended = [Hypothesis.ended(tokens, log_p, by_length) for tokens, log_p, ended in outputs if ended]
             living = [(i, tokens) for tokens, _, ended in outputs if not ended]
-            all_known = len(living) == options.beam_size and len(outputs) < 2 * options.beam_size
+            all_known = len(living) == options.decoding.beam_size and len(outputs) < 2 * options.decoding.beam_size
             if are_known(outputs) and (all_known or self._load is None):
                 results[i] = ended
                 live += living
@@ -296,11 +300,11 @@ class CTranslate2Engine:
         return {i: best_first(hypotheses)[: options.n_best] for i, hypotheses in results.items()}
 
     def _scored(
-        self, outputs: Sequence[tuple[SearchInput, list[int]]], options: Options, batch_tokens: int
+        self, outputs: Sequence[tuple[SearchInput, list[int]]], options: SearchOptions, batch_tokens: int
     ) -> list[Hypothesis]:
         """Outputs of sources as hypotheses with token scores."""
         scores = self.model.score([source.pair(tokens) for source, tokens in outputs], batch_tokens)
-        by_length = length_penalties(max(map(len, scores), default=0), options)
+        by_length = length_penalties(max(map(len, scores), default=0), options.decoding)
         found = zip(outputs, scores, strict=True)
         return [Hypothesis.scored(tokens, each[len(source.start) :], by_length) for (source, tokens), each in found]
 
@@ -326,19 +330,19 @@ class CTranslate2Engine:
         return self.pytorch.encode(sources, batch_tokens)
 
 
-def _unknown(loaded: Arrays) -> frozenset[int]:
+def _unknown(loaded: Checkpoint) -> frozenset[int]:
     """The subwords of the source that are unknown to the model: it cannot tell them from the unknown one."""
     weights = loaded.weights
     table = weights.get("source_embedding.weight", weights.get("target_embedding.weight"))
     if table is None:  # `ctranslate2_files.write` says what is missing
         return frozenset()
-    rows = table.numpy()
+    rows = table.float().numpy()
     return frozenset((rows == rows[UNK]).all(axis=1).nonzero()[0].tolist())
 
 
-def _penalties(sources: Iterable[SearchInput], options: Options) -> list[float]:
+def _penalties(sources: Iterable[SearchInput], options: SearchOptions) -> list[float]:
     """The length penalties of all outputs that these sources can have."""
-    return length_penalties(max((source.longest for source in sources), default=0) + 1, options)
+    return length_penalties(max((source.longest for source in sources), default=0) + 1, options.decoding)
 
 
 def certain(outputs: Sequence[Output], last: int, by_length: Sequence[float], n_best: int) -> list[Hypothesis] | None:

@@ -6,16 +6,14 @@ Source: src/decoding.cc of CTranslate2 4.8.
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
-from nmt.decoding import forked
 from nmt.decoding.engine_protocol import Pair, SearchInput, token_batches
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.device import cpu_threads
 from nmt.errors import NmtError
 from nmt.files.packages import install_command
@@ -71,62 +69,42 @@ class _Ids(dict[str, int]):
 class CTranslate2Model:
     """A model on a device; `on_searched` is called with the number of sentences of each batch."""
 
-    def __init__(self, vocabulary: Vocabulary, device: str, folder: Callable[[], AbstractContextManager[Path]]):
-        """folder: gives the folder of the model whenever it is opened, and may remove it after that; it turns what
-        CTranslate2 raises, RuntimeError or ValueError, into an NmtError. device: `cpu`, `cuda`, `cuda:N` or `auto`:
-        CUDA if CTranslate2 finds it. Raises NmtError if the package or the device is missing, or a file is damaged."""
-        self._folder, self._package = folder, load_package()
-        self._kind, self._index = _device(self._package, device)
+    def __init__(self, vocabulary: Vocabulary, device: str, folder: Path):
+        """folder: of the model, which is not needed after that; device: `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if
+        CTranslate2 finds it. Raises NmtError if the package or the device is missing, and RuntimeError or ValueError
+        if CTranslate2 cannot load the model."""
+        package = load_package()
+        kind, index = _device(package, device)
         # One batch for each thread: the operations of one batch are too small to share.
-        self.workers = cpu_threads() if self._kind == "cpu" else 1
-        self.translator = self._opened()
-        self._inherited = False  # from the process that this one was forked from
-        forked.note_opened(self)
+        self.workers = cpu_threads() if kind == "cpu" else 1
+        self.translator: ctranslate2.Translator = package.Translator(
+            str(folder),
+            kind,
+            device_index=index,
+            inter_threads=self.workers,
+            intra_threads=1,
+            max_queued_batches=-1,  # no limit: `search` limits them without waiting
+        )
         self.on_searched: Callable[[int], object] | None = None
         self._searches: list[ref[_Search]] = []  # one that nobody waits for any more does not go on
         self.source_pieces = vocabulary.source.every_piece()
         self.target_pieces = vocabulary.target.every_piece()
         self.target_ids = _Ids({piece: i for i, piece in enumerate(self.target_pieces)})
 
-    def _opened(self) -> "ctranslate2.Translator":
-        with self._folder() as folder:
-            return self._package.Translator(
-                str(folder),
-                self._kind,
-                device_index=self._index,
-                inter_threads=self.workers,
-                intra_threads=1,
-                max_queued_batches=-1,  # no limit: `search` limits them without waiting
-            )
-
-    def after_fork(self) -> None:
-        """As nmt.decoding.forked.Opened."""
-        self._inherited = True
-        forked.keep_for_ever(self.translator)  # to destroy it is to wait for its threads
-
-    def _open_if_inherited(self) -> None:
-        """To be called before anything is searched or scored. Raises NmtError where this process cannot."""
-        if not self._inherited:
-            return
-        if self._kind != "cpu":
-            raise forked.on_a_gpu(f"{self._kind}:{self._index}")
-        self.translator, self._searches = self._opened(), []
-        self._inherited = False
-
     @property
     def compute_type(self) -> str:
         return str(self.translator.compute_type)
 
     def batches(
-        self, sources: Sequence[SearchInput], which: Iterable[int], options: Options, tokens: int
+        self, sources: Sequence[SearchInput], which: Iterable[int], options: SearchOptions, tokens: int
     ) -> list[list[int]]:
         """The numbers `which` of sources, sorted and cut into batches; tokens: as batch_tokens of Searcher.search. All
         sources of a batch have one shortest length of an output, as it is one for a batch."""
         most = None
         if self.translator.device == "cpu":
-            most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.beam_size))
+            most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.decoding.beam_size))
         in_order = sorted(which, key=lambda i: (sources[i].shortest, -len(sources[i].ids)))
-        batch_tokens = tokens // (self.workers * options.beam_size)
+        batch_tokens = tokens // (self.workers * options.decoding.beam_size)
         batches = list[list[int]]()
         for _, alike in groupby(in_order, key=lambda i: sources[i].shortest):
             batches += token_batches(list(alike), batch_tokens, lambda i: len(sources[i].ids), most, self.workers)
@@ -136,7 +114,7 @@ class CTranslate2Model:
         self,
         sources: Sequence[SearchInput],
         batches: Sequence[Sequence[int]],
-        options: Options,
+        options: SearchOptions,
         *,
         patience: int = 1,
         never: Sequence[int] = (),
@@ -153,8 +131,7 @@ class CTranslate2Model:
         never: subwords that are forbidden before the softmax, which gives their probability to the others. most: the
         length limit, if it is not that of the sources.
         """
-        self._open_if_inherited()
-        beam, start = options.beam_size, len(sources[0].start) if sources else 0
+        beam, start = options.decoding.beam_size, len(sources[0].start) if sources else 0
         suppressed = [[self.target_pieces[i]] for i in never] or None
 
         def begin(batch: Sequence[int]) -> _Begun:
@@ -180,7 +157,7 @@ class CTranslate2Model:
         search = _Search(map(begin, batches))
         self._searches = [reference for reference in self._searches if reference() is not None] + [ref(search)]
         self._begin_more()
-        return self._found(search, self.translator, start)
+        return self._found(search, start)
 
     def _begin_more(self, first: _Search | None = None) -> None:
         """Begin batches until there are enough for each thread: of the search `first`, then of the oldest ones."""
@@ -189,13 +166,9 @@ class CTranslate2Model:
         for search in sorted(searches, key=lambda reference: reference is not first):
             free -= search.begin(free)
 
-    def _found(
-        self, search: _Search, begun_by: "ctranslate2.Translator", start: int
-    ) -> Iterator[tuple[int, list[Output]]]:
+    def _found(self, search: _Search, start: int) -> Iterator[tuple[int, list[Output]]]:
         """start: of each output, the number of tokens that are no part of it."""
         while search.begun or search.begin(1):  # one at least, also where other searches have taken all threads
-            if self._inherited or self.translator is not begun_by:
-                raise NmtError("what was begun before this process was forked cannot go on here: translate anew")
             batch, results = search.begun.popleft()
             searched = [result.result() for result in results]
             self._begin_more(search)
@@ -213,7 +186,6 @@ class CTranslate2Model:
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.engine_protocol.Searcher."""
-        self._open_if_inherited()
         results = self.translator.score_batch(
             [[self.source_pieces[i] for i in source] for source, _ in pairs],
             [[self.target_pieces[i] for i in target] for _, target in pairs],
@@ -226,20 +198,13 @@ class CTranslate2Model:
     def begin_score(self, pair: Pair) -> Callable[[], list[float]]:
         """Begin to score one pair; what is returned waits for its result, as `score` gives it."""
         source, target = pair
-        self._open_if_inherited()
-        begun_by = self.translator
-        [result] = begun_by.score_batch(
+        [result] = self.translator.score_batch(
             [[self.source_pieces[i] for i in source]],
             [[self.target_pieces[i] for i in target]],
             max_input_length=0,
             asynchronous=True,
         )
-
-        def finish() -> list[float]:
-            begun_here = self.translator is begun_by and not self._inherited
-            return list(result.result().log_probs) if begun_here else self.score([pair], TOKENS_SCORED)[0]
-
-        return finish
+        return lambda: list(result.result().log_probs)
 
 
 def _device(package: Any, name: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.stepper import Hypothesis, Options, length_penalties
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions, length_penalties
 from nmt.interop.marian.export import language_code, load_package
 
 _SENTENCES = 16  # in a batch
@@ -49,14 +49,16 @@ class TransformersEngine:
         padded = pad_sequence(ids, batch_first=True, padding_value=self._padding)
         return padded, pad_sequence([torch.ones_like(row) for row in ids], batch_first=True)
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine_protocol.Searcher, for beam search and greedy search."""
         found: list[list[list[int]]] = []
         for start in range(0, len(sources), _SENTENCES):
             found += self._outputs(sources[start : start + _SENTENCES], options)
         places = [(i, output) for i, outputs in enumerate(found) for output in outputs]
         scores = self.score([sources[i].pair(output) for i, output in places], batch_tokens)
-        penalties = length_penalties(max(map(len, scores), default=0), options)
+        penalties = length_penalties(max(map(len, scores), default=0), options.decoding)
         hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for (i, output), token_scores in zip(places, scores, strict=True):
             hypotheses[i].append(Hypothesis.scored(output, token_scores[len(sources[i].start) :], penalties))
@@ -78,9 +80,9 @@ class TransformersEngine:
         return scores
 
     @torch.inference_mode()
-    def _outputs(self, sources: Sequence[SearchInput], options: Options) -> list[list[list[int]]]:
+    def _outputs(self, sources: Sequence[SearchInput], options: SearchOptions) -> list[list[list[int]]]:
         """The finished outputs of each source, without EOS."""
-        beam, end = options.beam_size, int(self._target[EOS])
+        beam, end = options.decoding.beam_size, int(self._target[EOS])
         source, mask = self.inputs([source.ids for source in sources])
         first = torch.tensor([[self._start, *self._target[list(each.start)].tolist()] for each in sources])
         before = first.shape[1]  # BOS, and the start of the output

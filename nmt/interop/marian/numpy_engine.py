@@ -17,7 +17,7 @@ from torch import Tensor
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.subwords.vocabulary import BOS, EOS, UNK
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options, best_first, length_penalties
+from nmt.decoding.search.options import Hypothesis, SearchOptions, best_first, length_penalties
 from nmt.interop.imported import Imported
 from nmt.interop.marian.from_npz import MarianFiles, activation
 
@@ -132,12 +132,14 @@ class MarianNumpy:
             scores.append(log_p[range(len(ids)), ids].tolist())
         return scores
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine_protocol.Searcher, for beam search and greedy search."""
         return [self._search(source, options)[: options.n_best] for source in sources]
 
-    def _search(self, source: SearchInput, options: Options) -> list[Hypothesis]:
-        states, beam = self.encode(self._theirs(source.ids)), options.beam_size
+    def _search(self, source: SearchInput, options: SearchOptions) -> list[Hypothesis]:
+        states, beam = self.encode(self._theirs(source.ids)), options.decoding.beam_size
         never, end = [their for our, their in enumerate(self._target[: BOS + 1]) if their >= 0], int(self._target[EOS])
         live, ended = list[_Scored]([((), ())]), list[_Scored]()
         for length in range(source.longest + 1):
@@ -157,7 +159,7 @@ class MarianNumpy:
             live = [each for each in found if each[0][-1] != end][:beam]
             if len(ended) >= beam or not live:
                 break
-        by_length = length_penalties(source.longest + 1, options)
+        by_length = length_penalties(source.longest + 1, options.decoding)
         return best_first(
             Hypothesis.scored([self._ours[token] for token in ids[:-1]], list(scores), by_length)
             for ids, scores in ended

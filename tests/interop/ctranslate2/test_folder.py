@@ -8,9 +8,10 @@ from helpers.export_models import LINES, SEPARATE, engine_of, make_model
 from helpers.model_files import tokenizer
 
 import nmt
+from nmt.config.schema import DecodingConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import export as ctranslate2
@@ -50,7 +51,7 @@ def test_n_best_are_ours(beam_size: int, folder: Path) -> None:
 
 
 def test_a_batch_does_not_change_what_a_source_gets_nor_its_longest_length(folder: Path) -> None:
-    engine, options = CTranslate2Folder(folder, "cpu"), Options()
+    engine, options = CTranslate2Folder(folder, "cpu"), SearchOptions()
     ids = [ids for ids in MADE.vocabulary.source.encode(LINES * 2) if ids]
     sources = [SearchInput(each, 2 * n, shortest=min(2 * n, n % 3)) for n, each in enumerate(ids)]
     together = engine.search(sources, options, 16_000)
@@ -71,7 +72,7 @@ def test_special_subwords_are_never_produced(tmp_path: Path) -> None:
     engine = CTranslate2Folder(tmp_path, "cpu")
     sources = [SearchInput(ids, 9) for ids in MADE.vocabulary.source.encode(LINES) if ids]
     for beam_size in (1, 4):
-        for [best] in engine.search(sources, Options(beam_size=beam_size), 1000):
+        for [best] in engine.search(sources, SearchOptions(DecodingConfig(beam_size=beam_size)), 1000):
             assert min(best.tokens, default=EOS) >= EOS
 
 

@@ -12,10 +12,11 @@ import pytest
 import torch
 from helpers.export_models import LINES, SEPARATE, VARIANTS, engine_of, make_model, make_settings
 
+from nmt.config.schema import DecodingConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.stepper import Hypothesis, Options
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 from nmt.errors import NmtError
 from nmt.interop import parity
 from nmt.interop.marian import export as marian
@@ -92,7 +93,7 @@ def test_n_best_are_ours_with_a_longest_length_each(beam_size: int, tmp_path: Pa
     """transformers' search, with its differences removed."""
     made = make_model()
     marian.write(tmp_path, made)
-    options = Options(beam_size=beam_size, n_best=beam_size, length_penalty=0.0)
+    options = SearchOptions(DecodingConfig(beam_size=beam_size, length_penalty=0.0), n_best=beam_size)
     cut = made.vocabulary.source.encode([line for line in LINES if line])
     sources = [SearchInput(ids, 1 + 3 * number) for number, ids in enumerate(cut)]
     ours = engine_of(made).search(sources, options, 1000)
@@ -147,8 +148,10 @@ def test_the_comparison_searches_with_the_models_settings_and_not_those_of_the_f
     seen = set()
 
     class Ours(PyTorchEngine):
-        def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-            seen.add((options.normalization, options.length_penalty))
+        def search(
+            self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+        ) -> list[list[Hypothesis]]:
+            seen.add((options.decoding.normalization, options.decoding.length_penalty))
             return super().search(sources, options, batch_tokens)
 
     found = parity.compare(Ours([made.build()], torch.device("cpu")), engine, made.vocabulary, config, LINES)
