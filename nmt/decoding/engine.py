@@ -24,8 +24,9 @@ from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
 from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper
-from nmt.device import from_host, host_memory_within_reach
+from nmt.device import from_host
 from nmt.errors import NmtError
+from nmt.machine import host_memory_within_reach
 from nmt.models.translation_model import TranslationModel
 
 T = TypeVar("T")

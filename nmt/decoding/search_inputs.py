@@ -17,8 +17,8 @@ from nmt.decoding.kept_items import kept_items
 from nmt.decoding.long_input import Part, Splitter
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.scripts import is_unspaced
-from nmt.device import cpu_threads
 from nmt.errors import NmtError
+from nmt.machine import cpu_threads
 
 log = logging.getLogger("nmt")
 

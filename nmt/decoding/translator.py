@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
+
+from torch import Tensor
 
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import DecodingConfig
@@ -32,9 +34,6 @@ from nmt.decoding.translate_request import TranslateRequest
 from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _MOST_SAMPLES = 1000  # of a line; also the largest beam
 _Searched = tuple[Inputs, list[list[Hypothesis]]]  # a chunk, and the hypotheses of each of its lines
@@ -321,7 +320,7 @@ class Translator:
             [translations[i]] = translation.translations([hypothesis], [targets[i]], self.vocabulary.target)
         return translations
 
-    def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list["Tensor"]:
+    def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[Tensor]:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last; the
         tokens of languages are subwords too.
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.decoding.chunks import chunked
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
-from nmt.decoding.translator import Translator
 from nmt.documents.document import Document, LeftAsItIs, Text
 from nmt.documents.encoding import decoded
 from nmt.documents.file_formats import Format
@@ -19,6 +19,9 @@ from nmt.documents.formats import word
 from nmt.errors import NmtError
 from nmt.files.notes import counted
 from nmt.files.text import Digests, file_digest, reading
+
+if TYPE_CHECKING:  # it loads PyTorch, which the processes in which a service reads documents do not need
+    from nmt.decoding.translator import Translator
 
 log = logging.getLogger("nmt")
 
@@ -121,7 +124,7 @@ class OpenedDocument:
 
     def translations(
         self,
-        translator: Translator,
+        translator: "Translator",
         lines: Iterable[str],
         chunk_lines: int,
         *,

@@ -13,18 +13,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save_file
 from torch import Tensor
 
-from nmt.errors import NmtError, no_such_file
+from nmt.errors import NmtError, NotAModelFile, no_such_file
 from nmt.files import atomic
 
 _CHECKSUM = "crc32"
-
-
-class NotAModelFile(NmtError):
-    """The file at `path` is not a safetensors file, or is damaged."""
-
-    def __init__(self, path: Path, why: object) -> None:
-        super().__init__(f"{path}: not a model file, or one that is cut short or damaged ({why})")
-        self.path = path
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

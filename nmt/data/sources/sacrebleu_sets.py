@@ -5,6 +5,9 @@ import difflib
 import logging
 from pathlib import Path
 
+from sacrebleu import utils
+from sacrebleu.dataset import DATASETS
+
 from nmt.config import schema
 from nmt.errors import NmtError, in_one_line
 
@@ -29,9 +32,6 @@ def find_files(name: str, pair: str, name_shown: str, pair_shown: str, other_pai
     name_shown, pair_shown: what errors begin with; other_pair: how else to fix a pair that the set does not have.
     Raises NmtError as `sacrebleu_files` does.
     """
-    from sacrebleu import utils
-    from sacrebleu.dataset import DATASETS
-
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "`sacrebleu --list` shows them"

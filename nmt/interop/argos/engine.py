@@ -14,10 +14,10 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis, SearchOptions
-from nmt.device import cpu_threads
 from nmt.interop.argos import export as argos
 from nmt.interop.ctranslate2.engine import CTranslate2Engine
 from nmt.interop.ctranslate2.model import CTranslate2Model, load_package
+from nmt.machine import cpu_threads
 
 T = TypeVar("T")
 

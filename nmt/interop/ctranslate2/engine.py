@@ -28,7 +28,8 @@ from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import DecodingConfig, TransformerConfig
@@ -40,9 +41,6 @@ from nmt.errors import NmtError
 from nmt.interop import export_folder
 from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.model import CTranslate2Model, Output
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 log = logging.getLogger("nmt")
 
@@ -323,7 +321,7 @@ class CTranslate2Engine:
             raise NmtError("a CTranslate2 folder gives no alignment: use the model file")
         return self.pytorch.align(pairs, batch_tokens)
 
-    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
         """As nmt.decoding.engine_protocol.Engine. Raises NmtError for a folder: CTranslate2 does not return it."""
         if self._load is None:
             raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")

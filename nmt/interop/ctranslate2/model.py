@@ -14,9 +14,9 @@ from weakref import ref
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.decoding.engine_protocol import Pair, SearchInput, token_batches
 from nmt.decoding.search.options import SearchOptions
-from nmt.device import cpu_threads
 from nmt.errors import NmtError
 from nmt.files.packages import install_command
+from nmt.machine import cpu_threads
 
 if TYPE_CHECKING:
     import ctranslate2
