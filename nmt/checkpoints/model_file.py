@@ -196,7 +196,7 @@ def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source_text(provenance: Mapping[str, Any]) -> SourceText | None:
-    """What is known of the sources that the model was trained on; None for a model file of an earlier version."""
+    """What is known of the sources that the model was trained on; None for an imported model."""
     return SourceText.from_json(provenance.get(_SOURCE_TEXT))
 
 

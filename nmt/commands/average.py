@@ -162,11 +162,8 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
         sets = validation_sets(data, [read_validation(corpus, data) for corpus in data.held_out], newest.vocabulary)
     except NmtError as error:
         raise NmtError(f"{place}: {error}: {how}") from None
-    recorded = recorded_text_key(newest.provenance.get("validation_key", ""), newest.provenance.get("best_metric", ""))
     labels = ", ".join(corpus.label for corpus in data.held_out)
-    if recorded is None:
-        log.warning("%s: its checkpoints do not record the text they were validated on: using %s", run, labels)
-    elif recorded != text_key(sets):
+    if recorded_text_key(newest.provenance.get("validation_key", "")) != text_key(sets):
         raise NmtError(
             f"{place}: {labels}, read in {current_folder()}, is not the text that the newest checkpoint was "
             f"validated on: {how}"

@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,18 +54,20 @@ def train(
         # Before anything else that all ranks do together, as the settings decide what that is.
         versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
         ranks.agree({**versions, **writer.flatten(config)})
+        run = Path(config.run_dir)
         if ranks.first:
-            run_folder.check_config(Path(config.run_dir), config)
-            with run_folder.locked(Path(config.run_dir)):  # nobody trains there
+            run_folder.check_config(run, config)
+        with run_folder.locked(run) if ranks.first else nullcontext():
+            if ranks.first:
                 requirements.check_training(config, where)
-            if problem := schedule.problem(config.training, config.model.width, config.training.max_steps):
-                log.warning("%s", problem)
-        # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
-        config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
-        memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
-        with ranks.local_first():
-            data = training_data(config, ranks, start)
-        return Trainer(config, data, where, ranks, deadline=deadline, profile=profile, on_metrics=on_metrics).run()
+                if problem := schedule.problem(config.training, config.model.width, config.training.max_steps):
+                    log.warning("%s", problem)
+            # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
+            config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
+            memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
+            with ranks.local_first():
+                data = training_data(config, ranks, start)
+            return Trainer(config, data, where, ranks, deadline=deadline, profile=profile, on_metrics=on_metrics).run()
 
 
 def train_in_program(

@@ -254,7 +254,7 @@ class DecodingConfig:
     engine: Literal["auto", "torch", "ctranslate2"] = free_setting(
         "auto",
         "what searches: `ctranslate2`, an optional package, faster on CPUs; `torch`; or `auto`: CTranslate2 where it "
-        "is installed and finds exactly what PyTorch finds. Validation uses PyTorch",
+        "is installed and has all that the other settings ask for. Validation uses PyTorch",
     )
     batch_tokens: int | Literal["auto"] = free_setting(
         "auto",

@@ -16,14 +16,14 @@ from nmt.config.language_pairs import LanguagePairs
 from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.engine_protocol import Engine
-from nmt.decoding.engine_support import ctranslate2_differs
+from nmt.decoding.engine_support import ctranslate2_lacks
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files.packages import install_command, is_installed
 from nmt.interop import export_folder
+from nmt.interop.ctranslate2 import engine as ctranslate2_engine
 from nmt.interop.ctranslate2 import files as ctranslate2_files
-from nmt.interop.ctranslate2.engine import CTranslate2Engine
 from nmt.interop.ctranslate2.folder import CTranslate2Folder
 from nmt.loading import model_loader
 
@@ -111,8 +111,7 @@ class OpenedModel:
     def _without_ctranslate2(
         self, decoding: schema.DecodingConfig, device: str, ensemble: Sequence["OpenedModel"], glossary: bool
     ) -> str | None:
-        """Why CTranslate2 cannot search as nmt does; None if it can, as far as this is known before the weights are
-        read."""
+        """Why CTranslate2 cannot search; None if it can, as far as this is known before the weights are read."""
         if decoding.engine == "torch":
             return "as set"
         if not isinstance(self.settings.model, schema.TransformerConfig):
@@ -125,7 +124,9 @@ class OpenedModel:
             return "CTranslate2 has no glossaries"
         if not devices.is_cpu(device):
             return "CTranslate2 is used on CPUs only: --device cpu"
-        return ctranslate2_files.unsupported(self.settings.model) or ctranslate2_differs(decoding)
+        if decoding.precision not in ("model", "float32"):
+            return f"decoding.precision: {decoding.precision}: CTranslate2 searches a model file in float32"
+        return ctranslate2_lacks(decoding, in_folder=False) or ctranslate2_files.unsupported(self.settings.model)
 
     def _load_for_ctranslate2(self, settings: schema.Config, device: str) -> Translator | str:
         """With the engine that uses CTranslate2, or why it is not possible."""
@@ -138,7 +139,7 @@ class OpenedModel:
             return model_loader.pytorch_engine([checkpoint], device, settings.search)
 
         try:
-            engine = CTranslate2Engine.of_model_file(str(self.file), checkpoint, settings.search, pytorch)
+            engine = ctranslate2_engine.from_model_file(str(self.file), checkpoint, settings, pytorch)
         except NmtError as error:
             return str(error)
         return self._translator(settings, engine, checkpoint.vocabulary, {self.file: checkpoint.digest})

@@ -96,7 +96,7 @@ def test_no_settings_make_a_model_larger_than_the_file(
         ({"version": "999"}, "version 999; this nmt reads version 1"),
         ({"config": None}, "holds no settings"),
         ({"config": "[" * 100_000}, "settings inside"),
-        ({"config": "a: " * 1_000_000}, "settings inside: settings have at most 1,048,576 characters"),
+        ({"config": "a: " * 12_000_000}, "settings inside: settings have at most 33,554,432 characters"),
         ({"config": "decoding: {beam_width: 3}"}, "settings inside"),
         ({"provenance": None}, "damaged: its provenance"),
         ({"provenance": '{"a":' * 100_000}, "damaged: its provenance"),

@@ -363,7 +363,7 @@ def test_for_another_number_of_ranks_the_split_is_chosen_anew(
     caplog.set_level(logging.INFO, "nmt")
     config = make_config("training.micro_batch_tokens=auto", "training.max_steps=5", "training.validation_bleu=false")
     first = run(config)
-    before = dataclasses.replace(first.progress, ranks=2, micro_cells=128)
+    before = dataclasses.replace(first.progress, ranks=2, auto_micro_batch_tokens=128)
     monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
     assert run(config).micro_batch_tokens == first.micro_batch_tokens == 512
     assert "auto: 128 tokens for 2 ranks when the run was started; chosen again for 1" in caplog.text

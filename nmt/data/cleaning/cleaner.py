@@ -25,8 +25,6 @@ from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
 
-# Part of the key of text of which duplicates are dropped: increase it when other pairs are duplicates.
-DUPLICATES_FORMAT = 2
 FIRST_CHUNKS = 64  # cleaned before other processes start: each of those needs seconds to load what it needs
 
 

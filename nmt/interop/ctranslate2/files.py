@@ -1,4 +1,4 @@
-"""Writes a CTranslate2 model from the weights of a model file, with CTranslate2's own classes. Loads no PyTorch.
+"""Writes a CTranslate2 model from the weights of a model file, with CTranslate2's own classes, which load PyTorch.
 
 CTranslate2 supports every setting of our Transformer: positions are rotary there too, or are written as a table, so
 that any layout is exact, and keys and values of different widths are padded with zeros.
@@ -7,21 +7,19 @@ Source: ctranslate2.specs (model_spec, transformer_spec, attention_spec).
 Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = max(dk, dv), V subwords, T positions.
 """
 
-import math
-import sys
 from collections.abc import Collection, Mapping
-from functools import cache
 from pathlib import Path
-from threading import get_ident
-from types import ModuleType
-from typing import Any, Literal, assert_never, cast
+from typing import Any, assert_never
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nmt.config.schema import Config, ModelConfig, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
+from nmt.interop.weights import Weights, pad_heads
+from nmt.models.transformer.positions import sinusoids
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
@@ -38,8 +36,6 @@ _VALUES: Mapping[str, Collection[str]] = {
     "tie": ("all", "target", "none"),
     "decoder_start": ("bos", "eos", "zero"),
 }
-_NEVER = (PAD, UNK, BOS)  # what no search chooses; they have the first ids
-_PARTS = 17  # of each of these, see `write`; 48 more subwords keep the rows of scores aligned in memory
 
 
 def unsupported(model: ModelConfig) -> str | None:
@@ -59,18 +55,11 @@ def write(
     weights: Mapping[str, NDArray[Any]],
     positions: int,
     quantization: str = "float32",
-    *,
-    divided: bool = False,
 ) -> None:
     """Write a model into an existing folder.
 
     weights: those of a model file, in float32; positions: the length of a table of sinusoids. Raises NmtError for what
     is `unsupported`, and where weights and settings do not belong together.
-
-    divided: for searching as nmt does. No output contains padding, BOS or the unknown subword, but they keep their
-    share of the probabilities. CTranslate2 can only forbid a subword before the softmax, which gives its share to the
-    others. So each of the three is written as 17 subwords with a 17th of its probability: the sum stays the same, and
-    each one is too improbable to be chosen.
     """
     if problem := unsupported(config.model):
         raise NmtError(problem)
@@ -78,11 +67,6 @@ def write(
     starts = {"bos": BOS, "zero": BOS, "eos": EOS}
     spec = _specification(config.model, vocabulary, weights, positions)
     source, target = (_names(vocabulary, side) for side in (vocabulary.source, vocabulary.target))
-    if divided:
-        shared = spec.encoder.embeddings[0].weight is spec.decoder.embeddings.weight
-        _divide(spec)
-        parts = [f"<part {i}>" for i in range(len(_NEVER) * (_PARTS - 1))]  # no subword has a space
-        source, target = source + parts if shared else source, target + parts
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = target[UNK], target[BOS], target[EOS]
@@ -95,41 +79,13 @@ def write(
     spec.save(str(folder))
 
 
-@cache
-def load_specs() -> ModuleType:
-    """ctranslate2.specs. It would load PyTorch, which takes a second, and is needed for bfloat16 only. Without it, this
-    is a copy of ours: whoever imports ctranslate2.specs after that gets it with PyTorch."""
-
-    class WithoutPyTorch:
-        """For this thread."""
-
-        thread = get_ident()
-
-        def find_spec(self, name: str, path: object, target: object = None) -> None:
-            if name == "torch" and get_ident() == self.thread:
-                raise ImportError("PyTorch is not needed here")
-
-    import ctranslate2
-
-    finder, before = WithoutPyTorch(), set(sys.modules)
-    sys.meta_path.insert(0, cast(Any, finder))
-    try:
-        from ctranslate2 import specs
-    finally:
-        sys.meta_path.remove(cast(Any, finder))
-    if "torch" not in before:
-        for name in sys.modules.keys() - before:
-            if name.startswith("ctranslate2.specs"):
-                del sys.modules[name]
-        vars(ctranslate2).pop("specs", None)
-    return specs
-
-
 def _specification(
     config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, NDArray[Any]], length: int
 ) -> Any:
     """The model without its vocabularies, as a ctranslate2.specs.TransformerSpec."""
-    specs, width = load_specs(), config.d_model
+    from ctranslate2 import specs  # an optional package
+
+    width = config.d_model
     key, value = config.head_widths
     shape = {
         "num_heads": config.heads,
@@ -155,7 +111,8 @@ def _specification(
             for side, name in ((encoder, "source"), (decoder, "target")):
                 side.position_encodings.encodings = given.take(f"{name}_positions.weight", config.max_positions, width)
         case "interleaved" | "concatenated":
-            table = sinusoids(config.position_offset + length, width, config.positions)[config.position_offset :]
+            offset = config.position_offset
+            table = sinusoids(offset + length, width, config.positions)[offset:].numpy()
             encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
         case "rotary":
             pass
@@ -174,23 +131,20 @@ def _specification(
 
 
 class _Weights:
-    """The weights of a model file, each taken once."""
+    """The weights of a model file as arrays, each taken once."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], config: TransformerConfig):
-        self.remaining, self.config = dict(weights), config
+        writable = {name: np.require(array, requirements="W") for name, array in weights.items()}  # as PyTorch demands
+        self.weights = Weights("the model", {name: torch.from_numpy(array) for name, array in writable.items()})
+        self.config = config
 
     def take(self, name: str, *shape: int) -> NDArray[Any]:
-        """Raises NmtError if it is missing, or has another shape."""
-        weight = self.remaining.pop(name, None)
-        if weight is None or weight.shape != shape:
-            what = "is missing" if weight is None else f"is {list(weight.shape)}, but its settings need {list(shape)}"
-            raise NmtError(f"weight {name} {what}: settings and weights do not belong together")
-        return weight
+        """As nmt.interop.weights.Weights."""
+        return self.weights.take(name, *shape).numpy()
 
     def check_all_taken(self) -> None:
-        """Raises NmtError if weights remain."""
-        for name in self.remaining:
-            raise NmtError(f"unknown weight {name[:100]}: settings and weights do not belong together")
+        """As nmt.interop.weights.Weights."""
+        self.weights.check_all_taken()
 
     def norm(self, to: Any, name: str) -> None:
         width = self.config.d_model
@@ -217,59 +171,20 @@ class _Weights:
         for part, shape in (("weight", (sum(rows), width)), ("bias", (sum(rows),))):
             if part == "weight" or self.config.bias:
                 joint = self.take(f"{name}.projection.{part}", *shape)
-                query, *others = (_widened(each, heads, wide) for each in np.split(joint, ends))
+                query, *others = (_pad_heads(rows, heads, wide) for rows in np.split(joint, ends))
                 if len(inputs) == 1:
                     setattr(inputs[0], part, np.concatenate([query, *others]))
                 else:
                     setattr(inputs[0], part, query)
                     setattr(inputs[1], part, np.concatenate(others))
         self.linear(output, f"{name}.output", width, heads * value)
-        output.weight = _widened(output.weight.T, heads, wide).T
+        output.weight = _pad_heads(output.weight.T, heads, wide).T
         to.queries_scale = key**-0.5
         self.norm(to.layer_norm, f"{name}_residual.norm")
 
 
-def _widened(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
-    """The rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
-    size = len(rows) // heads
-    if size == width:
-        return rows
-    by_head = rows.reshape(heads, size, *rows.shape[1:])
-    missing = [(0, 0), (0, width - size), *[(0, 0)] * (rows.ndim - 1)]
-    return np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
-
-
-def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concatenated"]) -> NDArray[Any]:
-    """As nmt.models.transformer.positions.sinusoids, float32 [T, D]."""
-    pairs = d_model // 2
-    number = np.arange(pairs)
-    exponents = {"interleaved": 2 * number / d_model, "concatenated": number / max(pairs - 1, 1)}[layout]
-    angles = np.arange(length)[:, None] * np.exp(-math.log(10_000.0) * exponents)  # [T, D/2]
-    both = [np.sin(angles), np.cos(angles)]
-    match layout:
-        case "interleaved":
-            table = np.stack(both, axis=2).reshape(length, 2 * pairs)
-        case "concatenated":
-            table = np.concatenate(both, axis=1)
-        case _:
-            assert_never(layout)
-    return table.astype(np.float32)
-
-
-def _divide(spec: Any) -> None:
-    """Add rows for the parts of what is never chosen: [V, D] → [V + 3·16, D]. Equal matrices stay one."""
-    layers = [spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection]
-    tables = [layer.weight for layer in layers]
-    projection = tables[2]
-    parts = np.tile(projection[: len(_NEVER)], (_PARTS - 1, 1))
-    # Those of the embeddings are never read, but there must be as many as of the projection.
-    longer = {id(table): np.concatenate([table, parts]) for table in tables[1:]}
-    for layer, table in zip(layers, tables, strict=True):
-        layer.weight = longer.get(id(table), table)
-    has_bias = isinstance(spec.decoder.projection.bias, np.ndarray)
-    bias = spec.decoder.projection.bias.copy() if has_bias else np.zeros(len(projection), dtype=np.float32)
-    bias[: len(_NEVER)] -= math.log(_PARTS)
-    spec.decoder.projection.bias = np.concatenate([bias, np.tile(bias[: len(_NEVER)], _PARTS - 1)])
+def _pad_heads(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
+    return pad_heads(torch.from_numpy(rows), heads, width).numpy()
 
 
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
@@ -279,12 +194,14 @@ def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
 
 def _write_once(spec: Any) -> None:
     """Write a matrix that stands in several places once. `spec.optimize` would compare the numbers of all matrices."""
+    from ctranslate2.specs.model_spec import index_spec
+
     names: dict[int, str] = {}
     for name, variable in spec.variables(ordered=True):
         first = name if variable.is_scalar() else names.setdefault(id(variable.numpy()), name)
         if first != name:
             scope, _, attribute = name.rpartition("/")
-            setattr(load_specs().model_spec.index_spec(spec, scope), attribute, first)
+            setattr(index_spec(spec, scope), attribute, first)
 
 
 def _quantize(spec: Any, quantization: str) -> None:
@@ -293,12 +210,7 @@ def _quantize(spec: Any, quantization: str) -> None:
     kind, _, rest = quantization.partition("_")
     if quantization == "float32":
         return
-    model_spec = load_specs().model_spec
-
-    if "bfloat16" in quantization:  # which PyTorch computes there, also where it was not loaded with the specifications
-        import torch
-
-        model_spec.torch, model_spec.torch_is_available = torch, True
+    from ctranslate2.specs import model_spec
 
     def change(layer: Any, name: str, variable: Any) -> None:
         name = name.rpartition("/")[2]

@@ -1,11 +1,8 @@
 """A folder written by `nmt export --format ctranslate2`, as an engine."""
 
 import json
-from collections.abc import Sequence
-from math import inf
 from pathlib import Path
 
-from nmt.config.language_pairs import LanguagePair
 from nmt.data.subwords.vocabulary import EOS
 from nmt.errors import NmtError
 from nmt.interop import export_folder
@@ -29,7 +26,7 @@ class CTranslate2Folder(CTranslate2Engine):
             raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
         _check_pieces(folder, model.source_pieces, model.target_pieces)
         # Positions: the longest source or output, without EOS, that the folder's table covers.
-        super().__init__(model, export_folder.longest_position(self.settings) - 1, inf, load=None)
+        super().__init__(model, export_folder.longest_position(self.settings) - 1)
 
     def check_precision(self, precision: str) -> None:
         """Raise NmtError if decoding.precision differs from the folder's: it was chosen by the export."""
@@ -39,12 +36,6 @@ class CTranslate2Folder(CTranslate2Engine):
                 f"decoding.precision: {precision}: this CTranslate2 folder uses {self.model.compute_type} here: "
                 f"set decoding.precision=model, or export with --quantization {precision}"
             )
-
-    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
-        """As nmt.interop.parity.Exported."""
-        source, known = self.vocabulary.source, self.settings.data.language_pairs
-        tags = [source.tags(known.tags(pair)) for pair in pairs] if pairs else [[] for _ in lines]
-        return [tag + ids for tag, ids in zip(tags, source.encode(list(lines)), strict=True)]
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:
