@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from nmt import __version__, device
+from nmt import __version__, machine
 from nmt.checkpoints import run_folder
 from nmt.commands import requirements
 from nmt.commands.validate import score_all, validators_of
@@ -47,8 +47,8 @@ def train(
     seconds = config.training.max_seconds
     deadline = time.monotonic() - seconds_since_launch() + (float("inf") if seconds is None else seconds)
     with distributed.process_group(device_name) as (ranks, where):
-        device.prepare_memory()
-        device.make_products_repeatable()
+        machine.prepare_memory()
+        machine.make_products_repeatable()
         # Set explicitly: decoding sets it at every validation, and results must not depend on whether there was one.
         torch.set_num_threads(_threads(ranks))
         # Before anything else that all ranks do together, as the settings decide what that is.
@@ -101,7 +101,7 @@ def _threads(ranks: Ranks) -> int:
     """Threads that a rank computes with: its share of the cores, unless OMP_NUM_THREADS is set to another number."""
     not_set = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # `torchrun` itself sets it to 1
     if ranks.size > 1 and not_set:
-        return max(1, device.usable_cores() // ranks.local_size)
+        return max(1, machine.usable_cores() // ranks.local_size)
     return torch.get_num_threads()
 
 

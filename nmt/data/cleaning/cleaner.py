@@ -20,8 +20,8 @@ from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.processes import mapped
 from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.normalization import as_read
-from nmt.device import usable_cores
 from nmt.errors import NmtError
+from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
 
