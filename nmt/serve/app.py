@@ -41,7 +41,7 @@ def build(
 ) -> FastAPI:
     """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops. hosts: as
     `hosts.allowed_hosts`. Its `state.service` is to be stopped first."""
-    service, metrics = Service(queue, languages, limits), Metrics(queue)
+    service = Service(queue, languages, limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -51,15 +51,12 @@ def build(
         await asyncio.to_thread(queue.close)
         log.info("stopped: %d lines translated", queue.totals.lines)
 
-    async def metrics_() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
     # Without FastAPI's pages of documentation, which load scripts from other servers.
     app = FastAPI(
         lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(SameSite(hosts))]
     )
     app.state.service = service
-    app.add_middleware(CountedRequests, metrics=metrics, log_requests=log_requests)
+    app.add_middleware(CountedRequests, metrics=service.metrics, log_requests=log_requests)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     for error in (StarletteHTTPException, NmtError, QueueFull, AnswerTooLarge, ClientDisconnect, Exception):
         app.add_exception_handler(error, _error_response)
@@ -76,7 +73,7 @@ def build(
         ("/health", service.ready, ["GET"]),
         ("/health/ready", service.ready, ["GET"]),
         ("/health/live", service.live, ["GET"]),
-        ("/metrics", metrics_, ["GET"]),
+        ("/metrics", service.metrics_page, ["GET"]),
     ):
         app.add_api_route(path, endpoint, methods=methods, response_model=None)
     return app
@@ -104,7 +101,7 @@ class Service:
     def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: Limits):
         self._queue, self._languages, self._limits = queue, languages, limits
         self._documents = DocumentTranslator(queue, languages, limits)
-        self.files = TranslatedFiles(limits)
+        self.files, self.metrics = TranslatedFiles(limits), Metrics(queue)
         self._stopping = asyncio.Event()
         self._page_data = _page_data(queue, languages, limits)
         self._page = html_page("nmt.serve", "nmt", self._page_data, connects="'self'")
@@ -200,6 +197,9 @@ class Service:
     async def live(self) -> Response:
         alive = self._queue.alive
         return JSONResponse({"status": "ok" if alive else "stopped"}, 200 if alive else 503)
+
+    async def metrics_page(self) -> Response:
+        return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _page_data(queue: BatchingQueue, languages: LanguagePairs, limits: Limits) -> dict[str, Any]:
