@@ -159,7 +159,7 @@ def test_pages_of_other_sites_may_send_nothing() -> None:
     pictures and scripts browsers send no `Origin`."""
     translator = Gated()
     path = "/translate?q=one&source=en&target=de"
-    with service(translator, hosts=["192.168.0.1", "translate.example.org"]) as (served, _):
+    with service(translator, hosts=["*", "translate.example.org"]) as (served, _):
         here = f"192.168.0.1:{served.port}"
         for origin in (
             "http://evil.example",

@@ -114,6 +114,7 @@ def test_few_lines_with_many_subwords_fill_it_too() -> None:
     answers.append(queue.submit(["one"]))
     translator.gate.set()
     assert [len(answer.result(30)) for answer in answers] == [1, 1]
+    assert len(queue.submit([long * 2]).result(30)) == 1  # more than may wait: it would not get more room later
     queue.close()
 
 

@@ -73,12 +73,13 @@ def test_libretranslates_answer() -> None:
         ({"q": "a\n1\nb"}, "A\n1\nB"),
         ({"q": "a<br>1<br>b", "format": "html"}, "A<br>1<br>B"),
         ({"q": "<b>a</b> 1 <i>b</i>", "format": "html"}, "<b></b><i>X</i>"),
+        ({"q": "c<br>b", "format": "html"}, "C<br>B"),
     ],
 )
 def test_alternatives_are_different_texts(fields: dict[str, Any], best: str) -> None:
     """The translations of a line are; the texts that are joined from several lines need not be."""
     request = job(LIBRE | fields | {"alternatives": 2})
-    words = {"a": ["A", "A A"], "b": ["B"], "1": ["1"], "a 1 b": ["X"]}
+    words = {"a": ["A", "A A"], "b": ["B"], "c": ["C", "c", ""], "1": ["1"], "a 1 b": ["X"]}
     answer = request.answer([[translation(text) for text in words[line]] for line in request.lines])
     texts = [answer["translatedText"], *answer["alternatives"]]
     assert texts[0] == best and len(set(texts)) == len(texts)
