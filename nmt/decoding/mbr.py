@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
-from nmt.decoding.search.scripts import is_unspaced
+from nmt.config.unspaced_scripts import is_unspaced
 
 
 def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[int]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.search.phrase_automaton import Automaton
-from nmt.decoding.search.scripts import is_unspaced
 
 if TYPE_CHECKING:
     from torch import Tensor
