@@ -10,6 +10,8 @@ from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
 from nmt.decoding.chunks import log_counts
+from nmt.distributed import launch
+from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.documents.file_formats import Format, check_lines, format_of
 from nmt.documents.opened import OpenedDocument
@@ -18,6 +20,7 @@ from nmt.files import atomic, outputs, text
 from nmt.loading.models import ModelsOfCommand
 
 _RESTARTS = 3  # of all ranks, after one is killed
+_DOCUMENT_LINES = 500  # of a document, that are translated together: the alignment of each takes memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +118,11 @@ def _translate_document(request: Request, format: Format, opened: ModelsOfComman
     translator = opened.translator(request.device, request.overrides, request.glossary)
     keep = (*translator.decoding.keep, *document.keep)
     translator.decoding = replace(translator.decoding, keep=keep)
-    with line_bar("translating", len(document.marked_lines)) as bar:
+    lines, translations = document.marked_lines, list[str]()
+    with line_bar("translating", len(lines)) as bar:
         translator.on_lines = bar.update
-        translations = document.translate(translator)
+        for first in range(0, len(lines), _DOCUMENT_LINES):
+            translations += translator.with_tags(lines[first : first + _DOCUMENT_LINES])
     written = document.with_lines(translations, output)
     with atomic.reporting(output, "--output"), atomic.replacing(output) as unfinished:
         unfinished.write_bytes(written)
@@ -143,8 +148,6 @@ def _translate_file(request: Request, opened: ModelsOfCommand) -> int:
     status. Raises NmtError as a FileJob does."""
     job = job_of(request, opened)
     if is_launched():
-        from nmt.distributed import ranks as distributed  # loads PyTorch
-
         if os.environ.get(FILE_JOB) != job.key:
             raise NmtError("the model has changed since the job was started: run nmt translate again")
         ranks, device = distributed.from_environment(request.device)
@@ -158,8 +161,6 @@ def _translate_file(request: Request, opened: ModelsOfCommand) -> int:
             translator.on_lines = bar.update
             job.translate(translator)
         else:
-            from nmt.distributed import launch  # loads PyTorch
-
             os.environ[FILE_JOB] = job.key
             with following(bar, job.lines_done):
                 status = launch.launch(sys.argv[1:], request.processes, _RESTARTS)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
-from nmt.decoding.translator import Translator
 from nmt.documents.document import Document, LeftAsItIs, Text
 from nmt.documents.encoding import decoded
 from nmt.documents.file_formats import Format
@@ -17,10 +17,12 @@ from nmt.errors import NmtError
 from nmt.files.notes import counted
 from nmt.files.text import reading
 
+if TYPE_CHECKING:  # it loads PyTorch, which the processes in which a service reads documents do not need
+    pass
+
 log = logging.getLogger("nmt")
 
 _MOST_BYTES = 64 << 20  # of a document, all of which is in memory
-_LINES_TOGETHER = 500  # the alignment of each takes memory
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,6 @@ class OpenedDocument:
     @cached_property
     def marked_lines(self) -> list[MarkedLine]:
         return [line for marked in self.texts.values() for line in marked.lines]
-
-    def translate(self, translator: Translator) -> list[str]:
-        """The translation of each line, as it stands in the document. Raises NmtError as `Translator.stream` does."""
-        translations = list[str]()
-        for first in range(0, len(self.marked_lines), _LINES_TOGETHER):
-            translations += translator.with_tags(self.marked_lines[first : first + _LINES_TOGETHER])
-        return translations
 
     def with_lines(self, lines: Sequence[str], output: Path) -> bytes:
         """As `translated`, with what the user should know in the log."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
@@ -128,6 +129,21 @@ def test_the_best_checkpoint_is_written_again_if_it_was_deleted(run: Path, caplo
     (run / model_file.BEST).write_bytes(b"another")
     run_folder.restore_best(run, 20, 20)
     assert (run / model_file.BEST).read_bytes() == b"another" and not caplog.text
+
+
+def test_a_best_checkpoint_of_a_step_that_is_trained_again_is_replaced(
+    run: Path, make_config: MakeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = make_checkpoint(make_config(), 1, step=30)
+    model_file.save(run / model_file.BEST, made)
+    run_folder.restore_best(run, 20, 25)  # there is nothing to replace it by
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "step-00000020.safetensors").write_bytes(b"the best")
+    run_folder.restore_best(run, 20, 30)
+    assert model_file.load_provenance(run / model_file.BEST)["step"] == 30 and not caplog.text
+    run_folder.restore_best(run, 20, 25)
+    assert (run / model_file.BEST).read_bytes() == b"the best"
+    assert "best.safetensors was of step 30, and training goes on from step 25: written again from" in caplog.text
 
 
 def test_checkpoints_of_later_steps_are_moved_aside(run: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -63,6 +63,16 @@ def test_stars_are_for_what_randomisation_finds() -> None:
     assert [line.split()[-1] for line in to_text(rows).split("\n") if line.startswith("  p,")] == ["-", "-"]
 
 
+def test_sentences_are_shown_with_all_that_belongs_to_them(scored: list[Score]) -> None:
+    of = systems(2)
+    text = to_text(scored[:6], details(of, 1))
+    assert text.count("  source       Dog number ") == 3  # the worst of each, and the one most worse
+    assert "  system 1     Der Hund Nummer" in text and "  system 2     Der Hund Nummer" in text
+    assert "System 2 translates 12 lines differently from system 1" in text
+    one = to_text(scored[:3], details(of[:1], 1))
+    assert "\n\nThe lines with the lowest chrF\n\nline " in one and "system 1" not in one
+
+
 def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[Score]) -> None:
     scores, found = scored[:6], details(systems(2), 2)
     rows = json.loads(to_json(scores))

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt import device
+from nmt import machine
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
@@ -228,7 +228,7 @@ def test_the_least_of_the_machines_and_the_groups_memory_counts(
     (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
     (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE + 4096}\n")
     (path("/sys/fs/cgroup") / "memory.stat").write_text("anon 1\ninactive_file 4096\nactive_file 7\n")
-    monkeypatch.setattr(device, "Path", path)
+    monkeypatch.setattr(machine, "Path", path)
     assert memory.available_memory() == expected
 
 

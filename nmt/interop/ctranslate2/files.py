@@ -74,7 +74,7 @@ def write(
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.model.norm_epsilon
     spec.validate()
-    _write_once(spec)
+    spec.optimize()  # equal matrices are written once
     _quantize(spec, quantization)
     spec.save(str(folder))
 
@@ -190,18 +190,6 @@ def _pad_heads(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
     """The subwords of a side; the special ones have the same names in both."""
     return vocabulary.target.pieces([PAD, UNK, BOS, EOS]) + side.every_piece()[EOS + 1 :]
-
-
-def _write_once(spec: Any) -> None:
-    """Write a matrix that stands in several places once. `spec.optimize` would compare the numbers of all matrices."""
-    from ctranslate2.specs.model_spec import index_spec
-
-    names: dict[int, str] = {}
-    for name, variable in spec.variables(ordered=True):
-        first = name if variable.is_scalar() else names.setdefault(id(variable.numpy()), name)
-        if first != name:
-            scope, _, attribute = name.rpartition("/")
-            setattr(index_spec(spec, scope), attribute, first)
 
 
 def _quantize(spec: Any, quantization: str) -> None:

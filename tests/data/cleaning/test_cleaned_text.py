@@ -179,6 +179,31 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaned_text, "SHARD_CHUNKS", 2)
 
 
+def repeated(run: Config, tmp_path: Path, first: Pair = GOOD[0]) -> Config:
+    """A corpus with a pair that is dropped because it is the first one too."""
+    pairs = [first, *GOOD[1:8], GOOD[0], *GOOD[8:]]
+    return changed(run, train=(write_corpus(tmp_path, "repeated", pairs),), drop_duplicates=True)
+
+
+def test_shards_of_text_that_has_changed_are_not_reused(
+    run: Config, tmp_path: Path, small_shards: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor those after them, of which what was dropped depends on it."""
+    monkeypatch.setattr(cleaned_text, "SHARD_CHUNKS", 1)
+
+    def change(*arguments: Any) -> Any:
+        repeated(run, tmp_path, first=("another", "ein anderer"))
+        return read_pairs(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training_text, "read_pairs", change)
+        with pytest.raises(NmtError, match="has changed while it was read: run the command again"):
+            prepare(repeated(run, tmp_path))
+    [unfinished] = (Path(run.run_dir) / "data").glob("text-*.unfinished")
+    assert GOOD[0][0] in (unfinished / "0-00002.source").read_text(encoding="utf-8").split("\n")
+    assert texts(prepare(repeated(run, tmp_path))) == GOOD
+
+
 def files(run: Config) -> dict[str, bytes]:
     """All in the store, but for its lock."""
     store = Path(run.run_dir) / "data"

@@ -100,6 +100,11 @@ def test_swapped_files_by_their_scripts() -> None:
         assert "seem to be swapped" in warning
 
 
+def test_swapped_files_by_the_validation_text() -> None:
+    [warning] = said(turned(pairs(300)), UNKNOWN, pairs(300, seed=2))
+    assert warning.startswith("corpus: the sides seem to be swapped, here or in data.validation")
+
+
 @pytest.mark.parametrize(
     ("count", "warned"),
     [
@@ -130,6 +135,24 @@ def test_scores_on_one_side_of_the_limit(scores: tuple[float, float] | None, sai
         assert re.match(f"web: data.clean.score: -5 drops {said}", warning)
     assert list(corpus_checks.scores_on_one_side("web", CorpusCounts(read=99, scores=scores), -5)) == []
     assert list(corpus_checks.scores_on_one_side("web", sum(parts, CorpusCounts()), None)) == []
+
+
+URLS = [f"https://example.org/{i}?page={i}" for i in range(400)]
+
+
+def test_sides_that_are_no_sentences() -> None:
+    of = pairs(400)
+    for side, source, target, kind, example in (
+        ("source", URLS, None, "web or mail addresses", URLS[0]),
+        ("target", None, [f"0.{i}" for i in range(400)], "text without letters", "0.0"),
+    ):
+        columns = zip(source or [a for a, _ in of], target or [b for _, b in of], strict=True)
+        wrong = list(columns)
+        assert said(wrong) == [
+            f"corpus: the {side} is {kind} in 400 of the first 400 pairs, such as {example!r}: correct the files or "
+            "columns"
+        ]
+        assert len(said(wrong[:201] + of[201:])) == 1 and said(wrong[:100] + of[100:]) == []
 
 
 @pytest.mark.parametrize("count", [511, 513, 5000])

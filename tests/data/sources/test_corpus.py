@@ -386,6 +386,15 @@ def test_fingerprint_of_a_hub_folder(tmp_path: Path) -> None:
     assert fingerprint(corpus, "train") != before
 
 
+@pytest.mark.usefixtures("offline")
+def test_fingerprint_of_a_hub_dataset() -> None:
+    """A commit needs no network; a branch has to be asked for."""
+    commits = [fingerprint(Corpus(hub="no-one/nothing", revision=digit * 40), "train") for digit in "01"]
+    assert commits[0] != commits[1]
+    with pytest.raises(NmtError, match="no-one/nothing: the dataset cannot be read"):
+        fingerprint(Corpus(hub="no-one/nothing", revision="main"), "train")
+
+
 @pytest.mark.parametrize("name", ["text", "table.jsonl.gz"])
 def test_the_fingerprint_is_compared_with_what_was_read(tmp_path: Path, name: str) -> None:
     """Another content that is there while it is read is found, though the right one is back by the end."""

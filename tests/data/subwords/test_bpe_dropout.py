@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nmt.data.subwords.bpe_dropout import DropoutEncoder
 from nmt.data.subwords.vocabulary import Tokenizer
+from nmt.errors import NmtError
 
 Pieces = tuple[str, ...]
 WITHOUT_LINE_FEED = CHARACTERS.filter(lambda character: character != "\n")  # which no text has
@@ -73,6 +74,11 @@ def test_what_is_remembered_changes_nothing() -> None:
         new = cut(DropoutEncoder(tokenizer, 0.3), some, seed)
         assert cut(remembering, some, seed) == cut(forgetting, some, seed) == new
         assert cut(remembering, some, seed + 100) != new
+
+
+def test_other_models_are_refused() -> None:
+    with pytest.raises(NmtError, match=r"vocabulary.bpe_dropout: 0.1: the SentencePiece model is not of byte-pair"):
+        DropoutEncoder(trained_elsewhere(model_type="unigram"), 0.1)
 
 
 def test_models_of_byte_pairs_with_other_options() -> None:

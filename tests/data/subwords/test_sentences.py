@@ -32,7 +32,8 @@ def test_sentences_joined_are_the_text(text: str, language: str) -> None:
         ("de", ["Am 29. Juli kam Dr. Klein, Nr. 5 usw. Siehe Abb. 3, z. B. dort. ", "Das war 1918. ", "Ja."]),
         ("de", ["Im 19. Jahrhundert ging Ludwig XIV. Mal zu St.\u00a0Martin. ", "Am 1.\u00a0Oktober nicht."]),
         ("fr", ["Il dit : «\u00a0Oui.\u00a0» ", "Elle resta."]),
-        ("zh", ["你好。", "再见！", "“好吗？”", "好｡", "真的?", "好"]), ("hi", ["नमस्ते। ", "कैसे हो? ", "ठीक।"]),
+        ("zh", ["你好。", "再见！", "“好吗？”", "好｡", "真的?", "好"]),
+        ("el", ["Πού είναι; ", "Εδώ."]), ("hi", ["नमस्ते। ", "कैसे हो? ", "ठीक।"]),
         ("", ["no end"]), ("", []),
     ],
 )  # fmt: skip

@@ -44,9 +44,7 @@ KERNEL_CASES = [
     with_("causal", HALF),
     with_("a long sentence", HALF),
     with_("cross", HALF, (40, 5)),
-    with_("no tail", WIDE, (80, 128)),
     with_("cross", BRAIN, (64, 48), 0.3),
-    with_("causal", WIDE, dropout=0.3),
 ]
 DEVICES = ["interpreter", *(["cuda"] if torch.cuda.is_available() else [])]
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
 from nmt.cli import app
+from nmt.errors import NmtError
 from nmt.pages.inspect import output_folder
 from nmt.pages.inspect.inspect import Inspection
 from nmt.pages.inspect.output_folder import page
@@ -58,3 +59,21 @@ def test_the_command(tmp_path: Path) -> None:
     assert found.exit_code == 0, found.output
     assert {path.name for path in folder.iterdir()} == {output_folder.PAGE, output_folder.DATA}
     assert "word alignment: " in found.stdout and "index.html (open it in a browser)" in found.stderr
+
+
+def test_a_file_of_the_users_is_not_overwritten(seen: Inspection, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NmtError, match="choose another --output"):
+        output_folder.write(seen, tmp_path / "file" / "inside")
+    for name in ("index.html", "inspection.json"):
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / name).write_text("mine")
+        with pytest.raises(NmtError, match=rf"{name}: exists and was not written by nmt inspect"):
+            output_folder.check(tmp_path / "other")
+        assert (tmp_path / "other" / name).read_text() == "mine"
+        (tmp_path / "other" / name).unlink()
+        (tmp_path / "other").rmdir()
+    for _ in range(2):  # over those of an earlier inspection
+        output_folder.check(tmp_path / "inside")
+        output_folder.write(seen, tmp_path / "inside")
+    assert {path.name for path in (tmp_path / "inside").iterdir()} == {output_folder.PAGE, output_folder.DATA}

@@ -104,6 +104,17 @@ def test_ten_corpora_and_their_mix(tmp_path: Path) -> None:
         assert row == [corpora[number].label, str(size), f"{number + 1}", *numbers, "<bt>" if number else "–"]
 
 
+def test_each_stage_has_its_mix(tmp_path: Path) -> None:
+    pairs = [(f"{source} {i}", f"{target} {i}") for source, target in GOOD for i in range(8)]
+    first, second = (Corpus(file=write(tmp_path, name, pairs).file, name=name) for name in ("clean", "noisy"))
+    stages = (schema.Stage(weights={"clean": 1, "noisy": 3}, steps=100), schema.Stage(temperature=2.0))
+    mixes = shown(config_of(tmp_path, first, second, stages=stages))["mixes"]
+    assert [mix["title"] for mix in mixes] == ["Stage 1, for 100 steps", "Stage 2, to the end"]
+    assert [mix["note"] for mix in mixes] == ["Mixed: clean 25.0%, noisy 75.0%.", "Mixed: temperature 2."]
+    assert [row[2:6] for row in mixes[0]["table"][1:]] == [["1", "25.0%", "20", "0.50"], ["3", "75.0%", "60", "1.50"]]
+    assert [row[2:4] for row in mixes[1]["table"][1:]] == [["–", "50.0%"], ["–", "50.0%"]]
+
+
 def test_it_needs_nothing_from_elsewhere(one: Config) -> None:
     html = page(one, prepare(one))
     Elements(html).check_nothing_from_elsewhere("form")

@@ -67,6 +67,8 @@ def test_what_is_left_alone(rule: str, text: str) -> None:
         ("8 dogs", "20 Hunde", True),
         ("at 4 p.m.", "um 15 Uhr", True),
         ("4,728", "8,247", True),
+        ("on June 12", "am 12.6.", False),
+        ("on June 12", "am 13.6.", True),
         ("on June 12", "am 13.6.", True),
         ("35,000", "3万5千", False),
         ("the 1980s", "die 80er", False),
