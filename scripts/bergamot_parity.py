@@ -18,10 +18,10 @@ import torch
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.config.schema import DecodingConfig
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.evaluation.metrics import ValidationMetrics
 from nmt.files.text import read_lines
@@ -42,7 +42,7 @@ def in_the_engine(folder: Path, lines: Sequence[str]) -> list[str]:
 def here(engine: PyTorchEngine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
     """The lines, translated by an engine of nmt with the search of Bergamot: greedily, and at most twice as long."""
     sources = [SearchInput(ids, 2 * (len(ids) + 1)) for ids in loaded.vocabulary.source.encode(list(lines))]
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    options = SearchOptions(DecodingConfig(beam_size=1))
     found = engine.search(sources, options, engine.auto_batch_tokens)
     return loaded.vocabulary.target.decode([best.tokens for [best] in found])
 

@@ -26,6 +26,7 @@ LAYERS = [
     {"data", "models"},
     {"distributed"},
     {"device", "config"},
+    {"machine"},
     {"files"},
     {"errors"},
 ]
@@ -120,7 +121,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used() -> None:
     allowed = {
-        "nmt.serve": {"fastapi", "prometheus_client", "starlette", "uvicorn"},
+        "nmt.serve": {"fastapi", "prometheus_client", "pydantic", "python_multipart", "starlette", "uvicorn"},
         "nmt.training.triton_loss": {"triton"},
         "nmt.models.transformer.packed_attention_kernels": {"triton"},
     }
@@ -129,6 +130,18 @@ def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used() -> None:
         found = {module.partition(".")[0] for module in imports(path, everywhere=False)} & never
         of_this = (names for prefix, names in allowed.items() if module_of(path).startswith(prefix))
         assert not found.difference(*of_this), path
+
+
+def test_few_imports_stand_in_functions() -> None:
+    """Only those of optional packages, and of what takes long to load where a command starts without it."""
+    functions = [
+        node
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    found = {node for function in functions for node in ast.walk(function)}
+    assert sum(isinstance(node, ast.Import | ast.ImportFrom) for node in found) <= 60
 
 
 @pytest.mark.parametrize("module", ["nmt", "nmt.config.schema", "nmt.cli.app"])
@@ -185,9 +198,9 @@ def test_every_folder_is_a_package() -> None:
 def test_the_listing_of_the_package_is_the_architecture() -> None:
     listed = [path for path in PACKAGE.iterdir() if path.name != "__pycache__"]
     assert {path.name for path in listed if path.is_file()} == {
-        "__init__.py", "__main__.py", "device.py", "errors.py", "py.typed",
+        "__init__.py", "__main__.py", "device.py", "errors.py", "machine.py", "py.typed",
     }  # fmt: skip
-    assert {path.name for path in listed if path.is_dir()} == LAYER.keys() - {"__main__", "device", "errors"}
+    assert {path.name for path in listed if path.is_dir()} == LAYER.keys() - {"__main__", "device", "errors", "machine"}
 
 
 def test_each_test_stands_where_what_it_tests_does() -> None:

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from nmt import device
-from nmt.device import explaining_out_of_memory, usable_cores
+from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
+from nmt.machine import usable_cores
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> list[torch.device]:

@@ -18,7 +18,7 @@ from nmt.config.schema import Config, DecodingConfig, RecurrentConfig, TrainingC
 from nmt.data.subwords.normalization import Normalization
 from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding import mbr
-from nmt.decoding.search.options import Options, length_penalties
+from nmt.decoding.search.options import SearchOptions, length_penalties
 from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.export import length_exponent
@@ -88,8 +88,8 @@ def test_exports_refuse_it(name: Any, setting: str, make_config: MakeConfig, tmp
             ctranslate2_files.write(tmp_path, loaded.config, NEW, {}, 9)
 
 
-def decoding(**changes: Any) -> Options:
-    return Options(**{**vars(DecodingConfig()), **changes}, n_best=1)
+def decoding(**changes: Any) -> SearchOptions:
+    return SearchOptions(DecodingConfig(**changes))
 
 
 def model() -> Any:
@@ -100,7 +100,7 @@ PAIRS = (LanguagePair("en", "de"), LanguagePair("en", "fr"))
 USES: dict[str, Callable[[], object]] = {
     "decoding.method": lambda: decoding(method=NEW),
     "decoding.method, exported": lambda: marian._method(DecodingConfig(method=NEW)),
-    "decoding.normalization": lambda: length_penalties(5, decoding(normalization=NEW)),
+    "decoding.normalization": lambda: length_penalties(5, DecodingConfig(normalization=NEW)),
     "decoding.normalization, exported": lambda: length_exponent(DecodingConfig(normalization=NEW)),
     "decoding.consensus": lambda: mbr.rank_by_agreement(["one", "two"], NEW),
     "decoding.precision": lambda: model_loader.search_type(NEW, "float32", CPU),

@@ -5,6 +5,8 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand
 
+from nmt.config import declaration, schema, suggestions
+
 _UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # of which an unknown option is another kind
 
 
@@ -35,8 +37,6 @@ class Command(TyperCommand):
 
     def _settings(self, option: str, given: list[str]) -> list[str]:
         """The settings that an unknown option may stand for, with its value."""
-        from nmt.config import declaration, schema, suggestions
-
         metavars = {getattr(argument, "metavar", None) for argument in self.params}
         section = "" if "SECTION.KEY=VALUE" in metavars else "decoding" if "DECODING.KEY=VALUE" in metavars else None
         if section is None:

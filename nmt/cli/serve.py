@@ -7,6 +7,7 @@ import typer
 from nmt.cli import options, terminal
 from nmt.errors import NmtError
 from nmt.files.packages import install_command
+from nmt.machine import prepare_memory
 
 
 @terminal.reporting()
@@ -54,18 +55,17 @@ def serve(
         from nmt.serve import hosts, requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
-    from nmt.device import prepare_memory
     from nmt.loading.models import log_chosen_files
     from nmt.loading.opened_model import open_model
 
     sizes = max_answer * 2**20, max_file * 2**20
     limits = requests.Limits(max_lines, max_characters, max_waiting, *sizes, document_seconds)
-    hosts.check_names(allowed_host or ())
+    allowed_hosts = hosts.allowed_hosts(host, allowed_host or ())
     opened = open_model(model)
     log_chosen_files(opened)
     prepare_memory()
     translator = opened.translator(device, options.decoding_overrides(overrides, beam_size, length_penalty))
     try:
-        server.serve(translator, opened.languages, host, port, limits, log_requests, allowed_host or ())
+        server.serve(translator, opened.languages, host, port, limits, log_requests, allowed_hosts)
     except KeyboardInterrupt:  # the service has told how it ended
         raise typer.Exit(130) from None

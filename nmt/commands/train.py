@@ -1,6 +1,5 @@
 """One run put together: prepared data, validation by search, and the trainer."""
 
-import hashlib
 import logging
 import os
 import time
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from nmt import __version__, device
+from nmt import __version__, machine
 from nmt.checkpoints import run_folder
 from nmt.commands import requirements
 from nmt.commands.validate import score_all, validators_of
@@ -23,7 +22,7 @@ from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import check_launch, check_variables, seconds_since_launch
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
-from nmt.files.text import to_path
+from nmt.files.text import content_key, to_path
 from nmt.training import memory, schedule, start_from, state
 from nmt.training.data import TrainingData
 from nmt.training.identity import check_settings
@@ -47,8 +46,8 @@ def train(
     seconds = config.training.max_seconds
     deadline = time.monotonic() - seconds_since_launch() + (float("inf") if seconds is None else seconds)
     with distributed.process_group(device_name) as (ranks, where):
-        device.prepare_memory()
-        device.make_products_repeatable()
+        machine.prepare_memory()
+        machine.make_products_repeatable()
         # Set explicitly: decoding sets it at every validation, and results must not depend on whether there was one.
         torch.set_num_threads(_threads(ranks))
         # Before anything else that all ranks do together, as the settings decide what that is.
@@ -101,7 +100,7 @@ def _threads(ranks: Ranks) -> int:
     """Threads that a rank computes with: its share of the cores, unless OMP_NUM_THREADS is set to another number."""
     not_set = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # `torchrun` itself sets it to 1
     if ranks.size > 1 and not_set:
-        return max(1, device.usable_cores() // ranks.local_size)
+        return max(1, machine.usable_cores() // ranks.local_size)
     return torch.get_num_threads()
 
 
@@ -131,6 +130,5 @@ def training_data(
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
         translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text))
-    digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
     of_validation = validation_key(sets, training, config.decoding)
-    return TrainingData(prepared, translate, hashlib.sha256(digests).hexdigest(), of_validation, start)
+    return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), of_validation, start)

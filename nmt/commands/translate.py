@@ -10,6 +10,8 @@ from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
 from nmt.decoding.chunks import log_counts
+from nmt.distributed import launch
+from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.documents.file_formats import Format, check_lines, format_of
 from nmt.documents.opened import OpenedDocument
@@ -146,8 +148,6 @@ def _translate_file(request: Request, opened: ModelsOfCommand) -> int:
     status. Raises NmtError as a FileJob does."""
     job = job_of(request, opened)
     if is_launched():
-        from nmt.distributed import ranks as distributed  # loads PyTorch
-
         if os.environ.get(FILE_JOB) != job.key:
             raise NmtError("the model has changed since the job was started: run nmt translate again")
         ranks, device = distributed.from_environment(request.device)
@@ -161,8 +161,6 @@ def _translate_file(request: Request, opened: ModelsOfCommand) -> int:
             translator.on_lines = bar.update
             job.translate(translator)
         else:
-            from nmt.distributed import launch  # loads PyTorch
-
             os.environ[FILE_JOB] = job.key
             with following(bar, job.lines_done):
                 status = launch.launch(sys.argv[1:], request.processes, _RESTARTS)

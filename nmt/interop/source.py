@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from nmt.errors import NmtError, first_line, no_such_file
@@ -189,9 +191,6 @@ def read_weights(folder: Path) -> Weights:
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:

@@ -1,10 +1,9 @@
 """The queue between requests and the translator, which translates waiting requests together."""
 
-import json
 import math
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -14,12 +13,11 @@ from nmt.errors import NmtError
 
 NBest = list[list[Translation]]  # the translations of each line, best first
 
-MAX_ANSWER = 32 * 2**20  # bytes
-DECIMALS = 6  # of a number in an alignment
-_BYTES_PER_WEIGHT = DECIMALS + 3  # a number in an alignment: `0.123456,`
-_BYTES_PER_SCORE = 25  # a token's score: `-0.00012345678871497512,`
-_BYTES_PER_TRANSLATION = 200  # names of the fields, score and log-probability
 _SUBWORDS_PER_LINE = 100  # that may wait, on average: several times the length of an ordinary line
+# Bytes in an answer.
+_SUBWORD = 64  # in the text, alone, and with its score
+_WEIGHT = 9  # a number in an alignment: `0.123456,`
+_TRANSLATION = 200  # names of the fields, score and log-probability
 
 
 class QueueFull(Exception):
@@ -33,9 +31,6 @@ class QueueFull(Exception):
 class AnswerTooLarge(Exception):
     """The answer to a request could be larger than allowed."""
 
-    def __init__(self, size: int, limit: int):
-        super().__init__(f"the answer could have {size / 2**20:,.1f} MiB, more than {limit / 2**20:,.1f}")
-
 
 @dataclass
 class Totals:
@@ -48,10 +43,20 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class _Request:
+class BatchOptions:
+    """What is the same for all lines that are translated together."""
+
+    n_best: int = 1
+    alignment: bool = False
+    token_scores: bool = True
+    pair: LanguagePair | None = None  # None: the model has only one
+    keep: tuple[str, ...] = ()  # patterns besides those of decoding.keep
+
+
+@dataclass(frozen=True)
+class _Waiting:
     lines: list[str]
-    # n_best, alignment, token_scores, languages, keep; the same for all requests of a batch
-    options: tuple[int, bool, bool, LanguagePair | None, tuple[str, ...]]
+    options: BatchOptions
     subwords: int
     answer: "Future[NBest]" = field(default_factory=Future)
 
@@ -63,14 +68,12 @@ class BatchingQueue:
     translation of a line does not depend on the other lines, except for rounding in the last digits of its scores.
     """
 
-    def __init__(self, translator: Translator, max_waiting: int, max_answer: int = MAX_ANSWER):
-        """max_waiting: most lines that wait, with 100 subwords each on average; lines in translation do not count.
-        max_answer: most bytes of an answer."""
-        self.translator, self.max_waiting, self.max_answer = translator, max_waiting, max_answer
+    def __init__(self, translator: Translator, max_waiting: int):
+        """max_waiting: most lines that wait, with 100 subwords each on average; lines in translation do not count."""
+        self.translator, self.max_waiting = translator, max_waiting
         self.max_subwords = _SUBWORDS_PER_LINE * max_waiting
         self.totals = Totals()
-        self._size = AnswerSize(translator)
-        self._waiting: list[_Request] = []
+        self._waiting: list[_Waiting] = []
         self._closed = False
         self._changed = threading.Condition()
         self._worker = threading.Thread(target=self._work, name="translating", daemon=True)
@@ -98,34 +101,31 @@ class BatchingQueue:
         return self._worker.is_alive()
 
     def submit(
-        self,
-        lines: Sequence[str],
-        n_best: int = 1,
-        alignment: bool = False,
-        token_scores: bool = True,
-        languages: LanguagePair | None = None,
-        keep: tuple[str, ...] = (),
+        self, lines: Sequence[str], options: BatchOptions | None = None, max_answer: int | None = None
     ) -> "Future[NBest]":
-        """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue. languages: None
-        where the model has only one pair. keep: patterns besides those of decoding.keep.
+        """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue. max_answer: the
+        most bytes of an answer with all fields of these translations, which is estimated.
 
         Raises at once: NmtError if n_best is more than the beam size or a line is too long for the model,
         AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue takes any number of subwords,
         because a long request would not get more room later.
         """
-        parts = self._parts(list(lines), n_best, languages)
-        size = self._size.upper_bound(parts, n_best, alignment)
-        if size > self.max_answer:
-            raise AnswerTooLarge(size, self.max_answer)
-        request = _Request(list(lines), (n_best, alignment, token_scores, languages, keep), sum(parts))
+        options = options or BatchOptions()
+        lengths = self._lengths(list(lines), options)
+        size = answer_bytes(self.translator, lengths, options)
+        if max_answer is not None and size > max_answer:
+            fix = "send less text, ask for fewer translations, or leave out the alignment"
+            raise AnswerTooLarge(
+                f"the answer could have {size / 2**20:,.1f} MiB, more than {max_answer / 2**20:,.1f}: {fix}"
+            )
+        request = _Waiting(list(lines), options, sum(lengths))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the queue is closed")
-            more_lines = self.waiting + len(lines) - self.max_waiting
-            before = self.waiting_subwords
-            more_subwords = before + request.subwords - self.max_subwords if before else 0
-            if more_lines > 0 or more_subwords > 0:
-                raise QueueFull(self._seconds(more_lines, more_subwords))
+            subwords = self.waiting_subwords
+            too_many_subwords = subwords > 0 and subwords + request.subwords > self.max_subwords
+            if self.waiting + len(lines) > self.max_waiting or too_many_subwords:
+                raise QueueFull(self._seconds(subwords))
             self._waiting.append(request)
             self._changed.notify()
         return request.answer
@@ -137,31 +137,23 @@ class BatchingQueue:
             self._changed.notify()
         self._worker.join()
 
-    def _parts(self, lines: list[str], n_best: int, languages: LanguagePair | None = None) -> list[int]:
-        """Subwords of each part; usually a line is one. Raises NmtError for lines that would be refused or cut."""
-        decoding, limit = self.translator.decoding, self.translator.longest_source
-        pair = languages or self.translator.languages.choose()
-        splitter = self.translator.splitter(pair.source)
-        if n_best > decoding.beam_size:
-            raise NmtError(f"n_best: {n_best} is more than the beam size, {decoding.beam_size}")
-        encode = self.translator.vocabulary.source.encode
-        lines = self.translator.as_read(lines, pair)
-        parts: list[int] = []
-        for number, (line, ids) in enumerate(zip(lines, encode(lines), strict=True), start=1):
-            if decoding.long_input == "split":
-                in_one = splitter.fits(line, ids)
-                parts += [len(ids)] if in_one else [len(part.ids) for part in splitter.split(line, ids)]
-            elif limit is None or len(ids) <= limit:
-                parts.append(len(ids))
-            else:
-                raise NmtError(f"line {number} has {len(ids)} subwords, more than {limit}: shorten or split it")
-        return parts
+    def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
+        """Subwords of each line. Raises NmtError for lines that would be refused or cut."""
+        decoding, longest = self.translator.decoding, self.translator.longest_source
+        if options.n_best > decoding.beam_size:
+            raise NmtError(f"n_best: {options.n_best} is more than the beam size, {decoding.beam_size}")
+        pair = options.pair or self.translator.languages.choose()
+        encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair))
+        lengths = [len(ids) for ids in encoded]
+        for number, length in enumerate(lengths, start=1):
+            if decoding.long_input != "split" and longest is not None and length > longest:
+                raise NmtError(f"line {number} has {length} subwords, more than {longest}: shorten or split it")
+        return lengths
 
-    def _seconds(self, lines: int, subwords: int = 0) -> int:
+    def _seconds(self, subwords: int) -> int:
         """The expected seconds for this many, at the speed so far; at least 1."""
         totals = self.totals
-        speeds = [(lines, totals.lines), (subwords, totals.subwords)]
-        return max([1, *(math.ceil(more * totals.seconds / done) for more, done in speeds if done)])
+        return max(1, math.ceil(subwords * totals.seconds / totals.subwords)) if totals.subwords else 1
 
     def _work(self) -> None:
         while batch := self._next_batch():
@@ -172,35 +164,38 @@ class BatchingQueue:
             self.totals.subwords += sum(request.subwords for request in batch)
             self.totals.seconds += time.perf_counter() - started
 
-    def _next_batch(self) -> list[_Request]:
+    def _next_batch(self) -> list[_Waiting]:
         """The first request and those with the same options that fit into one search with it; empty if closed."""
         room = self.translator.batch_tokens // self.translator.decoding.beam_size
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
-                batch: list[_Request] = []
-                left: list[_Request] = []
+                batch: list[_Waiting] = []
+                later: list[_Waiting] = []
                 for request in self._waiting:
                     fits = not batch or (request.options == batch[0].options and request.subwords <= room)
                     if not fits:
-                        left.append(request)
+                        later.append(request)
                     elif request.answer.set_running_or_notify_cancel():
                         batch.append(request)
                         room -= request.subwords
-                self._waiting = left
+                self._waiting = later
                 if batch or self._closed:
                     return batch
 
-    def _translate(self, batch: list[_Request]) -> None:
+    def _translate(self, batch: list[_Waiting]) -> None:
         lines = [line for request in batch for line in request.lines]
-        n_best, alignment, token_scores, pair, keep = batch[0].options
-        translator = self.translator
-        if keep:
-            translator = translator.keeping((*translator.decoding.keep, *keep))
-        to, from_ = (None, None) if pair is None else (pair.target, pair.source or None)
+        options = batch[0].options
+        source, target = options.pair or (None, None)
         try:
-            translations = translator.hypotheses(
-                lines, n_best, alignment=alignment, token_scores=token_scores, to=to, from_=from_
+            translations = self.translator.hypotheses(
+                lines,
+                options.n_best,
+                alignment=options.alignment,
+                token_scores=options.token_scores,
+                keep=options.keep,
+                to=target,
+                from_=source or None,
             )
         except Exception as error:
             if len(batch) == 1:
@@ -214,32 +209,13 @@ class BatchingQueue:
             del translations[: len(request.lines)]
 
 
-class AnswerSize:
-    """The largest JSON answer of a translator. Before it is JSON, it takes about four times as much memory."""
-
-    def __init__(self, translator: Translator):
-        self.translator = translator
-        vocabulary = translator.vocabulary
-        self._source_subword = _longest(vocabulary.source.every_piece())
-        self._target_subword = _longest(vocabulary.target.every_piece())
-        self._tags = translator.languages.tag_count()
-
-    def upper_bound(self, parts: Iterable[int], n_best: int, alignment: bool) -> int:
-        """Bytes for lines that are translated in parts of these lengths in subwords, each with n_best translations.
-
-        Each subword of a translation is in the answer twice, in the text and alone with its score; the end of each part
-        once. With the alignment it has a number for each source subword of its part.
-        """
-        total = 0
-        for source in parts:
-            per_subword = 2 * self._target_subword + _BYTES_PER_SCORE
-            if alignment:
-                per_subword += _BYTES_PER_WEIGHT * (self._tags + source + 1) + 2
-                total += self._source_subword * (self._tags + source + 1)
-            total += per_subword * (self.translator.longest_output(source) + 1) + _BYTES_PER_TRANSLATION
-        return total * n_best
-
-
-def _longest(subwords: Iterable[str]) -> int:
-    """Bytes of the longest one as JSON, with a comma."""
-    return max(len(json.dumps(subword, ensure_ascii=False).encode()) for subword in subwords) + 1
+def answer_bytes(translator: Translator, lengths: Sequence[int], options: BatchOptions) -> int:
+    """About how many bytes of JSON the translations of lines of these lengths in subwords can have at most. Before it
+    is JSON, it takes about four times as much memory."""
+    total = 0
+    for length in lengths:
+        part = min(length, translator.longest_part or length)  # longer lines are translated in parts
+        parts = math.ceil(length / part) if part else 1
+        subword = _SUBWORD + (_WEIGHT * (part + 1) if options.alignment else 0)
+        total += parts * (_TRANSLATION + subword * (translator.longest_output(part) + 1))
+    return total * options.n_best

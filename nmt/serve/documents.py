@@ -8,201 +8,157 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
 
-from starlette.responses import Response
+from fastapi import HTTPException
+from starlette.datastructures import UploadFile
+from starlette.responses import FileResponse
 
-from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.config.language_pairs import LanguagePairs
 from nmt.documents.process import FILE_FORMATS
-from nmt.serve.batching import AnswerTooLarge, BatchingQueue, QueueFull
+from nmt.serve.batching import BatchingQueue, BatchOptions, QueueFull
 from nmt.serve.detection import Detected
-from nmt.serve.document_process import DocumentPlaces, ServedDocument
-from nmt.serve.fields import Received, RequestError, read_upload
-from nmt.serve.receiving import UploadMemory
-from nmt.serve.requests import (
-    Limits,
-    check_count,
-    check_given,
-    chosen_pair,
-    count_not_kept,
-    language_of,
-    likeliest_source,
-    not_kept,
-)
+from nmt.serve.document_process import DocumentProcess, document_process
+from nmt.serve.jobs import count_lost, placeholder_warning
+from nmt.serve.requests import FileRequest, Limits, checked, chosen_pair, likeliest_source, source_and_target
 
 log = logging.getLogger("nmt")
 
-_MOST_RECEIVED = 32  # times the largest upload: of all that are in memory
+_MOST_REQUESTS = 32  # that are received, wait or are worked on
+_MOST_AT_ONCE = 4  # that are worked on
 _MOST_UNPACKED = 8  # times the largest file: of an archive
 _MOST_KEPT = 32  # times the largest file: of all translated files
 _MOST_NOTES = 20  # in an answer
 _SECONDS_KEPT = 30 * 60
-
-T = TypeVar("T")
+_RETRY_AFTER = 10  # seconds
 
 
 @dataclass(frozen=True)
-class DocumentRequest:
-    """{"file", "source", "target", "api_key"}. path: the name of the file; source: empty for `auto`."""
+class ReceivedDocument:
+    """A file and its languages."""
 
     content: bytes
-    path: Path
-    source: str
+    path: Path  # the name of the file
+    source: str | None  # None: to be detected
     target: str
 
 
 @dataclass(frozen=True)
 class TranslatedDocument:
-    """notes: what its reader should know; warning: of its languages; detected: the source language, if the request had
-    `auto`."""
+    """A translated file."""
 
     name: str
     content: bytes
-    notes: list[str]
-    warning: str
-    detected: Detected | None
+    notes: list[str]  # what its reader should know
+    warning: str  # of its languages
+    detected: Detected | None  # the source language, if the request had `auto`
 
 
-def parse(received: Received, languages: LanguagePairs, limits: Limits) -> DocumentRequest:
-    """The request for the translation of a file, which is not read yet. Raises RequestError if it is not valid or too
-    large."""
-    fields, upload = read_upload(received, limits.upload)
-    if upload is None or not upload.name:
-        raise RequestError(400, "Invalid request: missing file parameter")
-    check_given(fields, "source", "target")
-    if len(upload.content) > limits.file:
-        raise RequestError(413, f"the file has more than {limits.file / 2**20:g} MiB: send a smaller one")
+async def received_document(fields: dict[str, Any], languages: LanguagePairs, limits: Limits) -> ReceivedDocument:
+    """The document of a request. Raises HTTPException if it is not valid or too large."""
+    upload = fields.pop("file", None)
+    if not isinstance(upload, UploadFile) or not upload.filename:
+        raise HTTPException(400, "Invalid request: missing file parameter")
+    request = checked(FileRequest, fields)
+    content = await upload.read()
+    await upload.close()
+    if len(content) > limits.file:
+        raise HTTPException(413, f"the file has more than {limits.file / 2**20:g} MiB: send a smaller one")
     # Without folders, in one line, and no longer than names can be.
-    path = Path(re.sub(r"[^\w .()+-]", "_", re.split(r"[/\\]", upload.name)[-1])[-100:])
+    path = Path(re.sub(r"[^\w .()+-]", "_", re.split(r"[/\\]", upload.filename)[-1])[-100:])
     if path.suffix.lower() not in FILE_FORMATS:
-        raise RequestError(400, f"{path}: this format is not supported: send {', '.join(FILE_FORMATS)}")
-    target = language_of(fields, "target", languages.targets)
-    source = "" if fields["source"] == "auto" else language_of(fields, "source", languages.sources)
-    return DocumentRequest(upload.content, path, source, target)
+        raise HTTPException(400, f"{path}: this format is not supported: send {', '.join(FILE_FORMATS)}")
+    return ReceivedDocument(content, path, *source_and_target(request, languages))
 
 
-class ServedDocuments:
-    """What all requests for documents share."""
+class DocumentTranslator:
+    """Translates documents through the queue, a few at a time."""
 
-    def __init__(self, limits: Limits):
-        self.memory = UploadMemory(_MOST_RECEIVED * limits.upload)
-        self.parsing = asyncio.Lock()  # one request at a time, as this needs several times the memory of its file
-        self.places = DocumentPlaces(limits.document_seconds)
-        self.files = TranslatedFiles(limits)
-        self._requests = set[asyncio.Task[Any]]()
+    def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: Limits):
+        self.queue, self.languages, self.limits = queue, languages, limits
+        self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._requests = 0
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """A request, in whose task this is called. `stop` cancels it."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._requests.add(task)
+        """A request that is received or worked on. Raises HTTPException for too many, because their files are in
+        memory."""
+        if self._requests >= _MOST_REQUESTS:
+            why = f"too many files are waiting: try again in {_RETRY_AFTER} s"
+            raise HTTPException(429, why, {"Retry-After": str(_RETRY_AFTER), "Connection": "close"})
+        self._requests += 1
         try:
             yield
         finally:
-            self._requests.discard(task)
+            self._requests -= 1
 
-    def stop(self) -> None:
-        """Cancel all requests: the service stops, and nobody could fetch their files."""
-        for task in self._requests:
-            task.cancel()
+    async def translated(self, document: ReceivedDocument) -> TranslatedDocument:
+        """The translated file. Other requests get their turn between the parts of a document. Cancel it to stop. Raises
+        HTTPException if it is too large or takes too long to read, and NmtError for a file that is not of its format.
+        """
+        async with self._at_once, document_process(self.limits.document_seconds) as process:
+            return await self._translated(document, process)
 
-    async def translated(
-        self, request: DocumentRequest, queue: BatchingQueue, languages: LanguagePairs, limits: Limits
-    ) -> TranslatedDocument:
-        """As `translate`, when there is a place for the document."""
-        async with self.places.document() as document:
-            return await translate(request, document, queue, languages, limits)
+    async def _translated(self, document: ReceivedDocument, process: DocumentProcess) -> TranslatedDocument:
+        path, limits = document.path, self.limits
+        languages = document.source or "", document.target
+        keep, lines = await process.read(document.content, str(path), languages, _MOST_UNPACKED * limits.file)
+        texts = [text for text, _ in lines]
+        longest = max(map(len, texts), default=0)
+        if longest > limits.characters:
+            fix = "split the text into several, or start the service with a larger --max-characters"
+            most = limits.characters
+            raise HTTPException(413, f"{longest} characters in one text of {path}, more than {most}: {fix}")
+        detected = None
+        if document.source is None:
+            sample = texts[: limits.lines]
+            detected = await asyncio.to_thread(likeliest_source, sample, self.languages, document.target)
+        pair = chosen_pair(self.languages, document.target, detected.language if detected else document.source)
+        name, lost = f"{path.stem}.{document.target}{path.suffix}", 0
+        for part in await asyncio.to_thread(parts_of, lines, limits):
+            has_tags = any(lines[number][1] for number in part)
+            aligned = has_tags and self.queue.translator.engine.aligns
+            options = BatchOptions(alignment=aligned, token_scores=False, pair=pair, keep=keep)
+            lost += await self._translate_part(process, {number: texts[number] for number in part}, options)
+        content, notes = await process.write(name)
+        if lost:
+            notes.append(f"{name}: {placeholder_warning(lost, len(lines))}")
+        if len(notes) > _MOST_NOTES:
+            notes[_MOST_NOTES:] = [f"and {len(notes) - _MOST_NOTES} more"]
+        warning = self.languages.warning(pair) if pair else ""
+        return TranslatedDocument(name, content, notes, warning, detected)
 
-    async def close(self) -> None:
-        """End what is under way, and remove the translated files."""
-        await self.places.close()
-        self.files.close()
+    async def _translate_part(self, process: DocumentProcess, lines: Mapping[int, str], options: BatchOptions) -> int:
+        """Translate lines of a document, by their numbers. Waits where the queue is full. Returns in how many lines a
+        placeholder of decoding.keep is lost; the document itself takes care of its own."""
+        texts, model_keep = [*lines.values()], self.queue.translator.decoding.keep
+        while True:
+            try:
+                n_best = await asyncio.wrap_future(await asyncio.to_thread(self.queue.submit, texts, options))
+                break
+            except QueueFull as full:
+                await asyncio.sleep(full.retry_after)
+        best = [translations[0] for translations in n_best]
+        await process.translate(dict(zip(lines, best, strict=True)), (*model_keep, *options.keep, "verbatim"))
+        others = tuple(pattern for pattern in model_keep if pattern not in options.keep)
+        return await asyncio.to_thread(count_lost, texts, n_best, others)
 
 
-async def translate(
-    request: DocumentRequest, document: ServedDocument, queue: BatchingQueue, languages: LanguagePairs, limits: Limits
-) -> TranslatedDocument:
-    """The translated file. Other requests get their turn between the parts of a document. Cancel it to stop. Raises
-    RequestError if it is too large or takes too long to read, and NmtError for a file that is not of its format."""
-    path, most = request.path, _MOST_UNPACKED * limits.file
-    keep, lines = await document.read(request.content, str(path), (request.source, request.target), most)
-    texts = [text for text, _ in lines]
-    fix = "split the text into several, or start the service with a larger --max-characters"
-    check_count(max(map(len, texts), default=0), f"characters in one text of {path}", limits.characters, fix)
-    detected = None
-    if not request.source:
-        detected = await asyncio.to_thread(likeliest_source, texts[: limits.lines], languages, request.target)
-    pair = chosen_pair(languages, request.target, detected.language if detected else request.source)
-    name, lost = f"{path.stem}.{request.target}{path.suffix}", 0
-    for part in await asyncio.to_thread(lambda: list(_parts(lines, limits))):
-        lost += await _translate_lines(document, {number: lines[number] for number in part}, queue, pair, keep)
-    content, notes = await document.written(name)
-    notes += [f"{name}: {not_kept(lost, len(lines))}"] * (lost > 0)
-    more = [f"and {len(notes) - _MOST_NOTES} more"] * (len(notes) > _MOST_NOTES)
-    warning = languages.warning(pair) if pair else ""
-    return TranslatedDocument(name, content, [*notes[:_MOST_NOTES], *more], warning, detected)
-
-
-def _parts(lines: Sequence[tuple[str, bool]], limits: Limits) -> Iterator[list[int]]:
-    """The lines by their numbers, in requests of the allowed size. Those with elements, which need an alignment, come
-    after the others."""
-    part, size = list[int](), 0
+def parts_of(lines: Sequence[tuple[str, bool]], limits: Limits) -> list[list[int]]:
+    """The numbers of the lines, in parts of the size of an allowed request. Those with tags, which need an alignment,
+    come after the others."""
+    parts: list[list[int]] = [[]]
+    size = 0
     for number in sorted(range(len(lines)), key=lambda number: lines[number][1]):
         length = len(lines[number][0])
-        if len(part) == limits.lines or (part and size + length > limits.characters):
-            yield part
-            part, size = [], 0
-        part.append(number)
+        if len(parts[-1]) == limits.lines or (parts[-1] and size + length > limits.characters):
+            parts.append([])
+            size = 0
+        parts[-1].append(number)
         size += length
-    if part:
-        yield part
-
-
-async def _translate_lines(
-    document: ServedDocument,
-    lines: Mapping[int, tuple[str, bool]],
-    queue: BatchingQueue,
-    languages: LanguagePair | None,
-    keep: tuple[str, ...],
-) -> int:
-    """Translate lines of a document, by their numbers. Waits where the queue is full. Returns in how many lines not all
-    was kept that decoding.keep names, beside `keep`, of which the document itself takes care."""
-    texts, own = [text for text, _ in lines.values()], queue.translator.decoding.keep
-    submit = partial(
-        queue.submit,
-        texts,
-        alignment=queue.translator.engine.aligns and any(has_elements for _, has_elements in lines.values()),
-        token_scores=False,
-        languages=languages,
-        keep=keep,
-    )
-    while True:
-        try:
-            n_best = await asyncio.wrap_future(await asyncio.to_thread(submit))
-            break
-        except QueueFull as full:
-            await asyncio.sleep(full.retry_after)
-        except AnswerTooLarge as error:
-            if len(lines) == 1:
-                raise RequestError(413, f"{error}: shorten the longest text of the file") from None
-            halves = _halves(lines)
-            return sum([await _translate_lines(document, half, queue, languages, keep) for half in halves])
-    await document.translated(
-        {number: best for number, [best] in zip(lines, n_best, strict=True)}, (*own, *keep, "verbatim")
-    )
-    others = tuple(pattern for pattern in own if pattern not in keep)
-    return await asyncio.to_thread(count_not_kept, texts, n_best, others)
-
-
-def _halves(lines: Mapping[int, T]) -> Iterator[dict[int, T]]:
-    items = list(lines.items())
-    yield dict(items[: len(items) // 2])
-    yield dict(items[len(items) // 2 :])
+    return [part for part in parts if part]
 
 
 class TranslatedFiles:
@@ -215,36 +171,32 @@ class TranslatedFiles:
         self._files: dict[str, tuple[str, int]] = {}  # the names and sizes by their addresses, the oldest first
 
     async def add(self, name: str, content: bytes) -> str:
-        """Keep a file. Returns its address, which nobody can guess. Raises RequestError where there is no room for
+        """Keep a file. Returns its address, which nobody can guess. Raises HTTPException where there is no room for
         it; the other files then stay."""
         if len(content) > self._most_bytes:
             most = f"{self._most_bytes / 2**20:g} MiB, which is for all translated files"
-            raise RequestError(507, f"{name}: the translated file is larger than {most}: send a smaller file")
+            raise HTTPException(507, f"{name}: the translated file is larger than {most}: send a smaller file")
         address = f"{secrets.token_urlsafe()}{Path(name).suffix}"
         try:
-            await asyncio.to_thread(_write, self._path(address), content)
+            await asyncio.to_thread(self._path(address).write_bytes, content)
         except OSError as error:
+            self._path(address).unlink(missing_ok=True)
             why = os.strerror(error.errno or 0)
             log.error("%s: a translated file cannot be written: %s", self._folder.name, why)
-            raise RequestError(507, f"{name}: the translated file cannot be stored: {why}: try again later") from None
+            raise HTTPException(507, f"{name}: the translated file cannot be stored: {why}: try again later") from None
         self._files[address] = name, len(content)
         while sum(size for _, size in self._files.values()) > self._most_bytes:
             self._remove(next(iter(self._files)))
         asyncio.get_running_loop().call_later(_SECONDS_KEPT, self._remove, address)
         return address
 
-    async def response(self, address: str) -> Response | None:
-        """The file, to be saved; None if it is not kept."""
-        name, _ = self._files.get(address, ("", 0))
-        try:
-            content = await asyncio.to_thread(self._path(address).read_bytes) if name else None
-        except FileNotFoundError:  # it has just become too old
-            content = None
-        if content is None:
-            return None
-        named = f'filename="{name}"' if name.isascii() else f"filename*=utf-8''{quote(name)}"
-        headers = {"Content-Disposition": f"attachment; {named}"}
-        return Response(content, headers=headers, media_type="application/octet-stream")
+    def response(self, address: str) -> FileResponse:
+        """The file, to be saved. Raises HTTPException if it is not kept."""
+        if address not in self._files:
+            raise HTTPException(404, "no such file: translate it again")
+        name, _ = self._files[address]
+        headers = {"X-Content-Type-Options": "nosniff"}
+        return FileResponse(self._path(address), 200, headers, "application/octet-stream", filename=name)
 
     def close(self) -> None:
         """Remove them all."""
@@ -257,12 +209,3 @@ class TranslatedFiles:
     def _remove(self, address: str) -> None:
         if self._files.pop(address, None):
             self._path(address).unlink(missing_ok=True)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a new file, whole or not at all."""
-    try:
-        path.write_bytes(content)
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise

@@ -1,17 +1,25 @@
-"""What the service has done and what waits, for Prometheus."""
+"""What the service has done and what waits, for Prometheus and the log."""
 
+import asyncio
+import logging
+import time
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.serve.batching import BatchingQueue
 
+log = logging.getLogger("nmt")
+
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of the histogram, in seconds
+_COUNTED = ("/translate", "/detect", "/translate_file")
 
 
-class RequestMetrics:
+class Metrics:
     """Requests by path and status, and the time of those that were translated; with the counts of the queue."""
 
     def __init__(self, queue: BatchingQueue):
@@ -45,3 +53,33 @@ class _QueueCounts(Collector):
         yield CounterMetricFamily("nmt_busy_seconds", "Time spent translating.", totals.seconds)
         yield GaugeMetricFamily("nmt_waiting_lines", "Lines in the queue.", self._queue.waiting)
         yield GaugeMetricFamily("nmt_waiting_subwords", "Source subwords in the queue.", self._queue.waiting_subwords)
+
+
+class CountedRequests:
+    """ASGI middleware that adds requests to the metrics, and to the log if log_requests."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, log_requests: bool):
+        self._app, self._metrics, self._log_requests = app, metrics, log_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] not in _COUNTED:
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+
+        async def send_noting_status(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting_status)
+        except asyncio.CancelledError:  # by the server, which stops
+            stopped = JSONResponse({"error": "the service is stopped before the answer is ready"}, 503)
+            await stopped(scope, receive, send_noting_status)
+        finally:
+            seconds = time.perf_counter() - started
+            self._metrics.add(scope["path"], status, seconds)
+            if self._log_requests:
+                client = scope["client"][0] if scope.get("client") else "-"
+                log.info("%s %s %s %d %.3f s", client, scope["method"], scope["path"], status, seconds)

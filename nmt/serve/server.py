@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Sequence
 from types import FrameType
 
 import uvicorn
@@ -17,7 +16,6 @@ from nmt.distributed.stopping import log_from_handler
 from nmt.errors import NmtError
 from nmt.serve import app
 from nmt.serve.batching import BatchingQueue
-from nmt.serve.hosts import AllowedHosts
 from nmt.serve.requests import Limits
 
 log = logging.getLogger("nmt")
@@ -34,22 +32,20 @@ def serve(
     port: int,
     limits: Limits,
     log_requests: bool,
-    allowed_hosts: Sequence[str],
+    hosts: list[str],
 ) -> None:
     """Answer requests until SIGTERM or Ctrl-C; requests that were received before are still answered, unless Ctrl-C is
     pressed again.
 
-    port: 0 for any free one, which a line on standard error names. allowed_hosts: names of the service besides `host`.
+    port: 0 for any free one, which a line on standard error names. hosts: as `hosts.allowed_hosts`.
     Raises NmtError if it cannot listen on this host and port, and KeyboardInterrupt after Ctrl-C.
     """
     listening = _listen(host, port)
     address, bound, *_ = listening.getsockname()
     url = f"http://{f'[{address}]' if ':' in address else address}:{bound}"
-    public = not ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    if public:
+    if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         log.warning("%s: other machines can use it without a password: leave out --host to allow only this one", url)
-    hosts = AllowedHosts([host, *allowed_hosts], any_address=public)
-    queue = BatchingQueue(translator, limits.waiting, limits.answer)
+    queue = BatchingQueue(translator, limits.waiting)
     _log_of_texts.disabled = True  # what clients send is not logged
     try:
         service = app.build(queue, languages, limits, url, log_requests, hosts)
@@ -84,7 +80,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer what is under way, but no documents."""
-        self.config.app.state.documents.stop()  # type: ignore[union-attr]
+        self.config.app.state.service.stop()  # type: ignore[union-attr]
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

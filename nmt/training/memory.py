@@ -22,9 +22,9 @@ from nmt.data.batches.packing import pack
 from nmt.data.batches.padding import collate_pairs
 from nmt.data.batches.token_store import TokenStore
 from nmt.data.subwords.vocabulary import EOS, PAD, Vocabulary
-from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.machine import available_host_memory
 from nmt.models import build
 from nmt.training import freezing, state
 from nmt.training.objective import Objective, run_passes

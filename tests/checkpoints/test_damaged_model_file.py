@@ -23,9 +23,7 @@ from nmt.models.translation_model import TranslationModel
 
 SECONDS = 30  # of a test: settings that were believed would take hours
 pytestmark = pytest.mark.usefixtures("time_limit")
-READ: list[Callable[[Path], object]] = [
-    model_file.load, model_file.load_arrays, model_file.load_header,
-]  # fmt: skip
+READ: list[Callable[[Path], object]] = [model_file.load, model_file.load_header]
 ANY_FILE = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

@@ -16,13 +16,13 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import export
 from nmt.commands.train import train
 from nmt.config import reader
-from nmt.config.schema import Config
+from nmt.config.schema import Config, DecodingConfig
 from nmt.data.prepare import PreparedData, prepare
 from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -152,7 +152,7 @@ def test_the_search_is_that_of_a_forced_first_token_without_its_score(
     found = translator.hypotheses(LINES, beam, to="fr")
     ids = [[*made.vocabulary.source.tags(["<en>"]), *line] for line in made.vocabulary.source.encode(LINES)]
     sources = [SearchInput(line, translator.longest_output(len(line) - 1) + 1, prefix=(tag,)) for line in ids]
-    options = Options(beam_size=beam, n_best=beam, normalization="none")
+    options = SearchOptions(DecodingConfig(beam_size=beam, normalization="none"), n_best=beam)
     expected = PyTorchEngine([made.build()], CPU).search(sources, options, 1000)
     different = 0
     for its, ours, line in zip(found, expected, translator.translate(LINES, to="de"), strict=True):

@@ -2,10 +2,12 @@
 
 import itertools
 import math
+import multiprocessing
+import pickle
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, reduce
@@ -47,6 +49,7 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
+from nmt.decoding.translate_request import TranslateRequest
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.loading.opened_model import open_model
@@ -139,6 +142,35 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.training
     assert torch.get_num_threads() == 6
     assert translator.counts == LineCounts(lines=6 * len(LINES))
+
+
+def test_a_translator_is_for_the_process_that_loaded_it() -> None:
+    """It cannot be sent to another one, and one that is forked is told what to do, at once."""
+    translator = new_translator()
+    calls: dict[str, Callable[[], object]] = {
+        "translate": lambda: translator.translate(LINES),
+        "score": lambda: translator.score(LINES, LINES),
+        "encode": lambda: translator.encode(LINES),
+    }
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+
+    def call_all() -> None:
+        for call in calls.values():
+            try:
+                answers.put(call())
+            except NmtError as error:
+                answers.put(str(error))
+
+    process = context.Process(target=call_all)
+    process.start()
+    process.join(60)
+    process.kill()
+    assert [answers.get() for _ in calls] == [
+        "this process was forked after the model was loaded: call nmt.load in each process"
+    ] * len(calls)
+    with pytest.raises(TypeError, match=r"cannot be pickled: call nmt\.load in each process"):
+        pickle.dumps(translator)
 
 
 def test_lines_before_one_that_cannot_be_translated_are_translated() -> None:
@@ -368,8 +400,11 @@ def test_what_the_vocabulary_would_change_is_counted_and_named(caplog: pytest.Lo
 def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     """A text that was found several times counts as often."""
     translator = new_translator(consensus="chrf", **decoding)
-    [inputs] = translator._inputs(LINES, None, None, 1, LanguagePair("", ""))
-    candidates = translator.engine.search(inputs.sources, translator._options(1), translator.batch_tokens)
+    request = TranslateRequest(translator.decoding, LanguagePair("", ""))
+    [inputs] = translator._inputs(LINES, request)
+    candidates = translator.engine.search(
+        inputs.sources, request.search_options(translator.words, False), translator.batch_tokens
+    )
     chosen = translator.translate(LINES)
     for found, text in zip(candidates, chosen, strict=True):
         texts = translation.texts(found, VOCABULARY.target)

@@ -11,9 +11,9 @@ import pytest
 from helpers.commands import OF_A_LAUNCHER, SECONDS, Started  # noqa: F401  (SECONDS: for time_limit)
 from helpers.runs import config_text, logged_rows
 
-from nmt.device import usable_cores
 from nmt.distributed import launch
 from nmt.distributed.environment import STARTED
+from nmt.machine import usable_cores
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 

@@ -23,7 +23,7 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 from nmt.serve import app, server
 from nmt.serve.batching import BatchingQueue
-from nmt.serve.hosts import AllowedHosts
+from nmt.serve.hosts import allowed_hosts
 from nmt.serve.requests import Limits
 
 SERVING = "serving"  # the thread of the service's event loop
@@ -108,7 +108,7 @@ def service(
     translator: Translator,
     limits: Limits | None = None,
     log_requests: bool = False,
-    hosts: AllowedHosts | None = None,
+    hosts: list[str] | None = None,
     shutdown: int = 5,
 ) -> Iterator[tuple[Service, BatchingQueue]]:
     """A service of a translator, from `en` into `de` unless it knows other languages, in a thread of this process, and
@@ -117,9 +117,9 @@ def service(
     At the end it has a few seconds (shutdown) to answer what is under way: one that hangs fails the test.
     """
     limits = limits or Limits()
-    queue = BatchingQueue(translator, limits.waiting, limits.answer)
+    queue = BatchingQueue(translator, limits.waiting)
     languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
-    application = app.build(queue, languages, limits, "", log_requests, hosts or AllowedHosts())
+    application = app.build(queue, languages, limits, "", log_requests, hosts or allowed_hosts("127.0.0.1", ()))
     listening = socket.create_server(("127.0.0.1", 0))
     running = server.Server(server.settings(application, limits, shutdown=shutdown))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, name=SERVING, daemon=True)

@@ -170,31 +170,28 @@ def test_errors_say_what_to_do_and_take_the_old_translation_away(browser: Browse
         browser.js(f"const field = document.querySelector('{TEXT}'); {value}")  # typing 2,000 letters would take long
         until(lambda: browser.js("return document.querySelector('#status').className") == "wrong")
         assert (browser.texts(LINES), texts(browser, "#details")) == ([], [])
-        assert texts(browser, "#again") == ["Try again"] and browser.js(
-            "return document.getElementById('copy').disabled"
-        )
+        assert texts(browser, "#again") == ["Try again"]
         return texts(browser, "#status")[0]
 
-    browser.open(url, READY)
-    translated(browser, "before")
-    assert after("fails") == "the translator failed: see the log of the service."
-    translated(browser, "before")
-    assert after("x " * 1001).startswith("2,002 characters, more than 2,000 at once: shorten the text")
-    translated(browser, "before")
-    assert after("a\n" * 40).startswith("41 lines, more than 40 at once: shorten the text")
+    for text, message in (
+        ("fails", "the translator failed: see the log of the service."),
+        ("x " * 1001, "2,002 characters, more than 2,000 at once: shorten the text"),
+        ("a\n" * 40, "41 lines, more than 40 at once: shorten the text"),
+    ):
+        browser.open(url, READY)
+        translated(browser, "before")
+        assert after(text).startswith(message)
     for status, body, message in (
         (429, '{"error": "busy"}', "The server is busy. Try again in 3 seconds."),
         (503, "<html>", "The server is not available at the moment. Try again in a minute."),
-        (413, "<html>", "The server answered with status 413. Try again later."),
     ):
         browser.open(url, READY)
         translated(browser, "before")
         answer(browser, status, body, 3)
         assert after("one") == message
-    with service(Scripted()) as (served, _):
-        browser.open(f"http://127.0.0.1:{served.port}/", READY)
-        translated(browser, "before")
-    assert after("one").startswith("The server does not answer. Check that it is running")
+    browser.open(url, READY)
+    browser.js("window.fetch = async () => { throw new TypeError() }")
+    assert after("two").startswith("The server does not answer. Check that it is running")
 
 
 def test_a_file_comes_back_as_a_file(browser: Browser, url: str, tmp_path: Path, translator: Scripted) -> None:
@@ -212,7 +209,7 @@ def test_a_file_comes_back_as_a_file(browser: Browser, url: str, tmp_path: Path,
     saved = tmp_path / "saved" / "notes.v2.de.txt"
     until(saved.exists)
     assert saved.read_bytes().decode().split("\r\n") == [line.upper() for line in lines]
-    # Dropped; not text; and a busy server is waited for.
+    # Dropped; and not text.
     drop = (
         "const moved = new DataTransfer(); moved.items.add(new File([%s], 'a'));"
         "document.body.dispatchEvent(new DragEvent('drop', {dataTransfer: moved, bubbles: true, cancelable: true}))"
@@ -222,11 +219,6 @@ def test_a_file_comes_back_as_a_file(browser: Browser, url: str, tmp_path: Path,
     browser.js(drop % "new Uint8Array([255, 0, 1])")
     until(lambda: "not text in UTF-8" in texts(browser, "#file-status")[0])
     assert texts(browser, "#result") == []
-    browser.js("const real = fetch; let times = 0; window.fetch = (...asked) => times++ ? real(...asked)"
-               ": Promise.resolve(new Response('{}', {status: 429, headers: {'Retry-After': '1'}}))")  # fmt: skip
-    browser.js(drop % "'einzeln'")
-    until(lambda: "waiting for 1 second." in texts(browser, "#file-status")[0])
-    until(lambda: texts(browser, "#result") == ["Save a.de"])
 
 
 def test_a_document_comes_back_as_a_document(browser: Browser, url: str, tmp_path: Path) -> None:
@@ -234,18 +226,11 @@ def test_a_document_comes_back_as_a_document(browser: Browser, url: str, tmp_pat
     name = f"{'Bedienungsanleitung' * 5}.json"  # wider than a phone
     (tmp_path / name).write_text('{"greeting": "one two", "count": 3}')
     browser.devtools("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path / "saved")})
-    browser.js("const real = fetch; window.fetch = async (...asked) => {"
-               "  await new Promise(resolve => window.go = resolve); return real(...asked); }")  # fmt: skip
     browser.call(f"{browser.element('#file')}/value", {"text": str(tmp_path / name)})
-    for _ in range(2):  # it is sent, and it is fetched
-        until(lambda: texts(browser, "#file-status") == [f"{name}: translating …"])
-        browser.js("const go = window.go; window.go = undefined; go()")
-        until(lambda: browser.js("return window.go !== undefined") or texts(browser, "#result"))
     until(lambda: texts(browser, "#result") == [f"Save {name.replace('.json', '.de.json')}"])
     assert accessibility_faults(browser) == []
     assert browser.js("return document.documentElement.scrollWidth <= innerWidth")
-    browser.js("document.getElementById('result').focus()")
-    browser.press(ENTER)
+    browser.click("#result")
     saved = tmp_path / "saved" / name.replace(".json", ".de.json")
     until(saved.exists)
     assert json.loads(saved.read_text()) == {"greeting": "ONE TWO", "count": 3}
@@ -300,7 +285,7 @@ def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser, url:
     over_network = [asked for asked in browser.requested() if asked.startswith(("http", "ws"))]
     assert over_network and all(asked.startswith("http://127.0.0.1:") for asked in over_network)
     complaints = [entry["message"] for entry in browser.log("browser")]
-    expected = ("status of 500", "ERR_CONNECTION_REFUSED", "/translate_file - Failed to load resource: the server resp")
+    expected = ("status of 500", "/translate_file - Failed to load resource: the server resp")
     assert [text for text in complaints if not any(each in text for each in expected)] == []
 
 

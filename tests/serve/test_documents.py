@@ -1,28 +1,30 @@
-"""Documents sent to /translate_file, and the files at /download_file."""
+"""Documents sent to /translate_file, the processes that read them, and the files at /download_file."""
 
 import errno
-import gzip
 import io
 import json
 import logging
+import os
 import re
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.services import LINES, Answer, Gated, Service, service, until
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nmt.documents.opened import OpenedDocument
-from nmt.documents.process import FILE_FORMATS
-from nmt.serve import documents, fields
-from nmt.serve.fields import Received, RequestError, Upload, read_upload
+from nmt.documents.process import FILE_FORMATS, encoded
+from nmt.serve import document_process, documents
 from nmt.serve.requests import Limits
 
 pytestmark = pytest.mark.usefixtures("time_limit")
@@ -148,32 +150,21 @@ def test_what_stays_as_it_was_is_said_to_the_client_alone(caplog: pytest.LogCapt
     assert not [message for message in caplog.messages if "a.po" in message or "a.txt" in message]
 
 
-def test_others_get_their_turn_between_the_parts_of_a_document() -> None:
+def test_a_document_waits_its_turn_like_other_requests() -> None:
+    """Others get theirs between its parts, and it waits where the queue is full."""
     translator = Gated()
-    with service(translator, Limits(lines=2)) as (served, queue), ThreadPoolExecutor(2) as pool:
+    with service(translator, Limits(lines=2, waiting=3)) as (served, queue), ThreadPoolExecutor(3) as pool:
         translator.gate.clear()
         document = pool.submit(send, served, CUES.encode(), "a.srt")
         assert translator.inside.wait(30)
-        other = pool.submit(served.post, {"text": "other"})
-        until(lambda: queue.waiting == 1)
-        translator.gate.set()
-        assert [other.result(30).status, document.result(30).status] == [200, 200]
-    assert [lines == ["other"] for lines, _ in translator.calls].index(True) == 1
-    assert len(translator.calls) == 6
-
-
-def test_a_document_waits_where_the_queue_is_full() -> None:
-    translator = Gated()
-    with service(translator, Limits(lines=2, waiting=2)) as (served, queue), ThreadPoolExecutor(3) as pool:
-        translator.gate.clear()
-        first = pool.submit(served.post, {"text": "one"})
-        assert translator.inside.wait(30)
-        second = pool.submit(served.post, {"text": ["two", "six"]})
+        other = pool.submit(served.post, {"text": ["other", "other"]})
         until(lambda: queue.waiting == 2)
-        document = pool.submit(send, served, b"ten\nfour")
-        assert served.post({"text": "ten"}).status == 429
+        second = pool.submit(send, served, b"ten\nfour")
+        assert served.post({"text": ["ten", "ten"]}).status == 429
         translator.gate.set()
-        assert [each.result(30).status for each in (first, second, document)] == [200] * 3
+        assert [each.result(30).status for each in (other, document, second)] == [200] * 3
+    assert [lines == ["other"] * 2 for lines, _ in translator.calls].index(True) == 1
+    assert len(translator.calls) == 7
 
 
 def test_who_has_gone_is_not_translated_for() -> None:
@@ -190,33 +181,129 @@ def test_who_has_gone_is_not_translated_for() -> None:
     assert len(translator.calls) == 2
 
 
-def test_no_document_is_translated_for_a_service_that_stops() -> None:
-    """Nobody could fetch it."""
-    translator = Gated()
-    translator.gate.clear()
-    with ThreadPoolExecutor(2) as pool:
-        with service(translator) as (served, _):
-            answer = pool.submit(send, served, b"ten")
-            assert translator.inside.wait(30)
-            pool.submit(lambda: (until(lambda: is_refused(served)), translator.gate.set()))
-        stopped = {"error": "the service is stopped before the answer is ready"}
-        assert (answer.result(20).status, answer.result().json) == (503, stopped)
-
-
-def test_what_is_left_as_it_is_is_said_in_the_answer_alone(capfd: pytest.CaptureFixture[str]) -> None:
+def test_too_many_files_at_a_time_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while they are received: all of them are in memory."""
+    monkeypatch.setattr(documents, "_MOST_REQUESTS", 2)
+    monkeypatch.setattr(documents, "_MOST_AT_ONCE", 1)
     with service(Gated()) as (served, _):
-        answer = send(served, b'{"a": "one",\n"b": "ten {n, plural, x"}', "a.json")
-    why = "it is an ICU message that is not well formed: 'ten {n, plural, x'"
-    assert answer.json["notes"] == [f"a.json: line 2: left as it is, since {why}"]
-    assert "ten" not in capfd.readouterr().err
+        slow = [served.connect() for _ in range(2)]
+        for client in slow:
+            client.putrequest("POST", "/translate_file")
+            client.putheader("Content-Type", KIND)
+            client.putheader("Content-Length", str(len(form(b"one"))))
+            client.endheaders(form(b"one")[:-1])
+        until(lambda: (refused := send(served, b"one")).status == 429 and "retry-after" in refused.headers)
+        for client in slow:
+            client.send(form(b"one")[-1:])
+        assert [client.getresponse().status for client in slow] == [200, 200]
+        assert send(served, b"one").status == 200
 
 
-def is_refused(served: Service) -> bool:
+def is_gone(process: Path) -> bool:
+    """Whether the process has ended that is the name of this file."""
     try:
-        served.get("/health")
-    except OSError:
+        os.kill(int(process.name), 0)
+    except ProcessLookupError:
         return True
     return False
+
+
+@pytest.mark.parametrize("why", ["slow", "gone", "stopped"])
+def test_a_document_that_hangs_is_ended(why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it takes too long, when its client has gone, and with the service."""
+    # It writes its number into a folder, reads all, and answers nothing.
+    script = f"import os, sys; open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w'); sys.stdin.buffer.read()"
+    monkeypatch.setattr(document_process, "COMMAND", (sys.executable, "-S", "-c", script))
+    limits = Limits(document_seconds=0.5 if why == "slow" else 60)
+    with ThreadPoolExecutor(1) as pool:
+        with service(Gated(), limits) as (served, _):
+            client = served.connect()
+            client.request("POST", "/translate_file", form(b"one"), {"Content-Type": KIND})
+            if why == "slow":
+                response = client.getresponse()
+                assert (response.status, "takes more than 0.5 seconds" in json.load(response)["error"]) == (413, True)
+            else:
+                until(lambda: [*tmp_path.iterdir()])
+                assert served.get("/health").status == 200
+            answer = pool.submit(client.getresponse) if why == "stopped" else None
+            if why == "gone":
+                client.close()
+                until(lambda: all(map(is_gone, tmp_path.iterdir())))
+        assert answer is None or answer.result(20).status == 503
+    assert all(map(is_gone, tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("raise SystemExit(3)", "the process of a document ended with status 3"),
+        ('input(); input(); print(\'{"failed": "Traceback: planted"}\\n\')', "Traceback: planted"),
+    ],
+)
+def test_a_process_that_fails_is_a_defect_that_the_log_tells(
+    script: str, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(document_process, "COMMAND", (sys.executable, "-S", "-c", script))
+    with service(Gated()) as (served, _):
+        assert send(served, b"one").status == 500
+    assert reason in caplog.text
+
+
+# The process of documents, which says a text in all ways; the document `hangs` takes so long that its 60 s end at once.
+TALKS = """
+import logging, signal, time, types, warnings
+from nmt.documents import process
+
+def opened(content, path, *_, **__):
+    for name in ("nmt", "nmt.texts", "another"):
+        logging.getLogger(name).critical("SECRET")
+    warnings.warn("SECRET")
+    if path.stem == "fails":
+        raise ValueError("planted")
+    if path.stem == "hangs":
+        signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / 1e6)
+        time.sleep(20)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
+    return types.SimpleNamespace(marked_lines=[], keep=[])
+
+process.OpenedDocument.of = opened
+process.main()
+"""
+
+
+def test_a_process_says_nothing_and_ends_only_with_its_server() -> None:
+    """Which may be killed: then it ends after a limit of its own, while it works."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TALKS, "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin and process.stdout
+    stdin, stdout = process.stdin, process.stdout
+
+    def begin(name: str) -> None:
+        stdin.write(encoded([{"read": f"{name}.txt", "content": "", "languages": ["", ""], "most_unpacked": 0}]))
+        stdin.flush()
+
+    def answer(name: str) -> list[Any]:
+        begin(name)
+        return [json.loads(line) for line in takewhile(bytes.strip, stdout)]
+
+    try:
+        assert answer("first") == [{"keep": []}]
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            process.send_signal(stop)
+        [failed] = answer("fails")
+        assert "ValueError: planted" in failed["failed"] and answer("second") == [{"keep": []}]
+        begin("hangs")
+        assert process.communicate() == (b"", b"") and process.returncode == -signal.SIGALRM
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_process_starts_quickly() -> None:
+    """Without PyTorch, which takes seconds."""
+    script = "import sys, nmt.documents.process; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
 def test_translated_files_are_private_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +324,8 @@ def test_translated_files_are_private_and_removed(tmp_path: Path, monkeypatch: p
         (tmp_path / "secret").unlink()
         monkeypatch.setattr(documents, "_SECONDS_KEPT", 0.1)
         short = send(served, text[:100], "a.html")
-        until(lambda: fetched(served, short).status == 404)
+        until(lambda: not (folder / short.json["translatedFileUrl"].rpartition("/")[2]).exists())
+        assert fetched(served, short).status == 404
     assert not [*tmp_path.iterdir()]
 
 
@@ -279,18 +367,17 @@ def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> No
     cases: list[tuple[bytes, int, str]] = [
         (form(None), 400, "Invalid request: missing file parameter"),
         (form(b"one", target=""), 400, "Invalid request: missing target parameter"),
-        (form(b"one", source="fr"), 400, "source: fr is not supported: this model's source is en"),
+        (form(b"one", source="fr"), 400, "source: fr is not supported: this model has en"),
         (form(b"one", "a.pdf"), 400, "a.pdf: this format is not supported: send .srt, "),
         (form(b"one", "a\tb.json"), 400, "a_b.json: not JSON"),
         (form(b"\xff\xfe\xff", "a.txt"), 400, "a.txt: "),
         (form(b"a" * 20_001), 413, "20001 characters in one text of a.txt, more than 20000: split the text into"),
         (form(b"a\n" * 70_000), 413, "the file has more than 0.125 MiB"),
         (form(b"a\n" * 100_000), 413, "the body has more than"),
-        (whole[:-20], 400, "the body is not complete and valid multipart/form-data"),
-        (whole + whole, 400, "the body is not complete and valid multipart/form-data"),
-        (b"", 400, "the body is not complete and valid multipart/form-data"),
-        (form(b"one", **{f"f{i}": "" for i in range(20)}), 400, "of at most 16 fields"),
-        (form(b"one", f'a.txt"; {";" * 5000}'), 400, "a header has more than 2000 characters"),
+        (whole[:-20], 400, ""),
+        (whole[9:], 400, ""),
+        (b"", 400, ""),
+        (form(b"one", **{f"f{i}": "" for i in range(20)}), 400, "Maximum number of fields is 16"),
         (form(b"PK", "a.docx"), 400, "a.docx: not a "),
         (form(docx(entities), "a.docx"), 400, "declares entities"),
         (form(docx(word(RUNS + " " * 2_000_000)), "a.docx"), 400, "when unpacked"),
@@ -300,35 +387,6 @@ def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> No
             answer = served.post_bytes(body, KIND, "/translate_file")
             assert (answer.status, list(answer.json)) == (status, ["error"]), words
             assert words in answer.json["error"] and "\n" not in answer.json["error"]
-        bomb = gzip.compress(b"a" * 1_000_000)
-        for kind, of, status in (("text/plain", {}, 415), (KIND, {"Content-Encoding": "gzip"}, 413),
-                                 (KIND, {"Origin": "http://evil.example"}, 403)):  # fmt: skip
-            assert served.post_bytes(bomb, kind, "/translate_file", **of).status == status
         nested = send(served, b"<b>" * 20_000 + b"one" + b"</b>" * 2000, "a.html")
         assert nested.status in (200, 400)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
-
-
-@given(content=st.lists(st.sampled_from([b"\r", b"\n", b"-", b"------Boundary", b"6", b"\0", b"\xff"])).map(b"".join))
-def test_a_file_is_read_byte_for_byte(content: bytes) -> None:
-    """Whatever looks as the end of a part and is none."""
-    named, upload = read_upload(Received(form(content, "ä.docx"), KIND), limit=10_000)
-    assert (named["source"], upload) == ("en", Upload("ä.docx", content))
-
-
-def test_names_of_files_as_clients_write_them() -> None:
-    start, end = b'--B\r\nContent-Disposition: form-data; name="file"; ', b"\r\n\r\none\r\n--B--\r\n"
-    for written in ('filename="ä.txt"', "filename*=utf-8''%C3%A4.txt", "filename=ä.txt"):
-        _, upload = read_upload(Received(start + written.encode() + end, 'multipart/form-data; boundary="B"'), 1000)
-        assert upload == Upload("ä.txt", b"one")
-    for body in (start + b"\xff" + end, b'--B\r\nA: b; name="file"' + end, b"--B\r\n\r\none\r\n--B--"):
-        try:
-            assert read_upload(Received(body, "multipart/form-data; boundary=B"), 1000)[1] is None
-        except RequestError as error:
-            assert error.status == 400
-
-
-def test_heads_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`email` reads them in time that grows with their square."""
-    with pytest.raises(RequestError, match=f"more than {fields._LONGEST_HEAD} characters"):
-        read_upload(Received(b"", f"multipart/form-data; {'a;' * 2000}"), 1000)

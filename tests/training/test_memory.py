@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt import device
+from nmt import machine
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
@@ -69,6 +69,15 @@ def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, d
     capacity = data.draw(st.integers(longest, 2 * batch_tokens))
     parts = next(n for n in range(1, batch_tokens + 1) if max(longest, -(-batch_tokens // n)) <= capacity)
     assert fitting(batch_tokens, longest, capacity) == max(longest, -(-batch_tokens // parts))
+
+
+def test_where_the_longest_pair_does_not_fit_that_is_an_error() -> None:
+    message = (
+        r"training\.micro_batch_tokens: auto: one pair of 50 subwords .*"
+        r"data\.max_length, .*training\.activation_checkpointing: true"
+    )
+    with pytest.raises(NmtError, match=message):
+        fitting(100, longest=50, capacity=49)
 
 
 @dataclass(frozen=True)
@@ -228,7 +237,7 @@ def test_the_least_of_the_machines_and_the_groups_memory_counts(
     (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
     (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE + 4096}\n")
     (path("/sys/fs/cgroup") / "memory.stat").write_text("anon 1\ninactive_file 4096\nactive_file 7\n")
-    monkeypatch.setattr(device, "Path", path)
+    monkeypatch.setattr(machine, "Path", path)
     assert memory.available_memory() == expected
 
 

@@ -22,6 +22,7 @@ from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
+from nmt.files.text import file_digest
 from nmt.pages.report.page import to_data
 from nmt.pages.report.run import gather
 from nmt.training import start_from, state
@@ -101,7 +102,7 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     ):
         assert said in caplog.text
     described = ("nmt", "run_dir", "step", "best_metric", "validation_loss", "bleu", "chrf")
-    origin = {"file": str(trained / "best.safetensors"), "sha256": best.digest}
+    origin = {"file": str(trained / "best.safetensors"), "sha256": file_digest(trained / "best.safetensors")}
     origin |= {key: best.provenance[key] for key in described}
     for path in model_file.checkpoints(run):
         assert model_file.load_provenance(path)["start_from"] == origin
@@ -110,7 +111,7 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     assert started["start_from"] == origin
     data = to_data(gather([run]))
     [cell] = [row["cells"][0] for row in data["summary"] if row["label"] == "started from"]
-    assert cell == f"{origin['file']}, step {origin['step']}, SHA-256 {best.digest[:12]}…"
+    assert cell == f"{origin['file']}, step {origin['step']}, SHA-256 {origin['sha256'][:12]}…"
     shown = {row["label"]: row["cells"][0] for table in data["scores"] for row in table["rows"]}
     assert shown["validation loss since the start"] == f"{rows[-1]['validation_loss_since_start']:+.4f}"
 
@@ -147,6 +148,22 @@ def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
     assert rows_without_clock(one) == rows_without_clock(other)
     last = [model_file.load(model_file.checkpoint_path(run, 4)) for run in (one, other)]
     assert same_weights(*last) and last[0].provenance["start_from"] == last[1].provenance["start_from"]
+
+
+def test_in_a_begun_run_another_model_is_refused(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
+    some = (QUIET, *SHORT, "training.max_steps=2")
+    for name, first, now in [
+        ("one", f"training.start_from={trained}", "training.start_from=another"),
+        ("two", "training.start_from=null", f"training.start_from={trained}"),
+    ]:
+        run = f"run_dir={tmp_path / name}"
+        train(make_config(run, first, *some), "cpu")
+        path, before = first.split("=")
+        said = (
+            f"({path}: {before} in the saved run, {now.split('=')[1]} now): restore {path}={before}, or set a new run"
+        )
+        with pytest.raises(NmtError, match=re.escape(said)):
+            train(make_config(run, now, *some), "cpu")
 
 
 # ------------------------------------------------------------------------ another vocabulary

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import langcodes
 import sentencepiece
 
 from nmt.checkpoints.model_file import Checkpoint
@@ -24,7 +25,6 @@ from nmt.config.language_codes import english_name, normal, two_letters
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
-from nmt.device import cpu_threads
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card
 from nmt.interop.ctranslate2.export import CTranslate2Exporter, write_model
@@ -32,6 +32,7 @@ from nmt.interop.ctranslate2.files import QUANTIZATIONS
 from nmt.interop.ctranslate2.model import load_package
 from nmt.interop.exporter import ExportOptions
 from nmt.interop.model_card import Usage
+from nmt.machine import cpu_threads
 
 MODEL, SUBWORDS, METADATA = "model", "sentencepiece.model", "metadata.json"
 # What Argos Translate leaves at CTranslate2's defaults: sources are cut after so many subwords, EOS included, and
@@ -241,8 +242,6 @@ def _write_archive(path: Path, name: str, folder: Path) -> None:
 
 
 def _code(language: str) -> str:
-    import langcodes
-
     try:
         tag = langcodes.Language.get(language)
     except ValueError:

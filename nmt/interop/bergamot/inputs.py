@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.config.schema import DecodingConfig
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.interop import export_folder, parity
 from nmt.interop.bergamot import layers
@@ -63,7 +64,7 @@ def translated(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) -> 
     sources = sorted(_usable(loaded, lines), key=len, reverse=True)
     inputs = [SearchInput(ids, decoding.longest_output(len(ids))) for ids in sources]
     engine = PyTorchEngine([model], torch.device("cpu"))
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    options = SearchOptions(DecodingConfig(beam_size=1))
     found = engine.search(inputs, options, engine.auto_batch_tokens)
     if not all(found):
         raise NmtError("the scores of the model are not finite: its weights are damaged or too large")

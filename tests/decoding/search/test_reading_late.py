@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.reads import Reads
-from helpers.tables import OPTIONS, Table
+from helpers.tables import OPTIONS, Table, changed
 from helpers.translators import LINES, new_model, new_translator
 
 from nmt.decoding.search import beam, finished, logits_processors
@@ -36,7 +36,7 @@ def test_outputs_are_the_same(beam_size: int, method: str, monkeypatch: pytest.M
     source = torch.arange(40)[:, None]
     for seed in range(5):
         limits = torch.randint(0, 9, (40,), generator=torch.Generator().manual_seed(seed))
-        options = dataclasses.replace(OPTIONS, beam_size=beam_size, n_best=beam_size, method=method)
+        options = changed(OPTIONS, beam_size=beam_size, n_best=beam_size, method=method)
         arguments = (source, limits, options, (), list(range(40)))
         at_once, late = Counting(seed, 9), Counting(seed, 9)
         at_once.longest = late.longest = int(limits.max())
@@ -90,7 +90,7 @@ def test_no_step_reads_a_number(beam_size: int, monkeypatch: pytest.MonkeyPatch)
         return step(*given)
 
     monkeypatch.setattr(model, "step", counted_step)
-    options = dataclasses.replace(OPTIONS, beam_size=beam_size, scores=False)
+    options = changed(OPTIONS, beam_size=beam_size, scores=False)
     with torch.inference_mode(), Reads() as counted:
         search(model, torch.randint(4, 300, (8, 6)), torch.full((8,), 20), options)
     assert len(reads_before_step) > 10 and len(set(reads_before_step)) == 1

@@ -1,7 +1,6 @@
 """Search against all possible outputs, on models that are lookup tables."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from helpers.tables import (
     alphas,
     assert_equal,
     assert_same,
+    changed,
     penalty,
     seeds,
 )
@@ -20,12 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, Options, length_penalty_tensor
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions, length_penalty_tensor
 
 
-def run(table: Table, sentences: list[int], longest: list[int], options: Options) -> list[list[Hypothesis]]:
+def run(table: Table, sentences: list[int], longest: list[int], options: SearchOptions) -> list[list[Hypothesis]]:
     source = torch.tensor([[sentence, EOS] for sentence in sentences])
     return search(table, source, torch.tensor(longest), options)
 
@@ -35,10 +36,10 @@ def run(table: Table, sentences: list[int], longest: list[int], options: Options
 def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: int, longest: int) -> None:
     table = Table(seed, vocabulary)
     outputs = all_outputs(table, 0, longest, alpha)
-    options = replace(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
+    options = changed(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
     [found] = run(table, [0], [longest], options)
     assert_same(found, outputs)
-    [best] = run(table, [0], [longest], replace(options, n_best=1))
+    [best] = run(table, [0], [longest], changed(options, n_best=1))
     assert_same(best, outputs, 1)
 
 
@@ -46,7 +47,7 @@ def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: i
 def test_batched_equals_one_by_one(size: int) -> None:
     """Though sentences of all lengths leave the batch at different steps."""
     table = Table(seed=3, vocabulary=40, spread=3.0)
-    options = replace(OPTIONS, beam_size=size, n_best=size)
+    options = changed(OPTIONS, beam_size=size, n_best=size)
     sentences, longest = list(range(50)), [1 + 3 * i % 40 for i in range(50)]
     together = run(table, sentences, longest, options)
     assert table.steps[0] == 50
@@ -62,7 +63,7 @@ def test_stops_when_nothing_better_can_come(n_best: int, steps: int) -> None:
     table = Table(seed=1, vocabulary=8)
     table.table.zero_()
     table.table[:, EOS] = 20.0  # so each hypothesis's best way on is to end
-    [found] = run(table, [0], [60], replace(OPTIONS, beam_size=4, n_best=n_best))
+    [found] = run(table, [0], [60], changed(OPTIONS, beam_size=4, n_best=n_best))
     assert [len(hypothesis.tokens) for hypothesis in found] == [0, 1, 1, 1][:n_best]
     assert len(table.steps) == steps
 
@@ -88,7 +89,7 @@ def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObje
 
 def test_scores_that_are_no_probabilities() -> None:
     """Where the model has no probabilities there is no hypothesis; the other sentences are as without it."""
-    options = replace(OPTIONS, beam_size=1, n_best=1)
+    options = changed(OPTIONS, beam_size=1, n_best=1)
 
     class Spoiled(Table):
         def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
@@ -112,19 +113,19 @@ def test_dead_hypotheses_beside_live_ones(size: int) -> None:
                 scores[..., 4] = torch.where(prefixes[..., -1] == 5, math.nan, scores[..., 4])
             return scores
 
-    for hypotheses in run(Holes(seed=4, vocabulary=8), list(range(20)), [5] * 20, replace(OPTIONS, beam_size=size)):
+    for hypotheses in run(Holes(seed=4, vocabulary=8), list(range(20)), [5] * 20, changed(OPTIONS, beam_size=size)):
         for hypothesis in hypotheses:
             assert not {5, 6} & set(hypothesis.tokens), "5 leads nowhere and 6 is conflicts"
 
 
 def test_length_penalties_are_the_formula_and_in_order() -> None:
     for alpha in (0.0, 1e-15, 1e-9, 0.6, 1.0, 20.0):
-        penalties = length_penalty_tensor(300, replace(OPTIONS, length_penalty=alpha))
+        penalties = length_penalty_tensor(300, DecodingConfig(length_penalty=alpha))
         assert (penalties[1:] >= penalties[:-1]).all()
         assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
 
 
 def test_other_normalizations() -> None:
-    average = length_penalty_tensor(40, replace(OPTIONS, normalization="average", length_penalty=1.0))
+    average = length_penalty_tensor(40, DecodingConfig(normalization="average", length_penalty=1.0))
     assert average[1:].tolist() == list(range(1, 41))
-    assert length_penalty_tensor(40, replace(OPTIONS, normalization="none")).tolist() == [1.0] * 41
+    assert length_penalty_tensor(40, DecodingConfig(normalization="none")).tolist() == [1.0] * 41

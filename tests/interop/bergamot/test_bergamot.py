@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import export
+from nmt.config.schema import DecodingConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.interop.bergamot import binary
 from nmt.interop.bergamot import export as bergamot
@@ -57,7 +58,7 @@ def greedy_outputs(made: Checkpoint) -> tuple[list[list[int]], list[list[int]]]:
     """The subwords of the lines, and of what the model translates them to."""
     sources = [ids for ids in made.vocabulary.source.encode(LINES) if ids]
     inputs = [SearchInput(ids, made.config.decoding.longest_output(len(ids))) for ids in sources]
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    options = SearchOptions(DecodingConfig(beam_size=1))
     return sources, [best.tokens for [best] in engine_of(made).search(inputs, options, 1000)]
 
 

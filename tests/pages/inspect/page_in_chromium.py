@@ -6,7 +6,7 @@ import pytest
 from helpers.chromium import WIDTHS, Browser, assert_usable_and_alone
 from helpers.inspection_models import SENTENCES, inspector_of, new_checkpoint
 
-from nmt.decoding.word_alignment import attention_by_word
+from nmt.pages.inspect.inspect import attention_by_word
 from nmt.pages.inspect.output_folder import page
 
 

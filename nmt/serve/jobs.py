@@ -1,0 +1,165 @@
+"""What a request for a translation needs of the queue, and its answer: in nmt's own format or in LibreTranslate's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nmt.config.language_pairs import LanguagePairs
+from nmt.decoding.kept_items import is_kept
+from nmt.decoding.markup.marked_text import MarkedText
+from nmt.decoding.translator import Translation
+from nmt.serve.batching import BatchOptions, NBest
+from nmt.serve.detection import Detected
+from nmt.serve.requests import (
+    LibreTranslateRequest,
+    Limits,
+    TranslateRequest,
+    as_list,
+    checked,
+    chosen_pair,
+    likeliest_source,
+    source_and_target,
+)
+
+_DECIMALS = 6  # of a number in an alignment
+
+
+@dataclass(frozen=True)
+class OwnJob:
+    """A request in nmt's own format."""
+
+    lines: list[str]
+    options: BatchOptions
+
+    def answer(self, n_best: NBest) -> dict[str, Any]:
+        """The fields of the answer, which are those of Translation."""
+        return {"translations": [[self._fields(each) for each in translations] for translations in n_best]}
+
+    def _fields(self, translation: Translation) -> dict[str, Any]:
+        fields = dict(vars(translation))
+        if not self.options.alignment:
+            del fields["source_pieces"], fields["alignment"]
+        elif translation.alignment is not None:
+            fields["alignment"] = [[round(weight, _DECIMALS) for weight in row] for row in translation.alignment]
+        return fields
+
+
+class PlainText:
+    """A text of a request. Each of its lines is translated; line breaks stay."""
+
+    has_tags = False
+
+    def __init__(self, text: str):
+        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    def joined(self, translations: Sequence[Translation]) -> str:
+        return "\n".join(translation.text for translation in translations)
+
+
+class HtmlText:
+    """A text of a request with tags."""
+
+    def __init__(self, text: str, language: str):
+        self._marked = MarkedText(text, language)
+        self.lines = [line.text for line in self._marked.lines]
+        self.has_tags = any(line.elements for line in self._marked.lines)
+
+    def joined(self, translations: Sequence[Translation]) -> str:
+        lines = zip(self._marked.lines, translations, strict=True)
+        return self._marked.with_lines([line.translated(translation) for line, translation in lines])
+
+
+@dataclass(frozen=True)
+class LibreTranslateJob:
+    """A request in LibreTranslate's format."""
+
+    texts: Sequence[PlainText | HtmlText]
+    is_list: bool  # `q` was a list, so the answer has lists
+    detected: Detected | None  # the source language, if the request had `auto`
+    options: BatchOptions
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for text in self.texts for line in text.lines]
+
+    def answer(self, n_best: NBest) -> dict[str, Any]:
+        """The fields of the answer."""
+        texts: list[list[str]] = []  # the translations of each text, best first
+        for text in self.texts:
+            lines, n_best = n_best[: len(text.lines)], n_best[len(text.lines) :]
+            texts.append(_joined(text, lines))
+        answer: dict[str, Any] = {"translatedText": self._one_or_all([best for best, *_ in texts])}
+        if self.options.n_best > 1:
+            answer["alternatives"] = self._one_or_all([others for _, *others in texts])
+        if self.detected:
+            answer["detectedLanguage"] = self._one_or_all([self.detected._asdict()] * len(texts))
+        return answer
+
+    def _one_or_all(self, values: list[Any]) -> Any:
+        return values if self.is_list else values[0]
+
+
+def _joined(text: PlainText | HtmlText, lines: NBest) -> list[str]:
+    """The different translations of a text, best first, from those of its lines."""
+    joined: list[str] = []
+    for rank in range(max(map(len, lines), default=1)):
+        # A line without words has only one translation, the empty one, which every rank uses.
+        joined.append(text.joined([line[min(rank, len(line) - 1)] for line in lines]))
+    return list(dict.fromkeys(joined))
+
+
+Job = OwnJob | LibreTranslateJob
+
+
+def job_from(fields: dict[str, Any], languages: LanguagePairs, limits: Limits, beam_size: int, aligns: bool) -> Job:
+    """The job of a request. aligns: whether the engine gives alignments. Raises HTTPException if the request is not
+    valid or too large, and NmtError for languages that the model does not have."""
+    if "text" not in fields and fields.keys() & {"q", "source", "target"}:
+        request = checked(LibreTranslateRequest, fields)
+        return _libretranslate_job(request, languages, limits, beam_size, aligns)
+    own = checked(TranslateRequest, fields)
+    lines = as_list(own.text)
+    limits.check(lines, lines)
+    return OwnJob(lines, BatchOptions(own.n_best, own.alignment, True, chosen_pair(languages, own.to, own.from_)))
+
+
+def _libretranslate_job(
+    request: LibreTranslateRequest, languages: LanguagePairs, limits: Limits, beam_size: int, aligns: bool
+) -> LibreTranslateJob:
+    source, target = source_and_target(request, languages)
+    sent = as_list(request.q)
+    limits.check((), sent)  # before they are read as HTML
+    as_html = request.format == "html"
+    texts = [HtmlText(text, source or "") if as_html else PlainText(text) for text in sent]
+    lines = [line for text in texts for line in text.lines]
+    limits.check(lines, ())
+    detected = None if source else likeliest_source(lines, languages, target)
+    options = BatchOptions(
+        n_best=min(1 + request.alternatives, beam_size),  # clients accept fewer
+        # An engine that gives no alignment: tags then go where they are in the source.
+        alignment=aligns and any(text.has_tags for text in texts),
+        token_scores=False,
+        pair=chosen_pair(languages, target, detected.language if detected else source),
+    )
+    return LibreTranslateJob(texts, isinstance(request.q, list), detected, options)
+
+
+def warning_of(job: Job, n_best: NBest, languages: LanguagePairs, keep: tuple[str, ...]) -> str:
+    """What the client should know of its translations; empty for nothing. keep: decoding.keep."""
+    untrained = languages.warning(job.options.pair) if job.options.pair else ""
+    lost = placeholder_warning(count_lost(job.lines, n_best, keep), len(n_best))
+    return "; ".join(filter(None, (untrained, lost)))
+
+
+def count_lost(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> int:
+    """How many lines have a translation that lacks a placeholder."""
+    lost = 0
+    for line, translations in zip(lines, n_best, strict=True):
+        if keep and not all(is_kept(line, translation.text, keep) for translation in translations):
+            lost += 1
+    return lost
+
+
+def placeholder_warning(lost: int, lines: int) -> str:
+    """What to tell of lines that lack a placeholder; empty if none does."""
+    return f"{lost} of {lines} lines: not all placeholders are in the translation" if lost else ""
