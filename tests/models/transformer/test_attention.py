@@ -1,6 +1,7 @@
 """Multi-head attention against equation 1 and section 3.2.2 written out head by head, query by query."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -89,6 +90,40 @@ def test_dropout_of_attention_weights_acts_in_training_alone() -> None:
     torch.testing.assert_close(attention(x), plain(attention, x, x, torch.ones(B, T, T)))
     attention.train()
     assert not torch.equal(attention(x), attention(x))
+
+
+@pytest.mark.parametrize(("dtype", "autocast"), [(torch.bfloat16, True), (torch.float16, False)])
+def test_with_16_bit_numbers_scores_and_sums_are_float32_on_a_cpu(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, autocast: bool
+) -> None:
+    """Results and gradients are as exact as inputs, weights and results of the products are."""
+    attention = make(3, 4, 4).to(dtype)
+    exact = make(3, 4, 4)
+    exact.load_state_dict(attention.state_dict())
+    x, memory = (torch.randn(B, n, D, dtype=dtype).requires_grad_() for n in (T, S))
+    mask = (torch.arange(S) < S - 1)[None]  # [1, S]
+    seen = set()
+    fused = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(*tensors: Tensor, **options: Any) -> Tensor:
+        out = fused(*tensors, **options)
+        seen.update(tensor.dtype for tensor in (*tensors, out))
+        return out
+
+    def results(of: MultiHeadAttention, x: Tensor, memory: Tensor) -> list[Tensor]:
+        itself = of(x, causal=True)
+        other = of.attend(of.queries(x), of.keys_values(memory), mask)
+        total = itself.double().square().sum() + other.double().square().sum()
+        return [itself, other, *torch.autograd.grad(total, (x, memory, *of.parameters()))]
+
+    expected = results(exact, x.double(), memory.double())
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    with torch.autocast("cpu", dtype, enabled=autocast):
+        got = results(attention.float() if autocast else attention, x, memory)
+    assert seen == {torch.float32}
+    assert got[0].dtype == got[1].dtype == dtype
+    for ours, theirs in zip(got, expected, strict=True):
+        assert (ours.double() - theirs).norm() < 0.02 * theirs.norm()
 
 
 def test_rotated_vectors_are_complex_numbers_turned_by_the_angles_of_their_position() -> None:
