@@ -14,6 +14,7 @@ from nmt.decoding.glossary import Glossary
     ("line", "expected"),
     [
         ("TWO DOGS RUN.", True),
+        ("NO SMOKING", True),
         ("SEE https://example.com/a AND write@example.com, {name}: 3 DOGS", True),
         ("MEETING AT 5 pm IN THE OFFICE", True),
         ("Two dogs run.", False),
