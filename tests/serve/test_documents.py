@@ -91,7 +91,7 @@ def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
     path = Path(name)
     document = OpenedDocument.of(content, path, FILE_FORMATS[path.suffix.lower()], language="en", target_language="de")
     translator.decoding = replace(translator.decoding, keep=(*KEEP, *document.keep))
-    return document.with_lines([json.dumps(line) for line in translator.with_tags(document.marked_lines)], path)
+    return document.with_lines(translator.with_tags(document.marked_lines), path)
 
 
 @pytest.fixture(scope="module")
