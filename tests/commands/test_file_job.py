@@ -292,7 +292,7 @@ def test_a_file_that_changes_before_it_is_loaded_is_found(model: Path, translato
     write(tmp_path / "in", ["one"])
     terms, own_model = write(tmp_path / "terms", ["one\teins"]), tmp_path / "model.safetensors"
     job = requested(model, tmp_path, glossary=terms)
-    job.check_loaded(translator)
+    job.check_unchanged()
     write(terms, ["one\tuno"])
     with pytest.raises(NmtError, match="terms: has changed since the command was started"):
         job.translate(translator)
