@@ -29,7 +29,7 @@ def load(
 
     overrides: such as "decoding.beam_size=8", over the model's own settings; ensemble: models of the same vocabulary
     that translate together with it; glossary: a file of lines `source term TAB target term`. In paths `~` is the home.
-    A translator can be pickled, and used in processes that are forked or spawned.
+    A translator works in this process only: each process calls `load`.
     Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
     """
     from nmt.files.text import to_path

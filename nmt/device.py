@@ -1,22 +1,19 @@
-"""The hardware: devices, memory and processor cores."""
+"""The devices that PyTorch computes on."""
 
 import contextlib
-import ctypes
 import logging
 import os
-import platform
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from nmt.errors import NmtError
-
-if TYPE_CHECKING:
-    import torch  # loading it takes a second, so functions import it when they need it
-    from torch import Tensor
+from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
 
@@ -31,13 +28,11 @@ _FAULT = re.compile(
 )
 
 
-def choose(name: str) -> "torch.device":
+def choose(name: str) -> torch.device:
     """The device `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (the best one here). Raises NmtError if there is none.
 
     A CUDA device becomes PyTorch's current one: what measures memory or waits for a device uses that.
     """
-    import torch
-
     if name == "auto":
         if torch.cuda.is_available():
             return choose("cuda")
@@ -57,7 +52,7 @@ def choose(name: str) -> "torch.device":
     return where
 
 
-def runs_ahead(device: "torch.device") -> bool:
+def runs_ahead(device: torch.device) -> bool:
     """Whether operations are only queued on this device: the program goes on until it reads a result."""
     return device.type == "cuda"
 
@@ -68,9 +63,7 @@ class LateCopy:
     A program that waits for it only after it has queued more work leaves no gap in the work of the device.
     """
 
-    def __init__(self, x: "Tensor"):
-        import torch
-
+    def __init__(self, x: Tensor):
         self._copy = x.to("cpu", non_blocking=True)  # into pinned memory
         self._done = torch.cuda.Event() if x.is_cuda else None  # type: ignore[no-untyped-call]
         if self._done is not None:
@@ -83,41 +76,14 @@ class LateCopy:
         return self._copy.tolist()
 
 
-def from_host(x: "Tensor", device: "torch.device") -> "Tensor":
+def from_host(x: Tensor, device: torch.device) -> Tensor:
     """A tensor of the host on a device. The program does not wait until it is there."""
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
 
 def is_cpu(name: str) -> bool:
-    """Whether `choose` would choose the CPU. Loads PyTorch only where there may be something else."""
-    accelerators = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, and both under Windows
-    if name == "auto" and sys.platform == "linux" and not any(map(os.path.exists, accelerators)):
-        return True
+    """Whether `choose` would choose the CPU."""
     return name == "cpu" or choose(name).type == "cpu"
-
-
-def available_host_memory() -> int | None:
-    """Free memory in bytes, of the machine or of the container of this process; None if unknown."""
-    free = []
-    with contextlib.suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().split("\n")
-        free.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    with contextlib.suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
-        words = (group / "memory.stat").read_text().split()
-        cached_files = int(words[words.index("inactive_file") + 1])  # the system frees their memory when it is needed
-        free.append(limit - used + cached_files)
-    return min(free, default=None)
-
-
-def host_memory_within_reach() -> int | None:
-    """Free memory plus that of this process, part of which it can use again: bytes, or None if unknown."""
-    left = available_host_memory()
-    with contextlib.suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return None if left is None else left + pages * os.sysconf("SC_PAGE_SIZE")
-    return None
 
 
 @contextlib.contextmanager
@@ -137,53 +103,6 @@ def is_device_fault(error: BaseException) -> bool:
     return _FAULT.search(str(error)) is not None
 
 
-def prepare_memory() -> None:
-    """Set how this process uses the machine's memory. To be called before PyTorch computes.
-
-    glibc keeps freed memory instead of returning it to the system; other C libraries are left alone. Each training step
-    allocates the same large tensors again. If their memory were returned in between, the system would map and zero
-    every page again, which takes more than a tenth of a step on the CPU.
-
-    oneDNN, and PyTorch's layer above it, keep what they have prepared for the last 1,024 shapes. Batches of sentences
-    have ever new shapes, so that this is a gigabyte of memory and no faster than 32. A user's own number stays.
-    """
-    for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(capacity, "32")
-    m_trim_threshold, m_mmap_threshold = -1, -3  # malloc.h
-    if sys.platform == "linux":
-        with contextlib.suppress(AttributeError, OSError):  # another C library
-            ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 30)
-            ctypes.CDLL(None).mallopt(m_trim_threshold, (1 << 31) - 1)
-
-
-def make_products_repeatable() -> None:
-    """Have MKL give the same product of two matrices with fewer threads. To be called before PyTorch computes.
-
-    By default MKL divides long sums among its threads where that is faster. AUTO is the code that it takes anyway. A
-    user's own mode stays.
-    """
-    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
-
-
-def processor_maker() -> str:
-    """`GenuineIntel`, `AuthenticAMD` or another name that x86 processors give; empty if unknown."""
-    with contextlib.suppress(OSError):
-        match = re.search(r"^vendor_id\s*: (\S+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        return match[1] if match else ""
-    return platform.processor().rpartition(", ")[2]  # Windows: "AMD64 Family …, AuthenticAMD"
-
-
-def usable_cores() -> int:
-    """The number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def cpu_threads() -> int:
-    """The number of threads to compute with on the CPU: OMP_NUM_THREADS, which also PyTorch reads, or every core."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if re.fullmatch("[1-9][0-9]{0,3}", given) else usable_cores()
-
-
 class SharedCores:
     """Keeps PyTorch from computing with more threads than other programs leave cores for.
 
@@ -192,12 +111,10 @@ class SharedCores:
     their cores, and the others are used. Only on Linux, which says how long each core was busy.
     """
 
-    def __init__(self, device: "torch.device", processes: int, *, adapts: bool) -> None:
+    def __init__(self, device: torch.device, processes: int, *, adapts: bool) -> None:
         """processes: that compute together. For several, and where OMP_NUM_THREADS is set, nothing is changed. adapts:
         whether the number of threads may change; if not, a warning says once that other programs slow this one down.
         """
-        import torch
-
         self.threads, self._adapts, self._warned = torch.get_num_threads(), adapts, False  # threads: the most
         self._free_since = 0.0
         alone = device.type == "cpu" and processes == 1 and "OMP_NUM_THREADS" not in os.environ
@@ -208,8 +125,6 @@ class SharedCores:
 
         Fewer threads at once; more only when the cores were free for a while, as a wrong try costs a slow step.
         """
-        import torch
-
         if self._last is None or time.monotonic() - self._last.now < _WATCHED or (new := _core_times()) is None:
             return
         old, self._last = self._last, new
@@ -241,8 +156,6 @@ class SharedCores:
     def all_threads(self) -> Iterator[None]:
         """Compute with all threads inside: for a search, whose threads do not wait for one another, and whose batches
         depend on their number."""
-        import torch
-
         before = torch.get_num_threads()
         torch.set_num_threads(self.threads)
         try:

@@ -12,6 +12,14 @@ class NmtError(Exception):
     """
 
 
+class NotAModelFile(NmtError):
+    """The file at `path` is not a safetensors file, or is damaged."""
+
+    def __init__(self, path: Path, why: object) -> None:
+        super().__init__(f"{path}: not a model file, or one that is cut short or damaged ({why})")
+        self.path = path
+
+
 def no_such_file(path: Path) -> NmtError:
     """The error for a missing file. For a relative path it names the folder that the path starts from."""
     return NmtError(f"{path}: no such file" + ("" if path.is_absolute() else f" in {current_folder()}"))

@@ -39,9 +39,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.config import schema
-from nmt.device import usable_cores
 from nmt.errors import NmtError
 from nmt.loading.opened_model import open_model
+from nmt.machine import usable_cores
 
 NMT = [sys.executable, "-m", "nmt"]
 # Python keeps compiled modules, unless an environment forbids it: then each start of nmt would compile it again.
@@ -163,8 +163,8 @@ def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> floa
 
 
 TRANSLATE = """
-import sys, nmt.device
-nmt.device.prepare_memory()
+import sys, nmt.machine
+nmt.machine.prepare_memory()
 model, path, device, process, processes, *overrides = sys.argv[1:]
 translator = nmt.load(model, device, overrides=overrides)
 with open(path, encoding="utf-8", newline="\\n") as file:

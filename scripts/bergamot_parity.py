@@ -4,7 +4,7 @@
     scripts/bergamot_parity.py MODEL FOLDER --source FILE --reference FILE [--lines 1000]
 
 The engine is @browsermt/bergamot-translator, which is that of Firefox, under Node.js: scripts/bergamot_translate.mjs.
-It prints how many lines the engine translates as nmt computes the folder, and the BLEU of both and of the model.
+It prints how many lines the engine translates as the model does in float32, and the BLEU of both.
 """
 
 import argparse
@@ -18,14 +18,13 @@ import torch
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.config.schema import DecodingConfig
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.evaluation.metrics import ValidationMetrics
 from nmt.files.text import read_lines
-from nmt.interop.bergamot.engine import BergamotFolder
 
 _MOST_SUBWORDS = 126  # the engine cuts longer lines
 
@@ -43,7 +42,7 @@ def in_the_engine(folder: Path, lines: Sequence[str]) -> list[str]:
 def here(engine: PyTorchEngine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
     """The lines, translated by an engine of nmt with the search of Bergamot: greedily, and at most twice as long."""
     sources = [SearchInput(ids, 2 * (len(ids) + 1)) for ids in loaded.vocabulary.source.encode(list(lines))]
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    options = SearchOptions(DecodingConfig(beam_size=1))
     found = engine.search(sources, options, engine.auto_batch_tokens)
     return loaded.vocabulary.target.decode([best.tokens for [best] in found])
 
@@ -62,12 +61,11 @@ def main() -> None:
     pairs = islice((pair for pair in pairs if 0 < len(encode([pair[0]])[0]) <= _MOST_SUBWORDS), given.lines)
     sources, references = map(list, zip(*pairs, strict=True))
     engine = in_the_engine(given.folder, sources)
-    folder = here(BergamotFolder(given.folder, loaded), loaded, sources)
     model = here(PyTorchEngine([loaded.build()], torch.device("cpu")), loaded, sources)
-    for name, found in (("the engine", engine), ("the folder, computed by nmt", folder), ("the model, float32", model)):
-        same = sum(one == other for one, other in zip(found, engine, strict=True))
-        bleu = ValidationMetrics("").scores(found, references)["bleu"]
-        print(f"{name:30} BLEU {bleu:6.2f}   lines as the engine: {same:,} of {len(sources):,}")
+    for name, translations in (("the engine, 8 bits", engine), ("the model, float32", model)):
+        print(f"{name:18} BLEU {ValidationMetrics('').scores(translations, references)['bleu']:6.2f}")
+    equal = sum(one == other for one, other in zip(engine, model, strict=True))
+    print(f"equal lines: {equal:,} of {len(sources):,}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from pathlib import Path
 from gpu import plan, report
 from gpu.plan import Check
 
-from nmt.device import usable_cores
+from nmt.machine import usable_cores
 
 _PATIENCE = 10  # times as long as on a GPU a rehearsed check may take
 _WORKERS = "4"  # processes that compile, for each check

@@ -178,7 +178,7 @@ def score(run: Run, average: int, device: str, texts: dict[str, tuple[Path, Path
     for name, pair in texts.items():
         path, paths = run.folder / f"averaged-{average}-{name}.json", list(map(str, pair))
         done = {} if older(path, model, *pair) else json.loads(path.read_text(encoding="utf-8"))
-        if done.get("texts") != paths or "compared" not in done["scores"][0]:  # scored by an older version
+        if done.get("texts") != paths:
             files = ("--source", paths[0], "--reference", paths[1], "--device", device)
             done = {"texts": paths, "scores": json.loads(nmt("evaluate", model, *files, "--format", "json"))}
             atomic.write_text(path, json.dumps(done))

@@ -13,8 +13,8 @@ from helpers.runs import config_text, write_corpus
 
 from nmt.config import reader
 from nmt.config.schema import Config
-from nmt.device import make_products_repeatable, usable_cores
 from nmt.distributed.stopping import SIGNALS
+from nmt.machine import make_products_repeatable, usable_cores
 
 if TYPE_CHECKING:
     from helpers.chromium import Browser

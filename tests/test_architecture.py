@@ -26,6 +26,7 @@ LAYERS = [
     {"data", "models"},
     {"distributed"},
     {"device", "config"},
+    {"machine"},
     {"files"},
     {"errors"},
 ]
@@ -131,6 +132,18 @@ def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used() -> None:
         assert not found.difference(*of_this), path
 
 
+def test_few_imports_stand_in_functions() -> None:
+    """Only those of optional packages, and of what takes long to load where a command starts without it."""
+    functions = [
+        node
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    found = {node for function in functions for node in ast.walk(function)}
+    assert sum(isinstance(node, ast.Import | ast.ImportFrom) for node in found) <= 60
+
+
 @pytest.mark.parametrize("module", ["nmt", "nmt.config.schema", "nmt.cli.app"])
 def test_settings_and_commands_do_not_load_what_is_heavy(module: str) -> None:
     heavy = ["torch", "numpy", "sentencepiece", "sacrebleu", "datasets", "pyarrow", "safetensors", "fastapi", "uvicorn"]
@@ -185,9 +198,9 @@ def test_every_folder_is_a_package() -> None:
 def test_the_listing_of_the_package_is_the_architecture() -> None:
     listed = [path for path in PACKAGE.iterdir() if path.name != "__pycache__"]
     assert {path.name for path in listed if path.is_file()} == {
-        "__init__.py", "__main__.py", "device.py", "errors.py", "py.typed",
+        "__init__.py", "__main__.py", "device.py", "errors.py", "machine.py", "py.typed",
     }  # fmt: skip
-    assert {path.name for path in listed if path.is_dir()} == LAYER.keys() - {"__main__", "device", "errors"}
+    assert {path.name for path in listed if path.is_dir()} == LAYER.keys() - {"__main__", "device", "errors", "machine"}
 
 
 def test_each_test_stands_where_what_it_tests_does() -> None:

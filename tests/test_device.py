@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from nmt import device
-from nmt.device import explaining_out_of_memory, usable_cores
+from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
+from nmt.machine import usable_cores
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> list[torch.device]:
@@ -54,8 +55,8 @@ def test_devices_that_are_not_here(monkeypatch: pytest.MonkeyPatch, name: str, c
 @pytest.mark.thorough
 def test_what_is_kept_for_each_shape_of_a_product_stays_small() -> None:
     program = """
-import resource, sys, torch, nmt.device
-nmt.device.prepare_memory()
+import resource, sys, torch, nmt.machine
+nmt.machine.prepare_memory()
 torch.set_num_threads(1)
 weight, before = torch.zeros(512, 128, dtype=torch.bfloat16), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with torch.inference_mode():

@@ -12,16 +12,16 @@ import torch
 
 import nmt
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.commands.export import EXPORTERS
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import Config, DecodingConfig, RecurrentConfig, TrainingConfig, TransformerConfig
 from nmt.data.subwords.normalization import Normalization
 from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding import mbr
-from nmt.decoding.search.options import Options, length_penalties
+from nmt.decoding.search.options import SearchOptions, length_penalties
 from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.export import length_exponent
-from nmt.interop.formats import formats
 from nmt.interop.marian import export as marian
 from nmt.loading import model_loader
 from nmt.models.build import build
@@ -72,7 +72,7 @@ def test_no_model_is_built(settings: TransformerConfig | RecurrentConfig) -> Non
 @pytest.mark.parametrize("name", ["ctranslate2", "marian", "argos", "bergamot"])
 def test_exports_refuse_it(name: Any, setting: str, make_config: MakeConfig, tmp_path: Path) -> None:
     """Before any work, with the setting: also where the model itself knows the new value."""
-    assert set(formats()) == {"ctranslate2", "marian", "argos", "bergamot"}
+    assert set(EXPORTERS) == {"ctranslate2", "marian", "argos", "bergamot"}
     known = {
         "marian": {"positions": "interleaved"},
         "bergamot": {"positions": "concatenated", "decoder_start": "zero", "norm_epsilon": 1e-6, "d_model": 64,
@@ -82,14 +82,14 @@ def test_exports_refuse_it(name: Any, setting: str, make_config: MakeConfig, tmp
     model = dataclasses.replace(TRANSFORMER, **known.get(name, {}))
     loaded = Checkpoint(dataclasses.replace(config, model=dataclasses.replace(model, **{setting: NEW})), NEW, {}, {})
     with pytest.raises(NmtError, match=rf"^model\.{setting}: {NEW}: "):
-        formats()[name].check(loaded)
+        EXPORTERS[name].check(loaded)
     if name == "ctranslate2":  # as the engine does
         with pytest.raises(NmtError, match=rf"^model\.{setting}: {NEW}: "):
             ctranslate2_files.write(tmp_path, loaded.config, NEW, {}, 9)
 
 
-def decoding(**changes: Any) -> Options:
-    return Options(**{**vars(DecodingConfig()), **changes}, n_best=1)
+def decoding(**changes: Any) -> SearchOptions:
+    return SearchOptions(DecodingConfig(**changes))
 
 
 def model() -> Any:
@@ -100,7 +100,7 @@ PAIRS = (LanguagePair("en", "de"), LanguagePair("en", "fr"))
 USES: dict[str, Callable[[], object]] = {
     "decoding.method": lambda: decoding(method=NEW),
     "decoding.method, exported": lambda: marian._method(DecodingConfig(method=NEW)),
-    "decoding.normalization": lambda: length_penalties(5, decoding(normalization=NEW)),
+    "decoding.normalization": lambda: length_penalties(5, DecodingConfig(normalization=NEW)),
     "decoding.normalization, exported": lambda: length_exponent(DecodingConfig(normalization=NEW)),
     "decoding.consensus": lambda: mbr.rank_by_agreement(["one", "two"], NEW),
     "decoding.precision": lambda: model_loader.search_type(NEW, "float32", CPU),

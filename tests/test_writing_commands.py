@@ -46,35 +46,19 @@ def trained(folder: Path) -> object:
     return [weights(folder / "run" / name) for name in names], rows_without_clock(folder / "run")
 
 
-def prepared(folder: Path) -> object:
-    made = [path for path in (folder / "store").rglob("*") if path.parent.name.startswith(("tokens-", "vocabulary-"))]
-    return {path.relative_to(folder): path.read_bytes() for path in made if "unfinished" not in str(path)}
-
-
 def exported(folder: Path) -> object:
     return sorted(path.name for path in (folder / "ct2").iterdir()), (folder / "ct2" / "model.bin").read_bytes()
 
 
-COMMANDS = {
+COMMANDS = {  # each writes in another way
     "init": Command(("init", "new.yaml"), lambda folder: (folder / "new.yaml").read_text(), needs_run=False),
-    "prepare": Command(("prepare", "{config}"), prepared, needs_run=False),
     "train": Command(("train", "{config}"), trained, needs_run=False),
     "translate": Command(
         ("translate", "run", "{corpus}/validation.en", "--output", "out.de"),
         lambda folder: (folder / "out.de").read_text(),
         "out.de",
     ),
-    "average": Command(
-        ("average-checkpoints", "run", "--last", "2", "--output", "model"),
-        lambda folder: weights(folder / "model"),
-        "model",
-    ),
     "export": Command(("export", "run", "--format", "ctranslate2", "--output", "ct2"), exported),
-    "report": Command(
-        ("report", "run", "--output", "report.html"),
-        lambda folder: len((folder / "report.html").read_text()),
-        "report.html",
-    ),
 }  # fmt: skip
 
 
@@ -142,12 +126,7 @@ def without_faults(corpus: Path, whole: Path, tmp_path_factory: pytest.TempPathF
     return found
 
 
-BY_DEFAULT = ("init", "train", "translate", "export")  # each writes in another way
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in BY_DEFAULT else pytest.param(name, marks=pytest.mark.thorough) for name in COMMANDS]
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_fault_in_any_call_loses_nothing(
     corpus: Path, whole: Path, without_faults: Sound, tmp_path: Path, pytestconfig: pytest.Config, name: str
 ) -> None:
@@ -180,7 +159,7 @@ def test_a_fault_in_any_call_loses_nothing(
 
 @pytest.mark.parametrize(
     "name",
-    [name if name == "average" else pytest.param(name, marks=pytest.mark.thorough) for name in COMMANDS],
+    [name if name == "translate" else pytest.param(name, marks=pytest.mark.thorough) for name in COMMANDS],
 )
 def test_two_at_once_give_one_whole_result_or_a_refusal(
     corpus: Path, whole: Path, without_faults: Sound, tmp_path: Path, pytestconfig: pytest.Config, name: str
@@ -208,7 +187,7 @@ def check_nothing_else(folder: Path) -> None:
         assert (folder / bystander).read_text() == OLD, bystander
     left = [path for path in folder.rglob(".nmt-*.part") if not (path / "notes").exists()]
     assert not left, left
-    assert not list(folder.glob(".out.de.*.part"))
+    assert not (folder / ".out.de.nmt-part").exists()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,7 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from nmt.config import schema, writer
 from nmt.config.metrics import METRICS
@@ -19,12 +22,8 @@ from nmt.data.cleaning.source_text import SourceText
 from nmt.data.subwords.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.files.tensors import Array, Entry
-
-if TYPE_CHECKING:  # loading PyTorch takes a second, so functions import it when they need it
-    from torch import Tensor, nn
-
-    from nmt.models.translation_model import TranslationModel
+from nmt.models import build
+from nmt.models.translation_model import TranslationModel
 
 log = logging.getLogger("nmt")
 
@@ -46,38 +45,39 @@ class Checkpoint:
 
     config: Config
     vocabulary: Vocabulary
-    weights: Mapping[str, "Tensor"]
+    weights: Mapping[str, Tensor]
     provenance: Mapping[str, Any]
     digest: str = field(default="", compare=False)
     path: Path | None = field(default=None, compare=False)
 
-    def build(self) -> "TranslationModel":
+    def build(self) -> TranslationModel:
         """The model in float32 on the CPU, in eval mode. Raises NmtError where the weights do not fit the settings."""
-        from nmt.models import build
-
         with build.Uninitialised():
             model = new_model(self.config.model, self.vocabulary)
         load_weights(model, self.weights)
         return model.eval()
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all weights are finite numbers, in float32 too."""
+        return all(bool(weight.float().isfinite().all()) for weight in self.weights.values())
 
 
 _WEIGHT = "model."  # before the name of each weight
 _SOURCE, _TARGET = "vocabulary.source", "vocabulary.target"  # the target's only if it is another one
 
 
-def new_model(config: ModelConfig, vocabulary: Vocabulary) -> "TranslationModel":
+def new_model(config: ModelConfig, vocabulary: Vocabulary) -> TranslationModel:
     """An untrained model for these settings and a vocabulary of this size."""
-    from nmt.models import build
-
     return build.build(config, len(vocabulary.source), len(vocabulary.target), PAD)
 
 
-def weights_of(model: "nn.Module") -> dict[str, "Tensor"]:
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """The model's parameters by name, each shared one once; the tensors themselves, not copies."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def load_weights(model: "nn.Module", weights: Mapping[str, "Tensor"]) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into the model. Raises NmtError naming the first that is missing, unknown or of another shape."""
     parameters = dict(model.named_parameters())
     _check_shapes("model file", parameters, weights)
@@ -85,7 +85,7 @@ def load_weights(model: "nn.Module", weights: Mapping[str, "Tensor"]) -> None:
         parameter.detach().copy_(weights[name])
 
 
-def _check_shapes(what: object, expected: Mapping[str, "Tensor"], given: Mapping[str, "Tensor"]) -> None:
+def _check_shapes(what: object, expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
     for name in sorted(expected.keys() ^ given.keys()):
         which = "lacks" if name in expected else "has an unknown"
         raise NmtError(f"{what} {which} weight {name[:100]}: its settings and its weights do not belong together")
@@ -99,8 +99,6 @@ def _check_shapes(what: object, expected: Mapping[str, "Tensor"], given: Mapping
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write a model file, atomically. Raises NmtError if it cannot be written."""
-    import torch
-
     vocabulary = checkpoint.vocabulary
     protos = {_SOURCE: vocabulary.source.proto}
     if vocabulary.source is not vocabulary.target:
@@ -122,17 +120,9 @@ def load(path: Path) -> Checkpoint:
     No settings in a file can make this use more memory than the file has bytes, and building the model twice that: the
     weights' shapes are compared with those of a model that is built without memory.
     """
-    from nmt.models import build
-
-    with tensor_file.opened(path) as file:
-        try:
-            config, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
-            _check_entries(path, file.entries)
-        except NmtError:
-            file.tensors()  # its checksum tells damage from other causes
-            raise
-        tensors = file.tensors()
-        digest = file.digest
+    tensors, metadata, digest = tensor_file.read_with_digest(path)
+    config, provenance = _config(path, metadata), _provenance(path, metadata)
+    _check_tensors(path, tensors)
     protos = {name: tensors.pop(name).numpy().tobytes() for name in (_SOURCE, _TARGET) if name in tensors}
     vocabulary = _vocabulary(path, protos, config)
     weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items()}
@@ -142,55 +132,6 @@ def load(path: Path) -> Checkpoint:
         raise NmtError(f"{path}: settings inside: {error}") from None
     _check_shapes(path, dict(expected.named_parameters()), weights)
     return Checkpoint(config, vocabulary, weights, provenance, digest, path)
-
-
-@dataclass(frozen=True)
-class Arrays:
-    """The contents of a model file without PyTorch: weights as float32 numbers. Their shapes are not checked."""
-
-    config: Config
-    vocabulary: Vocabulary
-    weights: Mapping[str, Array]
-    provenance: Mapping[str, Any]
-    digest: str
-
-    def checkpoint(self) -> Checkpoint:
-        """The same with PyTorch's tensors."""
-        import torch
-
-        weights = {
-            name: torch.frombuffer(bytearray(weight.content), dtype=torch.float32).reshape(weight.shape)
-            for name, weight in self.weights.items()
-        }
-        return Checkpoint(self.config, self.vocabulary, weights, self.provenance, self.digest)
-
-    def are_finite(self) -> bool:
-        """Whether all weights are finite numbers."""
-        import numpy as np
-
-        return all(bool(np.isfinite(weight.numbers()).all()) for weight in self.weights.values())
-
-
-def load_arrays(path: Path) -> Arrays:
-    """Read a model file without loading PyTorch. Raises NmtError where it cannot be read; `load` says more."""
-    with tensor_file.opened(path) as file:
-        config, provenance = _config(path, file.metadata), _provenance(path, file.metadata)
-        _check_entries(path, file.entries)
-        arrays = file.arrays()
-        digest = file.digest
-    protos = {name: bytes(arrays.pop(name).content) for name in (_SOURCE, _TARGET) if name in arrays}
-    vocabulary = _vocabulary(path, protos, config)
-    weights = {name.removeprefix(_WEIGHT): _as_float32(array) for name, array in arrays.items()}
-    return Arrays(config, vocabulary, weights, provenance, digest)
-
-
-def _as_float32(weight: Array) -> Array:
-    if weight.dtype == "float32":
-        return weight
-    numbers = weight.numbers()  # without its shape, which numpy may refuse: a shape of 64 dimensions, for example
-    if weight.dtype == "bfloat16":  # the upper half of the bits of a float32
-        return Array("float32", weight.shape, (numbers.astype("uint32") << 16).tobytes())
-    return Array("float32", weight.shape, numbers.astype("float32").tobytes())
 
 
 def _vocabulary(path: Path, protos: Mapping[str, bytes], config: Config) -> Vocabulary:
@@ -230,17 +171,18 @@ def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
     return provenance
 
 
-def _check_entries(path: Path, entries: Mapping[str, Entry]) -> None:
+def _check_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Raise NmtError unless a file's tensors are one or two vocabularies, and weights."""
-    for name, entry in entries.items():
+    for name, tensor in tensors.items():
         if name in (_SOURCE, _TARGET):
-            if entry.dtype != "uint8" or len(entry.shape) != 1:
+            if tensor.dtype != torch.uint8 or tensor.dim() != 1:
                 raise NmtError(f"{path}: {name} is not a row of bytes: not a complete nmt model file")
         elif not name.startswith(_WEIGHT):
             raise NmtError(f"{path}: has an unknown tensor {name[:100]}: not an nmt model file of this version")
-        elif "float" not in entry.dtype:
-            raise NmtError(f"{path}: weight {name[:100]} is of type {entry.dtype}: weights are floating-point numbers")
-    if _SOURCE not in entries:
+        elif not tensor.is_floating_point():
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise NmtError(f"{path}: weight {name[:100]} is of type {dtype}: weights are floating-point numbers")
+    if _SOURCE not in tensors:
         raise NmtError(f"{path}: holds no vocabulary: not a complete nmt model file")
 
 
@@ -254,7 +196,7 @@ def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source_text(provenance: Mapping[str, Any]) -> SourceText | None:
-    """What is known of the sources that the model was trained on; None for a model file of an earlier version."""
+    """What is known of the sources that the model was trained on; None for an imported model."""
     return SourceText.from_json(provenance.get(_SOURCE_TEXT))
 
 

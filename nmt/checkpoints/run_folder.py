@@ -166,4 +166,5 @@ def write_config(run: Path, now: Config) -> None:
     """Write RUN/config.yaml if it does not hold these settings already. Raises NmtError as `check_config` does."""
     if not check_config(run, now):
         with atomic.reporting(run / CONFIG, "run_dir"):
+            atomic.make_folder(run)
             atomic.write_text(run / CONFIG, _HEADER + writer.to_yaml(now))

@@ -4,27 +4,12 @@ Results go to standard output, everything else to standard error. Exit status: 0
 fix; 2 for wrong usage; 130 when interrupted.
 """
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
 from nmt import __version__
-from nmt.cli import (
-    completion,
-    evaluate,
-    export,
-    imports,
-    inspect,
-    schema,
-    serve,
-    settings,
-    split,
-    terminal,
-    train,
-    translate,
-)
+from nmt.cli import evaluate, export, imports, inspect, schema, serve, settings, split, terminal, train, translate
 from nmt.cli.command import Command
 from nmt.files import text
 
@@ -61,25 +46,11 @@ app.command(short_help="Export for another program.")(export.export)
 app.command("import", short_help="Start from a model of another program.")(imports.import_)
 app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
 app.command(short_help="Write a page that shows how runs went.")(inspect.report)
-app.command(short_help="Print a script for completion in the shell.")(completion.completion)
 
 for command in app.registered_commands:
     command.cls = command.cls if issubclass(command.cls or object, Command) else Command
 
 
-def _without_options(called: list[str]) -> None:
-    """Take the options from all commands but the one that is called: reading their declarations takes 0.01 s."""
-    for command in app.registered_commands:
-        assert command.callback is not None
-        command.name = command.name or typer.main.get_command_name(command.callback.__name__)
-        if command.name not in called:
-            command.callback = root
-
-
 def main() -> None:
     """The console script."""
-    if (shell := os.environ.get(completion.VARIABLE)) and len(sys.argv) > 1:
-        completion.answer(app, shell, sys.argv[-1])
-    else:
-        _without_options(sys.argv[1:])
-        terminal.run(app)
+    terminal.run(app)

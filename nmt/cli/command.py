@@ -5,6 +5,8 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand
 
+from nmt.config import declaration, schema, suggestions
+
 _UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])  # of which an unknown option is another kind
 
 
@@ -35,8 +37,6 @@ class Command(TyperCommand):
 
     def _settings(self, option: str, given: list[str]) -> list[str]:
         """The settings that an unknown option may stand for, with its value."""
-        from nmt.config.suggestions import settings_like
-
         metavars = {getattr(argument, "metavar", None) for argument in self.params}
         section = "" if "SECTION.KEY=VALUE" in metavars else "decoding" if "DECODING.KEY=VALUE" in metavars else None
         if section is None:
@@ -44,4 +44,6 @@ class Command(TyperCommand):
         values = [text.partition("=")[2] for text in given if text.startswith(f"{option}=")]
         values += given[given.index(option) + 1 :][:1] if option in given else []
         value = values[0] if values and not values[0].startswith("--") else "…"
-        return [f"{path}={value}" for path in settings_like(option, section)]
+        every = declaration.all_settings(schema.Config)
+        paths = [path for path in every if path.startswith(f"{section}." if section else "")]
+        return [f"{path}={value}" for path in suggestions.settings_like(option, (), paths)]

@@ -20,11 +20,6 @@ class EvaluateCommand(Command):
         return ["[OPTIONS]", "[MODEL]...", "[DECODING.KEY=VALUE]..."]
 
 
-def _renamed(given: bool) -> None:
-    if given:
-        raise typer.BadParameter("it is now called --format json")
-
-
 @terminal.reporting()
 def evaluate(
     models: Annotated[
@@ -87,7 +82,6 @@ def evaluate(
         typer.Option(metavar="COMMAND", help="The program comet-score, if it is not in PATH: its file, or a command."),
     ] = None,
     format: Annotated[Literal["text", "json"], typer.Option(help="text: tables; json: all numbers.")] = "text",
-    json: Annotated[bool, typer.Option("--json", hidden=True, callback=_renamed, help="Renamed.")] = False,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",

@@ -35,15 +35,15 @@ def import_(
 ) -> None:
     """Make a model file of a model that another program has trained: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
 
-    Subwords, log P and translations are compared with those of the source, and the comparison is printed; a model that
-    is not the same is not written. Train it further with training.start_from.
+    Up to 50 lines are translated by transformers, if it is installed, and by nmt, and it is printed how many are equal.
+    Train the model further with training.start_from.
 
     Example: nmt import Helsinki-NLP/opus-mt-en-de --output opus-en-de.safetensors
     """
     from nmt.commands import imports
 
     codes = [code.strip() for code in languages.split(",")] if languages else []
-    proof = imports.import_model(source, output, codes, text or (), normalize_punctuation=normalize_punctuation)
-    if proof is not None:
-        texts.result(proof)
+    compared = imports.import_model(source, output, codes, text or (), normalize_punctuation=normalize_punctuation)
+    if compared is not None:
+        texts.result(compared)
     texts.result(output)

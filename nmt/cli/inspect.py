@@ -7,8 +7,7 @@ import typer
 
 from nmt.cli import options, terminal
 from nmt.errors import NmtError
-from nmt.files.outputs import check_output
-from nmt.files.text import lines_out, result
+from nmt.files.text import result
 
 
 @terminal.reporting()
@@ -34,27 +33,13 @@ def inspect(
 
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
-    from nmt.loading.models import ModelsOfCommand
-    from nmt.pages.inspect import output_folder
-    from nmt.pages.inspect import text as printing
-    from nmt.pages.inspect.inspect import Inspector
-
     if target is not None and not target.strip():
         raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
-    if output is not None:
-        output_folder.check(output)
-    for what, given in (("TEXT", text), ("--target", target or "")):
-        try:
-            given.encode()
-        except UnicodeEncodeError:
-            raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
-    with lines_out(None) as write:
-        ModelsOfCommand.open(model, (), to, from_).log()
-        inspector = Inspector.load(model, device, options.decoding_overrides(overrides, beam_size, length_penalty))
-        seen = inspector.inspect(text, target, to=to, from_=from_)
-        write(printing.to_text(seen))
-    if output is not None:
-        output_folder.write(seen, output)
+
+    from nmt.commands import inspect as inspecting
+
+    overrides = options.decoding_overrides(overrides, beam_size, length_penalty)
+    inspecting.inspect(model, text, target, output, overrides, device, to, from_)
 
 
 @terminal.reporting()
@@ -73,16 +58,8 @@ def report(
 
     Example: nmt report runs/demo runs/deeper --output report.html
     """
-    from nmt.checkpoints import model_file
-    from nmt.pages.report.page import page
-    from nmt.pages.report.run import files_of, gather
+    from nmt.commands import report as reporting
 
-    runs = [model_file.run_folder(run) for run in runs]
-    read = files_of(runs)
-    if output is not None:
-        check_output(output, read)
-    html = page(gather(runs))
-    with lines_out(output, read) as write:
-        write(html)
+    reporting.report(runs, output)
     if output is not None:
         result(output)

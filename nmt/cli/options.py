@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nmt.config.schema import setting_meant
 from nmt.errors import NmtError, no_such_file
 from nmt.files.text import to_path
 
@@ -93,7 +94,5 @@ def decoding_overrides(given: Sequence[str] | None, beam_size: int | None, lengt
 
 def check_not_a_setting(missing: Path) -> None:
     """Raises NmtError with a hint where a file that is missing is a decoding setting without its section."""
-    from nmt.config.schema import did_you_mean
-
-    if hint := did_you_mean(str(missing)):
+    if hint := setting_meant(str(missing)):
         raise NmtError(f"{no_such_file(missing)}: {hint}")

@@ -1,6 +1,8 @@
 """`nmt schema`."""
 
 from nmt.cli import terminal
+from nmt.config.json_schema import to_text
+from nmt.config.schema import Config
 from nmt.files import text
 
 
@@ -13,7 +15,4 @@ def schema() -> None:
 
     Example: nmt schema > nmt.schema.json
     """
-    from nmt.config.json_schema import to_text
-    from nmt.config.schema import Config
-
     text.result(to_text(Config))

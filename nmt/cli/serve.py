@@ -7,6 +7,7 @@ import typer
 from nmt.cli import options, terminal
 from nmt.errors import NmtError
 from nmt.files.packages import install_command
+from nmt.machine import prepare_memory
 
 
 @terminal.reporting()
@@ -54,7 +55,6 @@ def serve(
         from nmt.serve import hosts, requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
-    from nmt.device import prepare_memory
     from nmt.loading.models import log_chosen_files
     from nmt.loading.opened_model import open_model
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from nmt.cli import terminal
+from nmt.config import reference
 from nmt.files import text
 
 
@@ -20,7 +21,5 @@ def settings(
 
     Example: nmt settings training.max_steps
     """
-    from nmt.config import reference
-
     width = min(os.get_terminal_size(1).columns, 100) if os.isatty(1) else 80
     text.result(reference.text(key, width))

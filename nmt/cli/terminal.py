@@ -28,11 +28,12 @@ _FIRST_RANKS_TURN = 3.0  # seconds
 
 
 def application(help: str | None = None) -> typer.Typer:
-    """A command line. `help` is for one of several commands, and is shown where no command is given."""
+    """A command line. `help` is for one of several commands, and is shown where no command is given; then Typer also
+    adds --install-completion and --show-completion."""
     return typer.Typer(
         help=help,
         no_args_is_help=help is not None,
-        add_completion=False,
+        add_completion=help is not None,
         rich_markup_mode=None,  # plain help: Rich alone would take longer to import than the rest
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,6 @@ from nmt.config.presets import PresetName
 from nmt.distributed.environment import check_launch, is_launched, mark_saved, rank, terminate_with_launcher
 from nmt.errors import NmtError
 from nmt.files import text
-from nmt.files.outputs import check_output
 
 log = logging.getLogger("nmt")
 
@@ -77,36 +77,11 @@ def prepare(
 
     Example: nmt prepare my.yaml --report data.html
     """
-    from nmt.checkpoints import run_folder
-    from nmt.commands import requirements
-    from nmt.data import prepare as preparation
+    from nmt.commands import prepare as preparing
 
-    settings, vocabulary = run_folder.load_config(config, overrides or ()), None
-    if settings.training.start_from is not None:
-        from nmt.commands.train import begun
-
-        settings, start = begun(settings)
-        vocabulary = start.vocabulary if start else None
-    if settings.training.freeze:
-        from nmt.training.freezing import check_names
-
-        check_names(settings.model, settings.training.freeze)
-    requirements.check_data(settings)
-    if report is None:
-        text.result(preparation.prepare(settings, vocabulary).summary)
-        return
-
-    from nmt.data.sources.corpus import files_of
-    from nmt.pages.prepare.page import page
-
-    read = [config, *files_of(settings.data)]
-    check_output(report, read, "--report")
-    prepared = preparation.prepare(settings, vocabulary)
-    text.result(prepared.summary)
-    html = page(settings, prepared)
-    with text.lines_out(report, read, "--report") as write:
-        write(html)
-    text.result(report)
+    text.result(preparing.prepare(config, overrides or (), report))
+    if report is not None:
+        text.result(report)
 
 
 @terminal.reporting(rank_of_a_job=True)
@@ -128,8 +103,6 @@ def train(
 
     Example: nmt train my.yaml training.max_steps=800
     """
-    from nmt.checkpoints import run_folder
-
     terminate_with_launcher()
     check_launch()
     if is_launched() and nproc_per_node is not None:
@@ -137,26 +110,23 @@ def train(
             f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE say that a launcher has started this process as "
             f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset them"
         )
+
+    from nmt.checkpoints import model_file, run_folder
+    from nmt.commands import train as training
+    from nmt.distributed import launch
+
     settings = run_folder.load_config(config, overrides or ())
     run = Path(settings.run_dir)
     if not rank():
         terminal.keep_log(run / "train.log")
     if nproc_per_node is not None:
-        from nmt.distributed import launch
-
         arguments = ["train", str(config), *(overrides or ()), "--device", device, *(["--profile"] * profile)]
         raise typer.Exit(launch.launch(arguments, nproc_per_node, max_restarts))
-
-    from nmt.checkpoints import model_file
-    from nmt.commands import train as training
-
     stop = training.train(settings, device, profile=profile)
     mark_saved()
     if stop.interrupted:
         raise typer.Exit(130)
     if not stop.agreed and not rank():
-        import shlex
-
         log.info("next: nmt translate %s FILE", shlex.quote(str(run)))
         try:
             text.result(model_file.locate(run))

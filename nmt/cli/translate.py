@@ -8,7 +8,7 @@ import typer
 
 from nmt.cli import options, terminal
 from nmt.distributed.environment import terminate_with_launcher
-from nmt.errors import NmtError, no_such_file
+from nmt.errors import NmtError, NotAModelFile, no_such_file
 from nmt.files.text import to_path
 
 
@@ -79,9 +79,8 @@ def translate(
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
     """
     terminate_with_launcher()
+    from nmt.commands import output_format
     from nmt.commands import translate as translation
-    from nmt.commands.output_format import OutputFormat
-    from nmt.files.tensors import NotAModelFile
 
     if input is not None and options.is_setting(input):  # no INPUT is given
         overrides, input = [input, *(overrides or ())], None
@@ -97,7 +96,7 @@ def translate(
         model=model,
         source=source,
         output=output,
-        format=OutputFormat(n_best, scores, format == "json", markup),
+        format=output_format.OutputFormat(n_best, scores, format == "json", markup),
         to=to,
         from_=from_,
         overrides=options.decoding_overrides(overrides, beam_size, length_penalty),

@@ -27,6 +27,7 @@ from nmt.decoding.engine_protocol import Searcher, batch_tokens
 from nmt.errors import NmtError, current_folder
 from nmt.files import json_lines, outputs
 from nmt.files.table import table
+from nmt.machine import prepare_memory
 from nmt.training.validation import Validation
 from nmt.training.validation_key import recorded_text_key, text_key
 
@@ -89,7 +90,7 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     validators = validators_of(sets, newest.vocabulary, newest.config, source_text=source_text)
     lines = sum(len(validator.sources) for validator in validators)
     log.info("%d candidates, each translates %s validation lines", len(among), f"{lines:,}")
-    devices.prepare_memory()
+    prepare_memory()
     tried = []
     for name, paths in tqdm(among.items(), "validating", unit=" candidates", disable=None, leave=False):
         tried.append(_score(name, paths, validators, sets, device))
@@ -161,11 +162,8 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
         sets = validation_sets(data, [read_validation(corpus, data) for corpus in data.held_out], newest.vocabulary)
     except NmtError as error:
         raise NmtError(f"{place}: {error}: {how}") from None
-    recorded = recorded_text_key(newest.provenance.get("validation_key", ""), newest.provenance.get("best_metric", ""))
     labels = ", ".join(corpus.label for corpus in data.held_out)
-    if recorded is None:
-        log.warning("%s: its checkpoints do not record the text they were validated on: using %s", run, labels)
-    elif recorded != text_key(sets):
+    if recorded_text_key(newest.provenance.get("validation_key", "")) != text_key(sets):
         raise NmtError(
             f"{place}: {labels}, read in {current_folder()}, is not the text that the newest checkpoint was "
             f"validated on: {how}"

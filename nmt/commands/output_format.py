@@ -3,12 +3,10 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from nmt.decoding.markup.blocks import Markup
 from nmt.decoding.translator import Translation, Translator
-
-if TYPE_CHECKING:
-    from nmt.decoding.markup.blocks import Markup  # which most texts do not need
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class OutputFormat:
     n_best: int | None = None
     scores: bool = False
     json: bool = False
-    markup: "Markup | None" = None
+    markup: Markup | None = None
 
     def texts(
         self,

@@ -4,34 +4,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, Self, cast
+from typing import NoReturn
 
-if TYPE_CHECKING:
-    from tqdm import tqdm
+from tqdm import tqdm
 
 _UPDATE_SECONDS = 0.5
 
 
-class _Unseen:
-    """In place of a bar that nobody would see: loading tqdm takes longer than translating a line."""
-
-    n, disable = 0, True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None: ...
-    def update(self, n: float = 1) -> None: ...
-    def reset(self, total: float | None = None) -> None: ...
-
-
 def line_bar(what: str, total: int | None, done: int = 0, *, hidden: bool = False) -> "tqdm[NoReturn]":
-    """The bar, if standard error is a terminal, unless hidden. `done` lines were translated before."""
-    if hidden or sys.stderr is None or not sys.stderr.isatty():
-        return cast("tqdm[NoReturn]", _Unseen())
-    from tqdm import tqdm
-
-    return tqdm(desc=what, total=total, initial=done, unit=" lines", leave=False, miniters=1)
+    """The bar, seen if standard error is a terminal, unless hidden. `done` lines were translated before."""
+    is_seen = not hidden and sys.stderr is not None and sys.stderr.isatty()
+    return tqdm(desc=what, total=total, initial=done, unit=" lines", leave=False, miniters=1, disable=not is_seen)
 
 
 @contextmanager

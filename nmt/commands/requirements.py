@@ -6,16 +6,16 @@ used first, which is before the data is prepared too: `run_folder`, `ranks.proce
 """
 
 import logging
-from typing import TYPE_CHECKING
+
+import torch
 
 from nmt.config.schema import Config
 from nmt.data.sources import arrow_tables
 from nmt.data.sources.corpus import files_of
 from nmt.errors import NmtError
+from nmt.evaluation.metrics import bleu_metric
 from nmt.files import compression
-
-if TYPE_CHECKING:
-    import torch  # loading it takes a second, and `nmt prepare` does not need it
+from nmt.training import compilation, run_log
 
 log = logging.getLogger("nmt")
 
@@ -28,12 +28,9 @@ def check_data(config: Config) -> None:
         compression.check_readable(path)
 
 
-def check_training(config: Config, device: "torch.device") -> None:
+def check_training(config: Config, device: torch.device) -> None:
     """What training needs, its data included. Raises NmtError for what it cannot do without. Warns of what it replaces:
     BLEU of words by BLEU of characters, and compiled layers by layers that are not."""
-    from nmt.evaluation.metrics import bleu_metric
-    from nmt.training import compilation, run_log
-
     check_data(config)
     training = config.training
     if training.tensorboard:

@@ -5,13 +5,14 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from nmt import __version__, device
+from nmt import __version__, machine
 from nmt.checkpoints import run_folder
 from nmt.commands import requirements
 from nmt.commands.validate import score_all, validators_of
@@ -46,25 +47,27 @@ def train(
     seconds = config.training.max_seconds
     deadline = time.monotonic() - seconds_since_launch() + (float("inf") if seconds is None else seconds)
     with distributed.process_group(device_name) as (ranks, where):
-        device.prepare_memory()
-        device.make_products_repeatable()
+        machine.prepare_memory()
+        machine.make_products_repeatable()
         # Set explicitly: decoding sets it at every validation, and results must not depend on whether there was one.
         torch.set_num_threads(_threads(ranks))
         # Before anything else that all ranks do together, as the settings decide what that is.
         versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
         ranks.agree({**versions, **writer.flatten(config)})
+        run = Path(config.run_dir)
         if ranks.first:
-            run_folder.check_config(Path(config.run_dir), config)
-            with run_folder.locked(Path(config.run_dir)):  # nobody trains there
+            run_folder.check_config(run, config)
+        with run_folder.locked(run) if ranks.first else nullcontext():
+            if ranks.first:
                 requirements.check_training(config, where)
-            if problem := schedule.problem(config.training, config.model.width, config.training.max_steps):
-                log.warning("%s", problem)
-        # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
-        config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
-        memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
-        with ranks.local_first():
-            data = training_data(config, ranks, start)
-        return Trainer(config, data, where, ranks, deadline=deadline, profile=profile, on_metrics=on_metrics).run()
+                if problem := schedule.problem(config.training, config.model.width, config.training.max_steps):
+                    log.warning("%s", problem)
+            # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
+            config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
+            memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
+            with ranks.local_first():
+                data = training_data(config, ranks, start)
+            return Trainer(config, data, where, ranks, deadline=deadline, profile=profile, on_metrics=on_metrics).run()
 
 
 def train_in_program(
@@ -98,7 +101,7 @@ def _threads(ranks: Ranks) -> int:
     """Threads that a rank computes with: its share of the cores, unless OMP_NUM_THREADS is set to another number."""
     not_set = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # `torchrun` itself sets it to 1
     if ranks.size > 1 and not_set:
-        return max(1, device.usable_cores() // ranks.local_size)
+        return max(1, machine.usable_cores() // ranks.local_size)
     return torch.get_num_threads()
 
 

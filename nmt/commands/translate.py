@@ -1,26 +1,23 @@
-"""A file or standard input translated: as a stream, or from file to file in chunks that survive an interruption."""
+"""A document is translated as a whole, a file in chunks that survive an interruption, anything else as a stream."""
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
 from nmt.commands.progress import following, line_bar
-from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.chunks import log_counts
-from nmt.decoding.translator import Translator
+from nmt.distributed import launch
+from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import FILE_JOB, is_launched
 from nmt.documents.file_formats import Format, check_lines, format_of
+from nmt.documents.opened import OpenedDocument
 from nmt.errors import NmtError
-from nmt.files import outputs, text
+from nmt.files import atomic, outputs, text
 from nmt.loading.models import ModelsOfCommand
-
-if TYPE_CHECKING:
-    from nmt.documents.opened import OpenedDocument
 
 _RESTARTS = 3  # of all ranks, after one is killed
 
@@ -76,27 +73,16 @@ class Request:
                 f"{self.source}: {found.name}: add --output FILE; to translate its lines as they are: nmt translate "
                 f"MODEL < {self.source}"
             )
-        if self.format != OutputFormat() or self.prefixes or self.line_by_line:
+        if self.format != OutputFormat() or self.prefixes or self.line_by_line or self.processes:
             raise NmtError(
                 f"{self.source}: {found.name}, which is translated as a whole: leave out --n-best, --scores, --format, "
-                "--prefixes and --line-by-line"
+                "--prefixes, --line-by-line and --nproc-per-node"
             )
         if self.output.is_dir():
             raise NmtError(f"{self.output}: a folder: name a file in it")
         if not self.from_file_to_file:
             raise NmtError(f"{self.source}: {found.name}: it and --output must be files, no pipes and no devices")
         return found
-
-    def open_document(self, format: Format, languages: LanguagePair) -> "OpenedDocument":
-        """The source. Raises NmtError as OpenedDocument.read does."""
-        from nmt.documents.opened import OpenedDocument  # here: most texts are lines
-
-        assert self.source is not None
-        only, output = self.only_missing, self.output
-        source, target = languages
-        return OpenedDocument.read(
-            self.source, format, language=source, target_language=target, only_missing=only, output=output
-        )
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
@@ -105,69 +91,76 @@ class Request:
 
 def translate(request: Request) -> int:
     """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
-    format, opened = request.document_format, request.open_models()
-    document = None if format is None else request.open_document(format, opened.pair)
-    if document is None and not request.from_file_to_file:
+    document_format, opened = request.document_format, request.open_models()
+    if document_format is not None:
+        _translate_document(request, document_format, opened)
+    elif request.from_file_to_file:
+        return _translate_file(request, opened)
+    else:
         _stream(request, opened)
-        return 0
-    job = job_of(request, opened, document)
-    if not is_launched():
-        opened.log()
-
-    def load(device: str) -> Translator:
-        translator = opened.translator(device, request.overrides, request.glossary)
-        keep = () if document is None else document.keep  # besides what the user keeps
-        return translator.keeping((*translator.decoding.keep, *keep))
-
-    texts = document.translations if document else request.format.texts
-    return run_job(job, load, texts, request.device, request.processes)
+    return 0
 
 
-def job_of(request: Request, opened: ModelsOfCommand, document: "OpenedDocument | None" = None) -> FileJob:
-    """The job of translating from file to file. Raises NmtError as FileJob.of does."""
+def _translate_document(request: Request, format: Format, opened: ModelsOfCommand) -> None:
+    """Read a document, translate its lines, and write it: whole or not at all."""
+    assert request.source is not None and request.output is not None
+    output = outputs.check_output(request.output, [*opened.files, *request.texts])
+    document = OpenedDocument.read(
+        request.source,
+        format,
+        language=opened.pair.source,
+        target_language=opened.pair.target,
+        only_missing=request.only_missing,
+        output=output,
+    )
+    opened.log()
+    translator = opened.translator(request.device, request.overrides, request.glossary)
+    keep = (*translator.decoding.keep, *document.keep)
+    translator.decoding = replace(translator.decoding, keep=keep)
+    with line_bar("translating", len(document.marked_lines)) as bar:
+        translator.on_lines = bar.update
+        translations = document.translate(translator)
+    written = document.with_lines(translations, output)
+    with atomic.reporting(output, "--output"), atomic.replacing(output) as unfinished:
+        unfinished.write_bytes(written)
+    log_counts(translator.counts, translator.longest_part)
+
+
+def job_of(request: Request, opened: ModelsOfCommand) -> FileJob:
+    """The job of translating from file to file. Raises NmtError as FileJob.from_files does."""
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
     files = {"model": opened.files, "glossary": glossary}
-    options: dict[str, object] = {"overrides": [*request.overrides], "format": asdict(request.format)}
-    if document is not None:
-        options["only_missing"] = request.only_missing
+    options: dict[str, object] = {"overrides": [*request.overrides]}
     if opened.model.languages.several:
         options["languages"] = opened.pair
     processes = request.processes or 1
-    return FileJob.of(files, request.source, request.output, options, processes, request.prefixes, document)
+    return FileJob.from_files(
+        files, request.source, request.output, options, request.format, processes, request.prefixes
+    )
 
 
-def run_job(
-    job: FileJob,
-    load: Callable[[str], Translator],
-    texts: Callable[..., Iterator[str]],
-    device: str,
-    processes: int | None,
-) -> int:
-    """Do a job in this process, or start `processes` others with the arguments of this one; each does its share.
-
-    `load` opens the translator on a device; `texts` as in FileJob.translate. Returns the exit status. Raises NmtError
-    as a FileJob does.
-    """
+def _translate_file(request: Request, opened: ModelsOfCommand) -> int:
+    """Translate in this process, or start others with the arguments of this one; each does its share. Returns the exit
+    status. Raises NmtError as a FileJob does."""
+    job = job_of(request, opened)
     if is_launched():
-        from nmt.distributed import ranks as distributed  # loads PyTorch
-
         if os.environ.get(FILE_JOB) != job.key:
-            raise NmtError("the model or the input has changed since the job was started: run nmt translate again")
-        ranks, where = distributed.from_environment(device)
-        job.translate(load(str(where)), texts, ranks.rank, ranks.size)
+            raise NmtError("the model has changed since the job was started: run nmt translate again")
+        ranks, device = distributed.from_environment(request.device)
+        translator = opened.translator(str(device), request.overrides, request.glossary)
+        job.translate(translator, ranks.rank, ranks.size)
         return 0
+    opened.log()
     with job.locked(), line_bar("translating", job.lines, job.lines_done()) as bar:
-        if processes is None:
-            translator = load(device)
+        if request.processes is None:
+            translator = opened.translator(request.device, request.overrides, request.glossary)
             translator.on_lines = bar.update
-            job.translate(translator, texts)
+            job.translate(translator)
         else:
-            from nmt.distributed import launch  # loads PyTorch
-
             os.environ[FILE_JOB] = job.key
             with following(bar, job.lines_done):
-                status = launch.launch(sys.argv[1:], processes, _RESTARTS)
+                status = launch.launch(sys.argv[1:], request.processes, _RESTARTS)
             if status == 130:
                 raise KeyboardInterrupt
             if status:

@@ -1,6 +1,5 @@
 """Values of settings that do not go together, each named with the keys involved and with what to change."""
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.language_codes import normal
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.metrics import METRICS
+from nmt.config.suggestions import did_you_mean
 from nmt.files.compression import plain_ending
 
 # Not the names of SentencePiece's own subwords: <pad>, <unk>, <s>, </s>, and bytes such as <0x0A>.
@@ -163,9 +163,7 @@ def of_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
 
 def _meant(name: str, names: Sequence[str]) -> str:
     """What an unknown name may mean, of these."""
-    if close := difflib.get_close_matches(name, names, n=1):
-        return f"; did you mean {close[0]}?"
-    return f"; names: {', '.join(names)}"
+    return f"; {did_you_mean(name, names) or 'names: ' + ', '.join(names)}"
 
 
 def of_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
@@ -349,8 +347,8 @@ def of_decoding(
         if not any(unicodedata.category(letter)[0] in "LN" for letter in word):
             yield f"decoding.banned[{i}]: {word!r} has no letter or digit, so it is not a word: delete it"
     for i, pattern in enumerate(decoding.keep):
-        if pattern != "verbatim" and difflib.get_close_matches(pattern, ["verbatim"], cutoff=0.8):
-            yield f"decoding.keep[{i}]: {pattern!r}: did you mean verbatim?"
+        if pattern != "verbatim" and (hint := did_you_mean(pattern, ["verbatim"], cutoff=0.8)):
+            yield f"decoding.keep[{i}]: {pattern!r}: {hint}"
         try:
             compiled = re.compile(pattern)
         except re.error as error:

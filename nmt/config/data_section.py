@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs, LanguageTags
@@ -150,8 +150,6 @@ class Stage:
 
     Without weights and temperature, corpora are mixed by size. Each stage has one of `steps` and `passes`, which count
     from its beginning; the last stage has none, and lasts until the end of training."""
-
-    REMOVED: ClassVar = ("patience",)
 
     weights: Mapping[str, float] | None = mix_setting(
         None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",

@@ -180,22 +180,6 @@ def all_settings(declaration: type) -> dict[str, Setting]:
     return by_path
 
 
-def choices_at(declaration: type, path: str) -> list[str]:
-    """The values that the setting at a dotted path has to choose from, as YAML; none if they are not listed."""
-    section, _, name = path.rpartition(".")
-    places = setting_at(declaration, section).variants if section else (declaration,)
-    found = [_choices(settings(place)[name].type) for place in places if name in settings(place)]
-    return list(dict.fromkeys(choice for choices in found for choice in choices))
-
-
-def _choices(annotation: Any) -> list[str]:
-    if typing.get_origin(annotation) is Literal:
-        return list(map(str, typing.get_args(annotation)))
-    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
-        return [choice for kind in typing.get_args(annotation) for choice in _choices(kind)]
-    return {bool: ["true", "false"], type(None): ["null"]}.get(annotation, [])
-
-
 def type_name(annotation: Any) -> str:
     """A type in the words of the messages and the reference (`whole number`, `a | b`)."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)

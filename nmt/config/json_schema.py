@@ -35,12 +35,11 @@ def to_text(declaration: type) -> str:
 
 def _mapping(declaration: type, definitions: dict[str, Schema]) -> Schema:
     own = settings(declaration)
-    removed = {name: {"type": "null", "deprecated": True} for name in getattr(declaration, "REMOVED", ())}
     required = [name for name, setting in own.items() if setting.required]
     return {
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: _setting(setting, definitions) for name, setting in own.items()} | removed,
+        "properties": {name: _setting(setting, definitions) for name, setting in own.items()},
         **({"required": required} if required else {}),
     }
 

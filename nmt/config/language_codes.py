@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import langcodes
+
 from nmt.errors import NmtError
 from nmt.files.compression import plain_name
 
@@ -115,8 +117,6 @@ def matching(code: str, known: Sequence[str]) -> str | None:
 def _agree(code: str, other: str) -> bool:
     """Whether both are of a language, and of a region and a script where both say these: so not `pt-PT` and `pt-BR`. A
     region says the script too: so not `zh-TW` and `zh-Hans`."""
-    import langcodes
-
     try:
         tags = [langcodes.Language.get(one) for one in (code, other)]
         languages = {macrolanguage(tag.language) if tag.language else None for tag in tags}
@@ -131,8 +131,6 @@ def _agree(code: str, other: str) -> bool:
 
 def same_code(code: str, other: str) -> bool:
     """Whether two codes mean the same: `de` and `deu`, but not `pt` and `pt-BR`, nor codes of no language."""
-    import langcodes
-
     try:
         return bool(langcodes.standardize_tag(code) == langcodes.standardize_tag(other))
     except ValueError:
@@ -146,8 +144,6 @@ def two_letters(code: str) -> str:
     language = base(code)
     if len(language) != 3:
         return language
-    import langcodes
-
     try:
         return langcodes.Language.get(language).language or language
     except ValueError:
@@ -159,8 +155,6 @@ def known_language(code: str) -> str:
     """The language of a code, as two letters where there are two: `en` of `en`, `eng`, `en_GB` and `eng_Latn`.
 
     Raises NmtError for a code of no language."""
-    import langcodes
-
     try:
         language = langcodes.Language.get(code).language
         if language and langcodes.tag_is_valid(language):
@@ -172,8 +166,6 @@ def known_language(code: str) -> str:
 
 def macrolanguage(language: str) -> str:
     """`ar` of `arb`: the language of which it is the usual form; else itself."""
-    import langcodes
-
     return langcodes.Language.get(langcodes.standardize_tag(language, macro=True)).language or language
 
 
@@ -181,8 +173,6 @@ def macrolanguage(language: str) -> str:
 def scripts(code: str) -> tuple[str, ...]:
     """The scripts that a language is written in, by their ISO 15924 codes: of `ja` Hira, Kana and Hani. The code may
     name one: `sr-Latn`. None are known of some languages. Raises NmtError as `known_language` does."""
-    import langcodes
-
     language, given = known_language(code), langcodes.Language.get(code)
     if given.script is None:
         names = {language, macrolanguage(language)}
@@ -198,8 +188,6 @@ def scripts(code: str) -> tuple[str, ...]:
 @cache
 def likely_scripts(language: str) -> tuple[str, ...]:
     """The scripts of a language, as `known_language` returns it, that are likely by CLDR; none if it does not say."""
-    import langcodes
-
     tags = (langcodes.data_dicts.LIKELY_SUBTAGS.get(name) for name in (language, macrolanguage(language)))
     script = next((langcodes.Language.get(tag).script for tag in tags if tag), None)
     return () if script is None else _SCRIPTS.get(script, (script,))

@@ -8,7 +8,6 @@ English-Centric Multilingual Machine Translation, section 2.2), as in M2M-100, N
 no token, and has none unless it is trained further from a model that does.
 """
 
-import difflib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from functools import cache
 from typing import Literal, NamedTuple, assert_never
 
 from nmt.config.language_codes import matching, normal
+from nmt.config.suggestions import did_you_mean
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -137,11 +137,8 @@ def _known(code: str | None, known: list[str], direction: str, other_side: list[
         return ""
     if meaning := matching(code, known):
         return meaning
-    by_normal = {normal(known_code): known_code for known_code in known}
-    meant = normal(code) not in map(normal, other_side)
-    near = difflib.get_close_matches(normal(code), by_normal, n=1, cutoff=0.5) if meant else []
-    hint = f"; did you mean {by_normal[near[0]]}?" if near else ""
-    raise NmtError(f"language {code!r}: this model translates {direction} {', '.join(known)}{hint}")
+    hint = "" if normal(code) in map(normal, other_side) else did_you_mean(code, known)
+    raise NmtError(f"language {code!r}: this model translates {direction} {', '.join(known)}{hint and f'; {hint}'}")
 
 
 def _only(languages: list[str]) -> str:

@@ -6,7 +6,6 @@ comes out.
 
 import contextlib
 import dataclasses
-import difflib
 import math
 import os
 import re
@@ -19,17 +18,19 @@ from typing import Any, Literal, TypeVar
 from nmt.config import located_yaml, writer
 from nmt.config.declaration import Setting, all_settings, settings
 from nmt.config.located_yaml import Node, shortened
+from nmt.config.suggestions import settings_like
 from nmt.errors import NmtError
 from nmt.files.text import reading
 
 T = TypeVar("T")
-_LONGEST = 2**20  # characters: three thousand corpora; reading more takes many seconds
+_LONGEST = 2**20  # characters of a file: reading more takes many seconds
+LONGEST_IN_FULL = 32 * _LONGEST  # of the same settings with all defaults, as a model file has them
 _MOST_PROBLEMS = 50  # shown of one file
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no language, path or name; some have no UTF-8
 
 
-def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
-    """`parse` for a file. Raises NmtError where it cannot be read, and for one that is longer than settings are."""
+def read_text(path: Path) -> str:
+    """The text of a settings file. Raises NmtError where it cannot be read, or is longer than settings are."""
     try:
         with reading(path), path.open(encoding="utf-8-sig") as file:
             text = file.read(_LONGEST + 1)  # not all of a corpus that was named by mistake
@@ -37,13 +38,13 @@ def load(declaration: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
         line = error.object[: error.start].count(b"\n") + 1
         raise NmtError(f"{path}: line {line}: not UTF-8 text: save the file as UTF-8") from None
     check_length(text, str(path))
-    return parse(declaration, text, str(path), overrides)
+    return text
 
 
-def check_length(text: str, what: str) -> None:
+def check_length(text: str, what: str, longest: int = _LONGEST) -> None:
     """Raises NmtError for a text that is too long to be settings."""
-    if len(text) > _LONGEST:
-        raise NmtError(f"{what}: settings have at most {_LONGEST:,} characters, and this is longer")
+    if len(text) > longest:
+        raise NmtError(f"{what}: settings have at most {longest:,} characters, and this is longer")
 
 
 def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] = ()) -> T:
@@ -158,8 +159,7 @@ class _Reader:
     def mapping(self, declaration: type[T], node: Node, path: str, others: Mapping[str, str] | None = None) -> T | None:
         """A dataclass from a mapping, all of whose settings may be left out; None once any was unusable.
 
-        others: settings that are unknown here for a known reason, and the reason. A setting in `REMOVED` of the
-        declaration, which earlier versions had, may still be given as null.
+        others: settings that are unknown here for a known reason, and the reason.
         """
         prefix = f"{path}." if path else ""
         given = {} if node.value is None else node.value
@@ -171,7 +171,7 @@ class _Reader:
         for key, child in given.items():
             if key in known:
                 values[key] = self._setting(known[key], child, prefix + key, known)
-            elif child.value is not None or key not in getattr(declaration, "REMOVED", ()):
+            else:
                 shown = len(self.problems) < _MOST_PROBLEMS
                 advice = (others or {}).get(key) or (self._suggestion(key, list(known), path) if shown else "")
                 self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{advice}")
@@ -284,24 +284,13 @@ class _Reader:
 
     def _suggestion(self, key: str, known: list[str], path: str) -> str:
         """What an unknown key of the section at `path` may mean; `known` are the keys of that section."""
-        here = {name: f"{path}.{name}" if path else name for name in known}
+        here = [f"{path}.{name}" if path else name for name in known]
         anywhere = list(all_settings(self.root))
         if not path and key in anywhere:
             name, _, last = key.partition(".")
             return f"; write it as {name}: {{{last}: …}}"
-        by_name = {path: [path] for path in anywhere}
-        for setting in anywhere:
-            section, _, name = setting.rpartition(".")
-            if section:
-                by_name.setdefault(name, []).append(setting)
-        by_name |= {name: [meant] for name, meant in here.items()}
-        plain = shortened(key).lower().replace("-", "_")
-        # A name that is almost right may be from another section; else a name of this section comes first.
-        for names, cutoff in ((by_name, 0.85), (here, 0.61), (by_name, 0.75)):
-            if close := difflib.get_close_matches(plain, names, n=1, cutoff=cutoff):
-                return f"; did you mean {' or '.join(by_name[close[0]])}?"
-        if len(whole := [name for name in here if plain in name.split("_")]) == 1:  # a word of its name
-            return f"; did you mean {here[whole[0]]}?"
+        if meant := settings_like(shortened(key), here, anywhere):
+            return f"; did you mean {' or '.join(meant)}?"
         return f"; {f'{path} takes' if path else 'known settings:'} {', '.join(known)}"
 
 

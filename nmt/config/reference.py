@@ -1,6 +1,5 @@
 """What every setting means, as text for a terminal: made from the declarations, so it cannot drift from them."""
 
-import difflib
 import inspect
 import re
 import shlex
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 from nmt.config.declaration import Result, Setting, settings
 from nmt.config.schema import Config
+from nmt.config.suggestions import did_you_mean
 from nmt.config.writer import in_one_line
 from nmt.errors import NmtError
 
@@ -86,9 +86,8 @@ def text(key: str | None, width: int) -> str:
     found = [entry for entry in entries if re.match(rf"{re.escape(key)}($|[.[])", entry.path)]
     found = found or [entry for entry in entries if entry.path.rpartition(".")[2] == key]
     if not found:
-        known = dict.fromkeys(name for entry in entries for name in (entry.path, entry.path.rpartition(".")[2]))
-        close = difflib.get_close_matches(key, known, n=1)
-        remedy = f"did you mean {close[0]}?" if close else "nmt settings prints all"
+        known = [name for entry in entries for name in (entry.path, entry.path.rpartition(".")[2])]
+        remedy = did_you_mean(key, known) or "nmt settings prints all"
         raise NmtError(f"{shlex.quote(key)}: no such setting: {remedy}")
     return "\n".join(entry.text(width) for entry in found).rstrip("\n")
 

@@ -73,33 +73,28 @@ class Config:
 def load(path: Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file; `section.key=value` overrides replace its values.
 
-    Raises NmtError with every problem: unknown settings, wrong types, values that do not go together; and for settings
-    that are too long to be read again from a model file, which has all of them.
+    Raises NmtError with every problem: unknown settings, wrong types, values that do not go together.
     """
     if path.is_dir():
         run = (path / "config.yaml").is_file()
         remedy = f"to resume this run, give {path / 'config.yaml'}" if run else "give a YAML file of settings"
         raise NmtError(f"{path}: a folder, but a config file is expected: {remedy}")
-    config = reader.load(Config, path, overrides)
-    reader.check_length(writer.to_yaml(config), f"{path}: written in full")
-    return config
+    return parse(reader.read_text(path), str(path), tuple(overrides))
 
 
 def from_dict(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
     """The config in a mapping of settings, as a program has it. Raises NmtError as `load` does."""
-    config = reader.from_dict(Config, values, "config", overrides)
-    reader.check_length(writer.to_yaml(config), "config: written in full")
-    return config
+    return reader.from_dict(Config, values, "config", overrides)
 
 
-@lru_cache(4)  # it takes 30 ms, and the settings of a model are read to choose an engine, and with the weights
-def parse(text: str, what: str) -> Config:
-    """The config in a text, such as the one inside a model file; `what` names it in messages.
+@lru_cache(8)  # it takes 30 ms, and the settings of a model or a run are read several times
+def parse(text: str, what: str, overrides: tuple[str, ...] = ()) -> Config:
+    """The config in a text, such as the one inside a model file, with overrides; `what` names it in messages.
 
     Raises NmtError as `load` does, and for a text that is longer than any config, as in a damaged file.
     """
-    reader.check_length(text, what)
-    return reader.parse(Config, text, what)
+    reader.check_length(text, what, reader.LONGEST_IN_FULL)
+    return reader.parse(Config, text, what, overrides)
 
 
 def override(config: Config, overrides: Sequence[str]) -> Config:
@@ -111,7 +106,7 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
         raise TypeError("expected a list of overrides, not a string: for one, give [override]")
     for argument in overrides:
         if not argument.startswith("decoding."):
-            advice = did_you_mean(argument) or "a trained model takes only decoding settings: decoding.key=value"
+            advice = setting_meant(argument) or "a trained model takes only decoding settings: decoding.key=value"
             if "=" not in argument:
                 file = "FILE" if Path(argument).exists() else argument  # one that exists may be another input
                 advice = f"unexpected argument; to write a file, use --output {file}"
@@ -129,7 +124,7 @@ def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]
     return {path: changed[path] for path in ours}
 
 
-def did_you_mean(argument: str) -> str | None:
+def setting_meant(argument: str) -> str | None:
     """`did you mean decoding.key=value?` for key=value with a key of that section; None for anything else."""
     key, equals, _ = argument.partition("=")
     known = equals and key in (field.name for field in fields(DecodingConfig))

@@ -34,21 +34,16 @@ def to_dict(value: Any, *, defaults: bool = True) -> Any:
 
 
 def affecting(value: Any, result: Result) -> Any:
-    """The settings on which a result depends directly, as `to_dict` has them, for the key of the result.
-
-    Left out are settings that are off, as by default, so that a setting that a version adds changes no key; and those
-    by content, where the key needs a hash of the content instead.
-    """
+    """The settings on which a result depends directly, as `to_dict` has them, for the key of the result. Settings
+    declared `by_content` are left out: the key needs a hash of the content instead."""
     if isinstance(value, tuple):
         return [affecting(item, result) for item in value]
     if not dataclasses.is_dataclass(value):
         return to_dict(value)
     kept = {}
     for name, own in settings(type(value)).items():
-        x = getattr(value, name)
-        off = not x and x == own.default
-        if result in own.affects and not off and not own.by_content:
-            kept[name] = affecting(x, result)
+        if result in own.affects and not own.by_content:
+            kept[name] = affecting(getattr(value, name), result)
     return kept
 
 

@@ -60,7 +60,7 @@ class PreparedData:
 
     vocabulary: Vocabulary
     train: TokenStore
-    source_text: SourceText | None  # None for a store of an earlier version
+    source_text: SourceText
     data_key: str  # the same for the same pairs, cleaned and encoded in the same way
     validation: tuple[ValidationSet, ...]
     summary: DataSummary  # on the training data
@@ -92,12 +92,12 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
         overlaps = _find_overlaps(text, store)
         data_key, tokens, counts = _find_tokens(text, subwords, config, store, verify=verify)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
-    changes, notes = statistics.changes_and_notes(store / data_key)
+    counted = statistics.read(store / data_key)
     warnings = tuple(
         chain(
             data_problems.of_corpora(data, counts, held_out, overlaps),
-            data_problems.of_samples(data, counts, held_out, store / data_key),
-            corpus_checks.not_written(changes),
+            data_problems.of_samples(data, counts, held_out, counted["corpora"]),
+            corpus_checks.not_written(counted["changes"]),
             stages.problems(data, config.training.max_steps),
         )
     )
@@ -106,15 +106,15 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     return PreparedData(
         vocabulary=subwords,
         train=tokens,
-        source_text=source_text(store / data_key, [data.pair_of(corpus).source for corpus in data.train]),
+        source_text=source_text(counted, [data.pair_of(corpus).source for corpus in data.train]),
         data_key=data_key,
         validation=validation_sets(data, held_out, subwords),
         summary=DataSummary(
             data.language_pairs.sides,
             tuple(corpus.label for corpus in data.train),
             counts,
-            changes,
-            notes,
+            counted["changes"],
+            counted["notes"],
         ),
         folder=store / data_key,
         overlaps=overlaps,
@@ -128,7 +128,7 @@ def _find_overlaps(text: TrainingText, store: Path) -> tuple[Overlap, ...]:
     if not text.held_out:
         return ()
     languages = [text.data.pair_of(corpus) for corpus in (*text.data.held_out, *text.data.train)]
-    path = store / f"overlap-{content_key(validation_overlap.FORMAT, text.key, text.held_out, languages)}.json"
+    path = store / f"overlap-{content_key(text.key, text.held_out, languages)}.json"
     if path.exists():
         overlaps = validation_overlap.read(path, len(text.held_out))
     else:
@@ -235,7 +235,7 @@ def _learned_vocabulary(
     at most in the normalization of text."""
     tags = text.data.tags(sides)
     learned_with = [writer.affecting(of, "vocabulary") for of in (text.data, settings)]
-    folder = store / f"vocabulary-{content_key(vocabulary.FORMAT, text.key, learned_with, sides)}"
+    folder = store / f"vocabulary-{content_key(text.key, learned_with, sides)}"
     if folder.exists():
         checksums.check(folder)
         try:
@@ -322,7 +322,7 @@ def _find_tokens(
     data, versions = text.data, config.versions
     models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
     encoded_with = [writer.affecting(of, "tokens") for of in (data, config.vocabulary)]
-    folder = store / f"tokens-{content_key(token_store.FORMAT, text.key, models, encoded_with)}"
+    folder = store / f"tokens-{content_key(text.key, models, encoded_with)}"
     start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not exists:
         _encode(text, subwords, config, unfinished, folder)
@@ -345,8 +345,6 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
     """Encode the training data into a new folder. unfinished: the folder of shards that are encoded."""
     cleaned, counted = text.cleaned, [CorpusStatistics() for _ in text.data.train]
     with atomic.reporting(folder, "data.store_dir"):
-        if unfinished.is_file():  # of an earlier version
-            unfinished.unlink()
         if unfinished.exists():
             log.info("token store: text encoded before is reused from %s", unfinished)
         atomic.make_folder(unfinished)

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from nmt.config.schema import DecodingConfig
 from nmt.data.subwords.vocabulary import Tokenizer
 from nmt.decoding import engine_support, translation
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.long_input import join_hypotheses
 from nmt.decoding.mbr import rank_by_agreement
-from nmt.decoding.search.options import Hypothesis, Options
+from nmt.decoding.search.options import Hypothesis, SearchOptions
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search_inputs import Inputs
 from nmt.errors import NmtError
@@ -25,23 +24,22 @@ class Choice:
 
     engine: Engine
     target: Tokenizer
-    decoding: DecodingConfig
-    options: Options
+    options: SearchOptions
     n_best: int
     batch_tokens: int
 
     @property
     def _wants_different(self) -> bool:
         """Samples are kept as they were drawn: how often a text is drawn says how probable it is."""
-        return self.n_best > 1 and self.decoding.method == "beam"
+        return self.n_best > 1 and self.options.decoding.method == "beam"
 
     def of_sources(self, inputs: Inputs, results: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """The n best for each part of each line, of what was found; adds to `inputs.counts`. Those without any output
         are searched again, without constraints."""
-        sources, decoding, counts = inputs.sources, self.decoding, inputs.counts
+        sources, decoding, counts = inputs.sources, self.options.decoding, inputs.counts
         lost = [place for place, hypotheses in enumerate(results) if not hypotheses]
         if lost and (excluding := engine_support.excluding(decoding)):
-            free: Options = replace(self.options, **excluding)  # type: ignore[arg-type]
+            free = replace(self.options, decoding=replace(decoding, **excluding))
             again = [replace(sources[place], shortest=0) for place in lost]
             for place, hypotheses in zip(lost, self.engine.search(again, free, self.batch_tokens), strict=True):
                 results[place] = hypotheses
@@ -64,8 +62,8 @@ class Choice:
         lines = [place for place, parts in inputs.parts.items() for _ in parts]
         kept = [self._first_of_each_text(inputs, *pair) for pair in zip(lines, results, strict=True)]
         again = [i for i, hypotheses in enumerate(kept) if len(hypotheses) < len(results[i])]
-        if again and self.options.n_best < self.options.beam_size:
-            sources, every = inputs.sources, replace(self.options, n_best=self.options.beam_size)
+        if again and self.options.n_best < self.options.decoding.beam_size:
+            sources, every = inputs.sources, replace(self.options, n_best=self.options.decoding.beam_size)
             deeper = self.engine.search([sources[i] for i in again], every, self.batch_tokens)
             for i, hypotheses in zip(again, deeper, strict=True):
                 more = self._first_of_each_text(inputs, lines[i], hypotheses)[: self.n_best]

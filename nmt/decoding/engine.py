@@ -16,16 +16,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.subwords.vocabulary import EOS, PAD
-from nmt.decoding import ensemble, forked
+from nmt.decoding import ensemble
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper
-from nmt.device import from_host, host_memory_within_reach
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper
+from nmt.device import from_host
 from nmt.errors import NmtError
+from nmt.machine import host_memory_within_reach
 from nmt.models.translation_model import TranslationModel
 
 T = TypeVar("T")
@@ -47,18 +48,6 @@ class PyTorchEngine:
         self.models, self.device = models, device
         self.on_cuda = device.type == "cuda"
         self.on_searched: Callable[[int], object] | None = None
-        self._inherited = False  # from the process that this one was forked from
-        forked.note_opened(self)
-
-    def after_fork(self) -> None:
-        """As nmt.decoding.forked.Opened."""
-        self._inherited = True
-
-    def _check_process(self) -> None:
-        """To be called before this thread computes. Raises NmtError where this process cannot."""
-        if self._inherited and self.device.type != "cpu":
-            raise forked.on_a_gpu(self.device)
-        forked.limit_pytorch()
 
     @property
     def positions(self) -> int | None:
@@ -70,7 +59,6 @@ class PyTorchEngine:
         """16,000 on the CPU. On CUDA what half of the free memory holds, at most 128,000."""
         if not self.on_cuda:
             return AUTO_BATCH_TOKENS
-        self._check_process()
         unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         free = torch.cuda.mem_get_info(self.device)[0] + unused  # what PyTorch reserved it can use again
         needs = [model.search_bytes(1, 1) for model in self.models]
@@ -79,9 +67,10 @@ class PyTorchEngine:
         scores = 3 * 4 * self.models[0].target_vocabulary // _SHORT  # in float32; three tensors at once
         return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (for_a_token + scores)))
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        self._check_process()
-        if options.coverage_penalty:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
+        if options.decoding.coverage_penalty:
             return self._search_for_coverage(sources, options, batch_tokens)
         workers = 1
         if self.device.type == "cpu":  # several batches at the same time, none too small to be efficient
@@ -100,7 +89,7 @@ class PyTorchEngine:
         return _in_order(order, chain(*results))
 
     def _check_memory(
-        self, batches: list[list[SearchInput]], options: Options, workers: int, batch_tokens: int
+        self, batches: list[list[SearchInput]], options: SearchOptions, workers: int, batch_tokens: int
     ) -> None:
         """Raise NmtError if batches cannot fit into this machine's memory: the system would kill this process, which
         cannot be caught. On a GPU the allocator raises an error."""
@@ -110,38 +99,41 @@ class PyTorchEngine:
         together = sorted((self._least_bytes(batch, options) for batch in batches), reverse=True)[:workers]
         if sum(together) > within:
             raise NmtError(
-                f"decoding.batch_tokens: {batch_tokens} with decoding.beam_size: {options.beam_size} needs at least "
-                f"{sum(together) / 2**30:,.1f} GiB of memory here, and there are {within / 2**30:,.1f} GiB: lower one"
+                f"decoding.batch_tokens: {batch_tokens} with decoding.beam_size: {options.decoding.beam_size} needs at "
+                f"least {sum(together) / 2**30:,.1f} GiB of memory here, and there are {within / 2**30:,.1f} GiB: "
+                "lower one"
             )
 
-    def _least_bytes(self, batch: list[SearchInput], options: Options) -> int:
+    def _least_bytes(self, batch: list[SearchInput], options: SearchOptions) -> int:
         """The least memory that searching a batch needs: to encode it; or for what decoding keeps of the source, and
         the scores of the next tokens, computed for parts of the batch where the search allows that."""
         longest = self._width(len(batch[0].ids) + 1)
         needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.width
-        if not (options.method == "sample" or any(source.required for source in batch)):
+        if not (options.decoding.method == "sample" or any(source.required for source in batch)):
             rows = min(rows, max(SCORED_AT_ONCE, options.width))
         decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
         return max(decoding, *(encoding for encoding, _ in needs))
 
     def _search_for_coverage(
-        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> list[list[Hypothesis]]:
         """Search without the coverage penalty, then rank all hypotheses of the beam with it."""
-        all_ended = replace(options, n_best=options.width, scores=True, coverage_penalty=0.0)
+        all_ended = replace(
+            options, decoding=replace(options.decoding, coverage_penalty=0.0), n_best=options.width, scores=True
+        )
         results = self.search(sources, all_ended, batch_tokens)
         each = [(source, one) for source, found in zip(sources, results, strict=True) for one in found]
         rows = self.align([source.pair(hypothesis.tokens) for source, hypothesis in each], batch_tokens)
         alignments = iter([row[len(source.start) :] for row, (source, _) in zip(rows, each, strict=True)])
         ranked = [
-            rank_by_coverage(hypotheses, [next(alignments) for _ in hypotheses], options.coverage_penalty)
+            rank_by_coverage(hypotheses, [next(alignments) for _ in hypotheses], options.decoding.coverage_penalty)
             for hypotheses in results
         ]
         return [hypotheses[: options.n_best] for hypotheses in ranked]
 
     def begin_search(
-        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
         """As nmt.decoding.engine_protocol.Engine. Nothing is searched before the result is asked for."""
         return partial(self.search, sources, options, batch_tokens)
@@ -168,7 +160,6 @@ class PyTorchEngine:
         self, compute: Callable[[Tensor, Tensor], Tensor], pairs: Sequence[Pair], batch_tokens: int
     ) -> list[Tensor]:
         """Call `compute` on padded batches of pairs of similar length. Returns its row for each pair, on the CPU."""
-        self._check_process()
         order = sorted(range(len(pairs)), key=lambda i: max(map(len, pairs[i])), reverse=True)
         rows: list[Tensor] = []
         with _eval_mode(self.models), _inference(self.device):
@@ -178,7 +169,7 @@ class PyTorchEngine:
         return _in_order(order, rows)
 
     def _search_all(
-        self, batches: list[list[SearchInput]], options: Options, workers: int
+        self, batches: list[list[SearchInput]], options: SearchOptions, workers: int
     ) -> list[list[list[Hypothesis]]]:
         """The hypotheses for each source of each batch.
 
@@ -204,7 +195,7 @@ class PyTorchEngine:
                 self.on_searched(len(batch))
         return hypotheses
 
-    def _search(self, batch: list[SearchInput], options: Options) -> list[list[Hypothesis]]:
+    def _search(self, batch: list[SearchInput], options: SearchOptions) -> list[list[Hypothesis]]:
         ids = _pad([source.ids for source in batch], self.device)  # [B, S]
         ids = F.pad(ids, (0, self._width(ids.shape[1]) - ids.shape[1]), value=PAD)
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
@@ -223,7 +214,7 @@ class PyTorchEngine:
         width = -(-longest // _NARROWEST) * _NARROWEST if self.device.type == "cuda" else max(longest, _NARROWEST)
         return width if self.positions is None else min(width, self.positions + 1)
 
-    def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
+    def _processors(self, batch: list[SearchInput], options: SearchOptions) -> list[LogitsProcessor]:
         shortest, prefixes = [source.shortest for source in batch], [source.prefix for source in batch]
         return logits_processors.build(options, shortest, prefixes, self.device)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nmt.config.schema import DecodingConfig
-from nmt.decoding.search.options import Hypothesis, Options
+from nmt.decoding.search.options import Hypothesis, SearchOptions
 from nmt.decoding.search.phrase_automaton import Group
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class Searcher(Protocol):
     def auto_batch_tokens(self) -> int:
         """What decoding.batch_tokens: auto stands for."""
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, in order, best first; none if the model gives no probabilities.
 
         batch_tokens: the most that are searched at once: sentences × beam size × source subwords, padding included.
@@ -68,7 +70,7 @@ class Engine(Searcher, Protocol):
     on_searched: Callable[[int], object] | None  # called with the number of sentences of each batch that is searched
 
     def begin_search(
-        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
         """Begin a search, if the engine has threads of its own; others search when the result is asked for. What is
         returned gives the result of `search`, once. `on_searched` is called only then."""

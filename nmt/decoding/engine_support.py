@@ -5,7 +5,7 @@ A new setting is added to `SETTINGS`, and nowhere else. Loads no PyTorch.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 from nmt.config.schema import DecodingConfig
 from nmt.config.writer import in_one_line
@@ -61,7 +61,7 @@ def changed(decoding: DecodingConfig) -> Iterator[tuple[str, Support]]:
             yield field.name, SETTINGS[field.name]
 
 
-def excluding(decoding: DecodingConfig) -> dict[str, object]:
+def excluding(decoding: DecodingConfig) -> dict[str, Any]:
     """The settings that exclude outputs, with their defaults, which exclude none; empty if none is changed."""
     names = {name for name, support in changed(decoding) if support.excludes}
     return {field.name: field.default for field in fields(DecodingConfig) if field.name in names}

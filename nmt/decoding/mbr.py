@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
 from nmt.decoding.search.scripts import is_unspaced
 
 
@@ -13,9 +16,6 @@ def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> 
     A text that occurs several times counts as often. Similarity is sentence chrF, or sentence BLEU with exponential
     smoothing; of characters in scripts without spaces between words. Of texts with equal scores, the first comes first.
     """
-    from sacrebleu.metrics.bleu import BLEU  # here: it takes a while to load
-    from sacrebleu.metrics.chrf import CHRF
-
     units = "char" if any(is_unspaced(letter) for text in texts for letter in text) else "13a"
     scorer: CHRF | BLEU
     match metric:

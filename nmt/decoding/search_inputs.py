@@ -2,9 +2,8 @@
 
 import logging
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
@@ -16,14 +15,10 @@ from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.kept_items import kept_items
 from nmt.decoding.long_input import Part, Splitter
-from nmt.decoding.search.options import Options
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.scripts import is_unspaced
-from nmt.device import cpu_threads
 from nmt.errors import NmtError
-
-if TYPE_CHECKING:
-    from nmt.decoding.search.banned_words import BannedWords
+from nmt.machine import cpu_threads
 
 log = logging.getLogger("nmt")
 
@@ -182,29 +177,3 @@ class InputBuilder:
 def is_empty(line: str, ids: list[int]) -> bool:
     """Whether a line has nothing to translate."""
     return not ids or not line.strip()
-
-
-def search_options(
-    decoding: DecodingConfig,
-    n_best: int,
-    banned: "BannedWords | None",
-    continuing: frozenset[int],
-    spellings: Sequence[str],
-    *,
-    scores: bool = True,
-    token_scores: bool = True,
-) -> Options:
-    """The options of a search for n translations of each source, or for the candidates that they are chosen from. The
-    other arguments are fields of `Options`."""
-    if decoding.consensus != "none":
-        n_best = max(n_best, decoding.candidates) if decoding.method == "sample" else decoding.beam_size
-        scores = True
-    return Options(
-        **vars(decoding),
-        n_best=n_best,
-        scores=scores,
-        token_scores=token_scores,
-        banned_words=banned,
-        continuing=continuing,
-        spellings=spellings,
-    )

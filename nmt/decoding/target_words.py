@@ -1,14 +1,11 @@
 """What search must know of the words that the subwords of a vocabulary write: computed when it is first needed."""
 
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 from nmt.data.subwords.vocabulary import EOS, Tokenizer
 from nmt.decoding import unwritable
+from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.scripts import continues_word
-
-if TYPE_CHECKING:
-    from nmt.decoding.search.banned_words import BannedWords
 
 
 class TargetWords:
@@ -28,11 +25,9 @@ class TargetWords:
         """The subwords that continue the word before them."""
         return frozenset(i for i, spelling in enumerate(self.spellings) if continues_word(spelling))
 
-    def _banned(self, words: tuple[str, ...]) -> "BannedWords | None":
+    def _banned(self, words: tuple[str, ...]) -> BannedWords | None:
         """What finds these words in outputs. Warns of those that the vocabulary cannot write as they are."""
         if not words:
             return None
-        from nmt.decoding.search.banned_words import BannedWords  # loads numpy
-
         unwritable.warn("decoding.banned", words, self._target)
         return BannedWords(words, self._target.spellings(), EOS)

@@ -4,6 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from nmt.data.subwords.vocabulary import EOS, Tokenizer
 from nmt.decoding import long_input
@@ -37,6 +38,12 @@ class Translation:
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
     """What each writes, without line breaks and tabs."""
     return [_BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
+
+
+def of_lines(hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer) -> list[list[Translation]]:
+    """Of each line, its hypotheses as translations."""
+    decoded = iter(texts([each for line in hypotheses for each in line], target))  # all at once, which is faster
+    return [translations(line, list(islice(decoded, len(line))), target) for line in hypotheses]
 
 
 def translations(hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer) -> list[Translation]:

@@ -1,18 +1,11 @@
-"""Joins subwords to words, and attention between subwords to attention between words.
-
-Shapes: T target and S source subwords, M and N their words.
-"""
+"""Joins subwords to words."""
 
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nmt.decoding.search.scripts import continues_word
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _SPACE = "▁"  # as SentencePiece writes it
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")
@@ -93,15 +86,3 @@ def _without_punctuation(group: list[_Unit]) -> Iterator[list[_Unit]]:
 def _word(units: Sequence[_Unit]) -> Word:
     text = "".join(unit.text for unit in units).replace(_SPACE, " ").strip()
     return Word(text or _SPACE, units[0].start, units[-1].end)
-
-
-def attention_by_word(weights: "Tensor", rows: Sequence[Word], columns: Sequence[Word]) -> "Tensor":
-    """Attention between subwords [..., T, S] as attention between words [..., M, N]; the sum of a row stays 1.
-
-    Attention to a word is the sum over its subwords; attention from a word is the mean over its subwords (Clark et al.
-    2019, section 4.1).
-    """
-    import torch  # here: translating with CTranslate2 does not need it
-
-    to = torch.stack([weights[..., word.start : word.end].sum(dim=-1) for word in columns], dim=-1)  # [..., T, N]
-    return torch.stack([to[..., word.start : word.end, :].mean(dim=-2) for word in rows], dim=-2)

@@ -14,9 +14,9 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalEx
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from nmt.device import usable_cores
 from nmt.distributed.environment import SAVED, STARTED
 from nmt.distributed.stopping import SIGNALS as STOPPING
+from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
 

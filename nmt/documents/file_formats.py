@@ -49,7 +49,7 @@ class Format:
         }
         if self.names_target:
             options["file"]["target_language"] = target_language
-        return import_module(f"nmt.documents.{self.reader}").read(content, path, **options[self.translations])
+        return import_module(f"nmt.documents.formats.{self.reader}").read(content, path, **options[self.translations])
 
 
 _NAME = r"([\w.:-]+)"

@@ -1,28 +1,29 @@
 """A document's file, opened: the lines that are translated, and the file with their translations."""
 
-import hashlib
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nmt.decoding.chunks import chunked
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
-from nmt.decoding.translator import Translator
 from nmt.documents.document import Document, LeftAsItIs, Text
 from nmt.documents.encoding import decoded
 from nmt.documents.file_formats import Format
 from nmt.documents.formats import word
 from nmt.errors import NmtError
 from nmt.files.notes import counted
-from nmt.files.text import Digests, file_digest, reading
+from nmt.files.text import reading
+
+if TYPE_CHECKING:  # it loads PyTorch, which the processes in which a service reads documents do not need
+    from nmt.decoding.translator import Translator
 
 log = logging.getLogger("nmt")
 
 _MOST_BYTES = 64 << 20  # of a document, all of which is in memory
+_LINES_TOGETHER = 500  # the alignment of each takes memory
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class OpenedDocument:
     of its language, for the ends of sentences. keep: as decoding.keep, for its placeholders."""
 
     path: Path
-    digests: Mapping[Path, str]
     parts: Sequence[Document]
     write: Callable[[Sequence[str]], bytes]
     language: str
@@ -97,9 +97,7 @@ class OpenedDocument:
             def write(contents: Sequence[str]) -> bytes:
                 return data if contents[0] == content else encoding.encoded(contents[0], path)
 
-        files = [(data, path), *([translated] if translated else [])]
-        digests = {path: hashlib.sha256(data).hexdigest() for data, path in files}
-        return cls(path, digests, parts, write, language, parts[0].keep)
+        return cls(path, parts, write, language, parts[0].keep)
 
     @cached_property
     def texts(self) -> dict[Text, MarkedText]:
@@ -111,28 +109,12 @@ class OpenedDocument:
     def marked_lines(self) -> list[MarkedLine]:
         return [line for marked in self.texts.values() for line in marked.lines]
 
-    def lines(self, digests: Digests) -> Iterator[str]:
-        """The lines that are translated. Adds the files' digests. Raises NmtError if one has changed."""
-        for path, digest in self.digests.items():
-            digests[path] = file_digest(path)
-            if digests[path] != digest:
-                raise NmtError(f"{path}: has changed while {self.path} was translated: run the command again")
-        return (line.text for line in self.marked_lines)
-
-    def translations(
-        self,
-        translator: Translator,
-        lines: Iterable[str],
-        chunk_lines: int,
-        *,
-        first: int = 1,
-        prefixes: None = None,
-        read_ahead: bool = False,
-    ) -> Iterator[str]:
-        """What is written for each line, as JSON. As FileJob.translate wants it."""
-        for chunk in chunked(lines, chunk_lines):
-            yield from map(json.dumps, translator.with_tags(self.marked_lines[first - 1 : first - 1 + len(chunk)]))
-            first += len(chunk)
+    def translate(self, translator: "Translator") -> list[str]:
+        """The translation of each line, as it stands in the document. Raises NmtError as `Translator.stream` does."""
+        translations = list[str]()
+        for first in range(0, len(self.marked_lines), _LINES_TOGETHER):
+            translations += translator.with_tags(self.marked_lines[first : first + _LINES_TOGETHER])
+        return translations
 
     def with_lines(self, lines: Sequence[str], output: Path) -> bytes:
         """As `translated`, with what the user should know in the log."""
@@ -145,9 +127,10 @@ class OpenedDocument:
         """The file with translations of its lines, and what the user should know of it, with the levels of `logging`.
         A text whose placeholders are not all in its translation as often stays as it is. output: its name, for
         messages."""
-        translated = map(json.loads, lines)
+        translations = iter(lines)
         new = {
-            text: marked.with_lines(list(islice(translated, len(marked.lines)))) for text, marked in self.texts.items()
+            text: marked.with_lines(list(islice(translations, len(marked.lines))))
+            for text, marked in self.texts.items()
         }
 
         def translation(text: Text) -> str:

@@ -78,7 +78,7 @@ class _Worker:
         return [{"keep": self.document.keep}, *lines]
 
     def _write(self, path: Path) -> list[Any]:
-        lines = [json.dumps(self.written[number]) for number in range(len(self.written))]
+        lines = [self.written[number] for number in range(len(self.written))]
         content, notes = self.document.translated(lines, path)
         return [{"content": base64.b64encode(content).decode(), "notes": [note for _, note in notes]}]
 

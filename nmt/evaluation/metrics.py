@@ -1,6 +1,5 @@
 """sacreBLEU's metrics, set up for a language."""
 
-import difflib
 import logging
 from collections.abc import Iterable
 from functools import cache
@@ -13,6 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from nmt.config.language_codes import two_letters
+from nmt.config.suggestions import did_you_mean
 from nmt.errors import NmtError, in_one_line
 from nmt.evaluation.text_form import NORMALIZED
 
@@ -76,8 +76,7 @@ def has_words_by_spaces(language: str) -> bool:
 def check_tokenizer(name: str) -> None:
     """Raises NmtError if sacreBLEU does not know the tokenizer, or its package or model is missing."""
     if name not in BLEU.TOKENIZERS:
-        near = difflib.get_close_matches(name, BLEU.TOKENIZERS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(BLEU.TOKENIZERS)}"
+        hint = did_you_mean(name, BLEU.TOKENIZERS) or f"choose from {', '.join(BLEU.TOKENIZERS)}"
         raise NmtError(f"--tokenize {name}: sacreBLEU knows no such tokenizer: {hint}")
     try:
         BLEU(tokenize=name)

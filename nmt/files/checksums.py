@@ -20,8 +20,7 @@ def write(folder: Path, files: Iterable[Path]) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raises NmtError, with its name, for a file that has other bytes than those that were written, or is missing. A
-    folder of an earlier version has no checksums: nothing is checked there."""
+    """Raises NmtError, with its name, for a file that has other bytes than those that were written, or is missing."""
     advice = f"delete the folder {folder} to make it again"
     for name, expected in _recorded(folder, advice).items():
         path = folder / name
@@ -36,11 +35,9 @@ def check(folder: Path) -> None:
 
 
 def _recorded(folder: Path, advice: str) -> dict[str, int]:
-    """The checksum of each file; none of a folder of an earlier version."""
+    """The checksum of each file."""
     try:
         sums = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError) as error:
         raise NmtError(f"{folder / FILE}: damaged ({error}): {advice}") from None
     if not isinstance(sums, dict) or not sums:

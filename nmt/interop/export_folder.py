@@ -11,7 +11,6 @@ from nmt.data.cleaning.source_text import SourceText
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
-from nmt.files.text import content_key
 
 SETTINGS = "nmt.yaml"
 SOURCE_TEXT = "source_text.json"  # of the text that the model was trained on, if they are known
@@ -30,12 +29,6 @@ def write(folder: Path, settings: Config, vocabulary_: Vocabulary, source_text: 
 def is_ctranslate2(path: Path) -> bool:
     """Whether a path is a folder with a CTranslate2 model, ours or another program's."""
     return path.is_dir() and (path / "model.bin").is_file()
-
-
-def fingerprint(folder: Path) -> str:
-    """Another one if a file of the folder was changed, by names, sizes and times: a large model takes long to read."""
-    files = [(path.name, path.stat()) for path in sorted(folder.iterdir()) if path.is_file()]
-    return content_key(*((name, about.st_size, about.st_mtime_ns) for name, about in files))
 
 
 def load_config(folder: Path) -> Config:

@@ -1,11 +1,61 @@
-"""What config.json says of the encoder-decoders of transformers, in our settings."""
+"""The encoder-decoders of transformers, Marian and M2M-100: config.json in our settings, the names of their weights,
+and the package itself."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from nmt.config.schema import TransformerConfig
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_one_line
+from nmt.files.packages import install_command
 from nmt.interop import source
 from nmt.interop.source import Settings
+from nmt.interop.weights import Linear, Weights
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "quick_gelu": "quick_gelu", "swish": "swish", "silu": "swish"}
+_ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
+_PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj", "inner": "fc1", "outer": "fc2"}
+_MOST_TOKENS = 200  # of a translation that is only compared
+_GREEDY = {"num_beams": 1, "do_sample": False, "min_length": 0, "no_repeat_ngram_size": 0, "repetition_penalty": 1.0}
+
+
+def linear_name(side: str, number: int, part: str) -> str:
+    """The name of a part of a layer there. side, number, part: as nmt.interop.weights.LayerReader."""
+    block, name = part.split(".")
+    inside = f"{_ATTENTIONS[block]}." if block in _ATTENTIONS else ""
+    return f"model.{side}.layers.{number}.{inside}{_PARTS[name]}"
+
+
+def norm_name(side: str, number: int, block: str) -> str:
+    """The name of the norm of a block there. side, number, block: as nmt.interop.weights.LayerReader."""
+    return f"model.{side}.layers.{number}.{_ATTENTIONS.get(block, 'final')}_layer_norm"
+
+
+class HuggingFaceWeights:
+    """Reads the layers. As nmt.interop.weights.LayerReader; dimensions: of each dimension of our model theirs [D]."""
+
+    def __init__(self, weights: Weights, dimensions: Tensor):
+        self.weights, self.dimensions = weights, dimensions
+
+    def linear(self, side: str, number: int, part: str, outputs: int, inputs: int) -> Linear:
+        name = linear_name(side, number, part)
+        weight = self.weights.take(f"{name}.weight", outputs, inputs)
+        bias = self.weights.take(f"{name}.bias", outputs)
+        if part.endswith(("output", "outer")):  # its outputs are the model's dimensions; of the others its inputs
+            return weight[self.dimensions], bias[self.dimensions]
+        return weight[:, self.dimensions], bias
+
+    def norm(self, side: str, number: int, block: str) -> Linear:
+        return self.norm_called(norm_name(side, number, block))
+
+    def norm_called(self, name: str) -> Linear:
+        """Its scale and its bias [D]."""
+        width = len(self.dimensions)
+        scale, bias = (self.weights.take(f"{name}.{part}", width) for part in ("weight", "bias"))
+        return scale[self.dimensions], bias[self.dimensions]
 
 
 def transformer(config: Settings, activation: str) -> TransformerConfig:
@@ -27,3 +77,39 @@ def transformer(config: Settings, activation: str) -> TransformerConfig:
         heads=heads,
         activation=config.choice("activation_function", _ACTIVATIONS, activation),  # type: ignore[arg-type]
     )
+
+
+def load_package() -> Any:
+    """The transformers package, with its messages off. Raises NmtError if it is not installed."""
+    try:
+        import transformers
+    except ImportError as error:
+        # It has several lines where a package that it needs is too old.
+        raise NmtError(f"transformers cannot be loaded ({in_one_line(error)}): {install_command('marian')}") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    # MarianTokenizer loads sacremoses, but does not use it to split text into subwords.
+    warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+    return transformers
+
+
+@torch.inference_mode()
+def translate(model: Any, tokenizer: Any, lines: Sequence[str], first: int | None = None) -> list[str]:
+    """The translations by a model and a tokenizer of transformers, by greedy search on the CPU. first: the token that
+    each output begins with, if there is one."""
+    config = model.config
+    outputs = (
+        model.float()
+        .eval()
+        .generate(
+            **tokenizer(list(lines), return_tensors="pt", padding=True, truncation=True),
+            **_GREEDY,
+            max_length=min(_MOST_TOKENS, config.max_position_embeddings),
+            forced_bos_token_id=first,
+            bad_words_ids=[[tokenizer.pad_token_id], [tokenizer.unk_token_id]],  # which nmt never writes
+            decoder_start_token_id=config.decoder_start_token_id,
+            eos_token_id=config.eos_token_id,
+            pad_token_id=config.pad_token_id,
+        )
+    )
+    return list(tokenizer.batch_decode(outputs, skip_special_tokens=True, clean_up_tokenization_spaces=False))

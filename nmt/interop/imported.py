@@ -1,21 +1,18 @@
-"""A model of another program as a model of nmt: what every reader of this folder returns, and what they share."""
+"""A model of another program as a model of nmt: what every import gives, and what reads it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config import schema, writer
+from nmt.config import reader, writer
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config, Corpus, DataConfig, DecodingConfig, TransformerConfig, VocabularyConfig
 from nmt.data.subwords.vocabulary import Vocabulary
 
-# The output bias of a subword that the other program does not have: it is never chosen, and has no share of the
-# probability. Training with label smoothing can hardly raise it.
-ABSENT = -1000.0
 # A model must have a corpus. The text that this one was trained on is not known.
 _TEXT = "(the text that the imported model was trained on)"
 
@@ -23,14 +20,11 @@ _TEXT = "(the text that the imported model was trained on)"
 @dataclass(frozen=True)
 class Imported:
     """weights: by nmt's names; notes: what the user must know, a sentence each; license: of the model, None if it is
-    not known; to_theirs: of each subword the other program's id, -1 where it has none, source and target; dimensions:
-    of each dimension of the model theirs; says_languages: whether its files name its languages."""
+    not known; says_languages: whether its files name its languages."""
 
     config: Config
     vocabulary: Vocabulary
     weights: Mapping[str, Tensor]
-    to_theirs: tuple[Sequence[int], Sequence[int]]
-    dimensions: Sequence[int]
     license: str | None = None
     notes: Sequence[str] = ()
     says_languages: bool = True
@@ -49,9 +43,33 @@ class Imported:
         return replace(self, vocabulary=Vocabulary(source, target, same_subwords=vocabulary.shared))
 
 
+class Importer(Protocol):
+    """Reads the models of one program.
+
+    program: its name; reads_text: whether a vocabulary can be cut to the subwords of a text.
+    """
+
+    program: str
+    reads_text: bool
+
+    def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
+        """The model in a folder or a file. name: what it is called; codes: of the languages that the user wants, the
+        source first; none: as the model names them; text: files in these languages: only subwords that they use are
+        kept; none: all.
+
+        Raises NmtError if files are missing or damaged, if the model is of another kind than nmt's, or for languages
+        that it does not have.
+        """
+
+    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> list[str] | None:
+        """The translations of lines by the program itself, by greedy search on the CPU, into the first of the model's
+        languages; None if it cannot be called from here. Raises NmtError if the program is not installed, and what the
+        program raises."""
+
+
 def checked(config: Config) -> Config:
     """The settings. Raises NmtError where one is out of its range, such as a width that no machine can hold."""
-    return schema.parse(writer.to_yaml(config), "the imported model")
+    return reader.from_dict(Config, writer.to_dict(config), "the imported model")
 
 
 def settings(
@@ -85,16 +103,3 @@ def settings(
         decoding=decoding,
     )
     return checked(config)
-
-
-def attention(name: str, linear: Mapping[str, tuple[Tensor, Tensor | None]]) -> Iterator[tuple[str, Tensor]]:
-    """An attention by our names, with queries, keys and values in one projection. linear: weight [outputs, inputs] and
-    bias of `query`, `key`, `value` and `output`."""
-    joint = [linear[part] for part in ("query", "key", "value")]
-    yield f"{name}.projection.weight", torch.cat([weight for weight, _ in joint])
-    if biases := [bias for _, bias in joint if bias is not None]:
-        yield f"{name}.projection.bias", torch.cat(biases)
-    weight, bias = linear["output"]
-    yield f"{name}.output.weight", weight
-    if bias is not None:
-        yield f"{name}.output.bias", bias

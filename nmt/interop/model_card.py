@@ -41,18 +41,17 @@ class Usage:
 
 @dataclass(frozen=True)
 class _ScoredSet:
-    """A validation set. languages and sentences: None where the model file does not tell them."""
+    """A validation set whose sentences were translated and scored."""
 
     name: str
-    languages: LanguagePair | None
-    sentences: int | None
+    languages: LanguagePair
+    sentences: int
     scores: dict[str, float]
     signatures: Mapping[str, str]
     compared: str
 
     def __str__(self) -> str:
-        parts = [self.name, self.languages, f"{self.sentences:,} sentences" if self.sentences else None]
-        return ", ".join(str(one) for one in parts if one)
+        return f"{self.name}, {self.languages}, {self.sentences:,} sentences"
 
 
 def write(folder: Path, loaded: Checkpoint, usage: Usage) -> None:
@@ -109,21 +108,18 @@ def _scored_sets(loaded: Checkpoint, pairs: Sequence[LanguagePair]) -> list[_Sco
     """The scores of translations in the provenance, of each set in one of these languages."""
     provenance, data = loaded.provenance, loaded.config.data
     sets = provenance.get("validation") or [provenance]  # a list only of several
-    held_out: list[tuple[str, LanguagePair | None]] = [(_corpus_name(one), data.pair_of(one)) for one in data.held_out]
-    if len(held_out) != len(sets):
-        held_out = [("validation", None)] * len(sets)
-    found = []
-    translated = provenance.get("translated") or [{}] * len(sets)  # which earlier versions did not record
-    for (name, languages), own, text in zip(held_out, sets, translated, strict=True):
-        if text:
-            languages = LanguagePair(text["source_language"], text["target_language"])
+    if "translated" not in provenance:
+        return []
+    names = [_corpus_name(corpus) for corpus in data.held_out]
+    if len(names) != len(sets):
+        names = ["validation"] * len(sets)
+    scored = []
+    for name, own, text in zip(names, sets, provenance["translated"], strict=True):
+        languages = LanguagePair(text["source_language"], text["target_language"])
         scores = {key: round(own[key], 2) for key in OF_TRANSLATIONS if isinstance(own.get(key), int | float)}
-        signatures = text.get("signatures") or provenance.get("signatures", {})
         if scores and (languages in pairs or not data.language_pairs.several):
-            found.append(
-                _ScoredSet(name, languages, text.get("sentences"), scores, signatures, text.get("compared", ""))
-            )
-    return found
+            scored.append(_ScoredSet(name, languages, text["sentences"], scores, text["signatures"], text["compared"]))
+    return scored
 
 
 def _results(sets: Sequence[_ScoredSet]) -> Iterator[dict[str, Any]]:
@@ -145,7 +141,7 @@ def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
         for name, value in one.scores.items():
             signature = f" (`{one.signatures[name]}`)" if name in one.signatures else ""
             yield f"- {one}: {OF_TRANSLATIONS[name].label} {value:.2f}{signature}"
-    for compared in dict.fromkeys(one.compared for one in sets if one.compared):
+    for compared in dict.fromkeys(one.compared for one in sets):
         yield f"\nTranslations and references are compared {compared}."
 
 

@@ -1,6 +1,10 @@
 """Text of many scripts, by which an imported model is compared with its source: short everyday sentences, and what is
 often treated in different ways (quotation marks, dashes, spaces, digits, emoji, accents, forms of letters)."""
 
+from nmt.config.language_codes import scripts
+from nmt.data.cleaning.rules.characters import in_scripts
+from nmt.errors import NmtError
+
 LINES = (
     "The house is small, but it has a large garden.",
     "Where is the nearest station?",
@@ -53,3 +57,16 @@ ENGLISH = (
     "It was raining all day, so we stayed at home.",
     "Could you please tell me when the next train leaves?",
 )
+
+
+def lines_in_scripts(code: str) -> list[str]:
+    """The lines that are in the scripts of a language; all lines where its scripts are not known."""
+    try:
+        names = scripts(code)
+    except NmtError:
+        names = ()
+    lines = [*LINES, *ENGLISH]
+    if not names:
+        return lines
+    readable = in_scripts(tuple(sorted(names)))
+    return [line for line in lines if all(readable[ord(character)] for character in line)]

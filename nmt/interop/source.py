@@ -9,18 +9,21 @@ import math
 import re
 import reprlib
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from nmt.errors import NmtError, first_line, no_such_file
 from nmt.files.packages import install_command
 from nmt.files.text import to_path
+from nmt.interop.weights import Weights
 
 _MOST_BYTES = 100 << 20  # of a file of settings, or of a vocabulary
 _MOST_GROWTH = 20  # of compressed arrays: weights hardly become smaller
@@ -172,47 +175,6 @@ def license_of(folder: Path) -> str | None:
     return str(front["license"]) if isinstance(front.get("license"), str) else None
 
 
-class Weights:
-    """The weights of a model, each taken once, in float32. where: the file, in messages."""
-
-    def __init__(self, where: str, tensors: Mapping[str, Tensor]):
-        self.where, self._tensors, self._remaining = where, tensors, set(tensors)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def length(self, name: str) -> int:
-        """The rows of one that is there."""
-        return len(self._tensors[name]) if self._tensors[name].dim() else 0
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        """Raises NmtError if it is missing, has another shape, or has numbers that are not finite."""
-        tensor = self._tensors.get(name)
-        if tensor is None:
-            raise NmtError(f"{self.where}: has no weight {name}: use a complete copy")
-        if tuple(tensor.shape) != shape:
-            raise NmtError(
-                f"{self.where}: weight {name} is {list(tensor.shape)}, but its settings need {list(shape)}: they do "
-                "not belong together"
-            )
-        if not tensor.is_floating_point():
-            raise NmtError(f"{self.where}: weight {name} is of type {tensor.dtype}: only floating-point numbers")
-        self._remaining.discard(name)
-        weight = tensor.float()
-        if not bool(torch.isfinite(weight).all()):
-            raise NmtError(f"{self.where}: weight {name} has numbers that are not finite: use another copy")
-        return weight
-
-    def ignore(self, names: Iterable[str]) -> None:
-        """These, where they are there, need not be taken."""
-        self._remaining.difference_update(names)
-
-    def check_all_taken(self) -> None:
-        """Raises NmtError if weights remain: the model has a part that would be lost."""
-        for name in sorted(self._remaining):
-            raise NmtError(f"{self.where}: weight {name[:100]} has no place in a model of nmt: it cannot be imported")
-
-
 def read_weights(folder: Path) -> Weights:
     """Those of a folder of the hub. Raises NmtError if there are none, or their file is damaged or holds code."""
     for name, read in ((_SAFE, _read_safetensors), (_PICKLED, _read_pickled)):
@@ -229,9 +191,6 @@ def read_weights(folder: Path) -> Weights:
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:

@@ -21,8 +21,8 @@ from nmt.data.subwords.sentencepiece_model import Kind, Subword
 from nmt.data.subwords.vocabulary import BOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 from nmt.interop import source
-from nmt.interop.imported import ABSENT
 from nmt.interop.sample_text import LINES
+from nmt.interop.weights import NEVER_CHOSEN
 
 NONE = -1  # the id of a subword that the other program does not have
 _SPECIAL = {"<pad>": Kind.CONTROL, "<unk>": Kind.UNKNOWN, "<s>": Kind.CONTROL, "</s>": Kind.CONTROL}  # in our order
@@ -49,7 +49,7 @@ class Rows:
     def bias(self, given: Tensor) -> Tensor:
         """Their output bias [V'] → ours [V]."""
         theirs = torch.tensor(self.theirs)
-        return torch.where(theirs == NONE, torch.tensor(ABSENT), given[theirs.clamp(min=0)])
+        return torch.where(theirs == NONE, torch.tensor(NEVER_CHOSEN), given[theirs.clamp(min=0)])
 
 
 def within(ids: Mapping[str, int], size: int, file: Path) -> dict[str, int]:

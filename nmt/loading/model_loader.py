@@ -1,45 +1,34 @@
-"""From the contents of model files to PyTorch's engine: on a device, in the type of numbers that search computes with.
-
-PyTorch is loaded when this is used.
-"""
+"""PyTorch's engine for the contents of model files: on a device, in the type of numbers that search computes with."""
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import torch
 
 from nmt import device as devices
 from nmt.checkpoints import model_file
 from nmt.config import schema
-from nmt.decoding import forked
+from nmt.decoding.engine import PyTorchEngine
 from nmt.errors import NmtError
-
-if TYPE_CHECKING:
-    import torch
-
-    from nmt.decoding.engine import PyTorchEngine
-    from nmt.models.translation_model import TranslationModel
+from nmt.models.linear import Linear
+from nmt.models.translation_model import TranslationModel
 
 
 def pytorch_engine(
     checkpoints: Sequence[model_file.Checkpoint], device: str, decoding: schema.DecodingConfig
-) -> "PyTorchEngine":
+) -> PyTorchEngine:
     """PyTorch's engine for these models. Raises NmtError where the device is not there, or cannot do what
     decoding.precision says."""
-    from nmt.decoding.engine import PyTorchEngine
-
-    forked.limit_pytorch()
     chosen, trained_in = devices.choose(device), checkpoints[0].config.training.precision
     models = [prepare(model.build(), chosen, decoding.precision, trained_in) for model in checkpoints]
     return PyTorchEngine(models, chosen)
 
 
-def search_type(precision: str, trained_in: str, device: "torch.device") -> "torch.dtype":
+def search_type(precision: str, trained_in: str, device: torch.device) -> torch.dtype:
     """The type of weights and states in search. precision: as decoding.precision; trained_in: as training.precision.
 
     Raises NmtError where the device does not have it.
     """
-    import torch
-
     if precision == "float16" and device.type != "cuda":
         raise NmtError(f"decoding.precision: float16 needs CUDA, and the device is {device}: use bfloat16")
     if precision == "int8" and device.type != "cpu":
@@ -51,8 +40,8 @@ def search_type(precision: str, trained_in: str, device: "torch.device") -> "tor
 
 
 def prepare(
-    model: "TranslationModel", device: "torch.device", precision: str, trained_in: str = "float32"
-) -> "TranslationModel":
+    model: TranslationModel, device: torch.device, precision: str, trained_in: str = "float32"
+) -> TranslationModel:
     """Move a model to the device and change it for search; it cannot be trained after that.
 
     precision and trained_in: as in `search_type`, and raises as that does. int8: linear layers, with inputs quantised
@@ -67,7 +56,6 @@ def prepare(
         from torch.ao.quantization import default_dynamic_qconfig, quantize_dynamic
     except ImportError:
         raise NmtError("decoding.precision: int8: this version of PyTorch cannot quantise: use bfloat16") from None
-    from nmt.models.linear import Linear
 
     layers = dict.fromkeys(model.int8_layers(), default_dynamic_qconfig)
     for name in layers:

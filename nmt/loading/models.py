@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.translator import Translator
-from nmt.device import prepare_memory
 from nmt.loading.opened_model import OpenedModel, open_model
+from nmt.machine import prepare_memory
 
 log = logging.getLogger("nmt")
 

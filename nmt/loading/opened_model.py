@@ -1,16 +1,13 @@
 """Opens what translates: a model file, the best one of a run folder, or an exported CTranslate2 folder.
 
-Opening reads what a model says about itself. The weights are read, and PyTorch is loaded, for a
-translator.
+Opening reads what a model says about itself. Its weights are read for a translator.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from nmt import device as devices
 from nmt.checkpoints import model_file
@@ -18,17 +15,17 @@ from nmt.config import schema
 from nmt.config.language_pairs import LanguagePairs
 from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.subwords.vocabulary import Vocabulary
-from nmt.decoding import forked
 from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.engine_support import ctranslate2_lacks
 from nmt.decoding.glossary import Glossary
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files.packages import install_command, is_installed
 from nmt.interop import export_folder
 from nmt.interop.ctranslate2 import engine as ctranslate2_engine
+from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.folder import CTranslate2Folder
 from nmt.loading import model_loader
-from nmt.loading.picklable import LoadedModel, PicklableTranslator
 
 log = logging.getLogger("nmt")
 
@@ -64,7 +61,7 @@ class OpenedModel:
         overrides: Sequence[str] = (),
         ensemble: Sequence["OpenedModel"] = (),
         glossary: Path | None = None,
-    ) -> PicklableTranslator:
+    ) -> Translator:
         """Load the weights. Logs which engine translates, and why.
 
         overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models, with the same
@@ -73,20 +70,14 @@ class OpenedModel:
         not available.
         """
         terms = None if glossary is None else Glossary.load(glossary)  # first: a mistake in it is found before the work
-        loaded = self._load(device, overrides, ensemble, terms is not None)
-        files = [model.file for model in (self, *ensemble)]
-        digests = tuple(loaded.digests[file] for file in files)
-        places = tuple(file.absolute() for file in files)
-        origin = Origin(places, digests, device, tuple(overrides), terms is not None)
-        _loaded[origin] = loaded
-        translator = PicklableTranslator(origin, loaded)
+        translator = self._load(device, overrides, ensemble, terms is not None)
         if terms is not None:
             translator.use_glossary(terms, str(glossary))
         return translator
 
     def _load(
         self, device: str, overrides: Sequence[str], ensemble: Sequence["OpenedModel"], glossary: bool
-    ) -> LoadedModel:
+    ) -> Translator:
         settings = schema.override(self.settings, overrides)
         decoding = settings.search
         if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
@@ -102,7 +93,7 @@ class OpenedModel:
         why = self._without_ctranslate2(decoding, device, ensemble, glossary)
         if why is None:
             loaded = self._load_for_ctranslate2(settings, device)
-            if isinstance(loaded, LoadedModel):
+            if isinstance(loaded, Translator):
                 log.info("search: CTranslate2")
                 return loaded
             why = loaded
@@ -111,11 +102,11 @@ class OpenedModel:
         log.info("search: PyTorch%s", f" ({why})" if decoding.engine == "auto" else "")
         return self._load_for_pytorch(settings, device, ensemble)
 
-    def _load_exported(self, settings: schema.Config, device: str) -> LoadedModel:
+    def _load_exported(self, settings: schema.Config, device: str) -> Translator:
         engine = CTranslate2Folder(self.file, device)
         self._check_same(engine.settings)
         engine.check_precision(settings.search.precision)
-        return self._loaded(settings, engine, engine.vocabulary, {self.file: engine.fingerprint})
+        return self._translator(settings, engine, engine.vocabulary, {})
 
     def _without_ctranslate2(
         self, decoding: schema.DecodingConfig, device: str, ensemble: Sequence["OpenedModel"], glossary: bool
@@ -135,30 +126,27 @@ class OpenedModel:
             return "CTranslate2 is used on CPUs only: --device cpu"
         if decoding.precision not in ("model", "float32"):
             return f"decoding.precision: {decoding.precision}: CTranslate2 searches a model file in float32"
-        from nmt.interop.ctranslate2 import files as ctranslate2_files  # loads PyTorch
-
         return ctranslate2_lacks(decoding, in_folder=False) or ctranslate2_files.unsupported(self.settings.model)
 
-    def _load_for_ctranslate2(self, settings: schema.Config, device: str) -> LoadedModel | str:
+    def _load_for_ctranslate2(self, settings: schema.Config, device: str) -> Translator | str:
         """With the engine that uses CTranslate2, or why it is not possible."""
-        arrays = model_file.load_arrays(self.file)
-        self._check_same(arrays.config)
-        if not arrays.are_finite():
+        checkpoint = model_file.load(self.file)
+        self._check_same(checkpoint.config)
+        if not checkpoint.is_finite:
             return "some weights are not finite numbers"
 
         def pytorch() -> Engine:  # from memory: by then the file may have been replaced
-            return model_loader.pytorch_engine([arrays.checkpoint()], device, settings.search)
+            return model_loader.pytorch_engine([checkpoint], device, settings.search)
 
         try:
-            engine = ctranslate2_engine.from_model_file(str(self.file), arrays, settings, pytorch)
+            engine = ctranslate2_engine.from_model_file(str(self.file), checkpoint, settings, pytorch)
         except NmtError as error:
             return str(error)
-        return self._loaded(settings, engine, arrays.vocabulary, {self.file: arrays.digest})
+        return self._translator(settings, engine, checkpoint.vocabulary, {self.file: checkpoint.digest})
 
-    def _load_for_pytorch(self, settings: schema.Config, device: str, ensemble: Sequence["OpenedModel"]) -> LoadedModel:
+    def _load_for_pytorch(self, settings: schema.Config, device: str, ensemble: Sequence["OpenedModel"]) -> Translator:
         for other in ensemble:
             self._check_languages(other)
-        forked.limit_pytorch()
         models = [self, *ensemble]
         loaded = [model_file.load(model.file) for model in models]
         for model, checkpoint in zip(models, loaded, strict=True):
@@ -170,13 +158,13 @@ class OpenedModel:
                 )
         engine = model_loader.pytorch_engine(loaded, device, settings.search)
         digests = {model.file: checkpoint.digest for model, checkpoint in zip(models, loaded, strict=True)}
-        return self._loaded(settings, engine, loaded[0].vocabulary, digests)
+        return self._translator(settings, engine, loaded[0].vocabulary, digests)
 
-    def _loaded(
+    def _translator(
         self, settings: schema.Config, engine: Engine, vocabulary: Vocabulary, digests: Mapping[Path, str]
-    ) -> LoadedModel:
+    ) -> Translator:
         source_text = as_set(settings, self.source_text)
-        return LoadedModel(engine, vocabulary, settings.search, self.languages, source_text, digests)
+        return Translator(engine, vocabulary, settings.search, self.languages, source_text, digests)
 
     def _check_same(self, now: schema.Config) -> None:
         """Raise NmtError where the file was replaced by another model between opening it and reading its weights."""
@@ -208,33 +196,3 @@ def open_model(path: Path) -> OpenedModel:
     file = model_file.locate(path)
     settings, provenance = model_file.load_header(file)
     return OpenedModel(path, file, False, settings, provenance, model_file.source_text(provenance))
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a translator was made of, for another process. files: absolute, the first and the others of an ensemble;
-    digests: of each, when it was loaded."""
-
-    files: tuple[Path, ...]
-    digests: tuple[str, ...]
-    device: str
-    overrides: tuple[str, ...]
-    has_glossary: bool
-
-    def load(self) -> LoadedModel:
-        """What this process has loaded already, or inherited by a fork, or loads now. Raises NmtError as `open_model`
-        and `OpenedModel.translator`, and where a file has changed."""
-        return _loaded.get(self) or _load(self)
-
-
-_loaded: WeakValueDictionary[Origin, LoadedModel] = WeakValueDictionary()
-
-
-@lru_cache(4)  # a pool of processes sends a translator with each task: its model is loaded once
-def _load(origin: Origin) -> LoadedModel:
-    first, *others = map(open_model, origin.files)
-    loaded = first._load(origin.device, origin.overrides, others, origin.has_glossary)
-    for file, before in zip(origin.files, origin.digests, strict=True):
-        if loaded.digests[file] != before:
-            raise NmtError(f"{file}: has changed since the translator was opened: open it again with nmt.load")
-    return loaded

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.device import processor_maker
+from nmt.machine import processor_maker
 
 _FEW = 1 << 20  # multiplications: below it, starting oneDNN takes longer than it saves
 

@@ -194,13 +194,10 @@ class BatchingQueue:
     def _translate(self, batch: list[_Request]) -> None:
         lines = [line for request in batch for line in request.lines]
         n_best, alignment, token_scores, pair, keep = batch[0].options
-        translator = self.translator
-        if keep:
-            translator = translator.keeping((*translator.decoding.keep, *keep))
         to, from_ = (None, None) if pair is None else (pair.target, pair.source or None)
         try:
-            translations = translator.hypotheses(
-                lines, n_best, alignment=alignment, token_scores=token_scores, to=to, from_=from_
+            translations = self.translator.hypotheses(
+                lines, n_best, alignment=alignment, token_scores=token_scores, keep=keep, to=to, from_=from_
             )
         except Exception as error:
             if len(batch) == 1:

@@ -13,8 +13,9 @@ from torch.utils._triton import has_triton
 
 from nmt.data.batches.packing import PackedBatch
 from nmt.data.batches.padding import Batch
-from nmt.device import is_device_fault, usable_cores
+from nmt.device import is_device_fault
 from nmt.errors import first_line
+from nmt.machine import usable_cores
 from nmt.training.objective import Objective, run_passes
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from nmt.data.batches.mixing import Mix
 from nmt.data.batches.read_ahead import read_ahead
 from nmt.data.batches.stages import StagedMix, end_of
 from nmt.errors import NmtError
-from nmt.training.progress import Progress
+from nmt.training.progress import Position, Progress
 
 log = logging.getLogger("nmt")
 
 
 class Curriculum:
-    """The steps of a run. It has no state: `Progress` holds the position, and is changed here."""
+    """The steps of a run. It has no state: `Progress.position` is changed here."""
 
     def __init__(
         self, run_dir: str, data: DataConfig, training: TrainingConfig, stages: tuple[StagedMix, ...], batches: Batches
@@ -26,19 +26,20 @@ class Curriculum:
 
     def mix(self, progress: Progress) -> Mix:
         """That of the present stage."""
-        stage = self._stages[progress.stage]
-        return stage.begin(progress.stage_time, progress.stage_given or stage.mix.before)
+        position = progress.position
+        stage = self._stages[position.stage]
+        return stage.begin(position.stage_time, position.stage_given or stage.mix.before)
 
     def steps_in_epoch(self, progress: Progress) -> int:
         """About the optimizer steps in an epoch of the present mix."""
-        return self._batches.steps_in_epoch(progress.epoch, self.mix(progress))
+        return self._batches.steps_in_epoch(progress.position.epoch, self.mix(progress))
 
     def last_step(self, progress: Progress, steps_in_epoch: int) -> int:
         """About the step at which training ends, in epochs of this many steps."""
-        training = self._training
+        training, position = self._training, progress.position
         if training.max_epochs is None:
             return training.max_steps
-        left = steps_in_epoch * (training.max_epochs - progress.epoch) - progress.step_in_epoch
+        left = steps_in_epoch * (training.max_epochs - position.epoch) - position.step_in_epoch
         return min(training.max_steps, progress.step + left)
 
     def steps(self, progress: Progress, *, pinned: bool = False) -> Generator[Step, None, None]:
@@ -48,85 +49,90 @@ class Curriculum:
         Before the next step is asked for, `progress` must count the one before. Raises NmtError if the position does
         not exist.
         """
+        position = progress.position
         while True:
             if self._is_over(progress):
                 self._begin_next(progress)
             first, mix = progress.step, self.mix(progress)
             steps: Iterator[Step] = self._batches.epoch(
-                progress.epoch, progress.step_in_epoch, mix, self._most_steps(progress)
+                position.epoch, position.step_in_epoch, mix, self._most_steps(progress)
             )
             if pinned:
                 steps = map(Step.pinned, steps)
             with closing(read_ahead(steps, self._data.prefetch)) as ahead:
                 for step in ahead:
-                    progress.step_in_epoch += 1
-                    _end_pool(progress, step.pool_end, mix)
+                    position.step_in_epoch += 1
+                    _end_pool(position, step.pool_end, mix)
                     yield step
                     if self._is_over(progress):
                         break
             if progress.step == first:
                 self._check_position(progress, mix)
-                _end_pool(progress, mix.part_of(progress.epoch)[1], mix)  # none of the pairs until then fits in a batch
+                _end_pool(position, mix.part_of(position.epoch)[1], mix)  # none of the pairs until then fits in a batch
 
     def announce(self, progress: Progress) -> None:
         """Log the present stage, if there are any in the settings."""
-        settings, mix = self._data, self.mix(progress)
+        settings, mix, position = self._data, self.mix(progress), progress.position
         if not settings.stages:
             return
         corpora = zip(settings.train, mix.shares, strict=True)
         shares = ", ".join(f"{corpus.label} {float(share):.1%}" for corpus, share in corpora if share)
         log.info(
             "stage %d of %d, from step %s, %s: %s",
-            *(progress.stage + 1, len(self._stages), f"{progress.stage_step:,}"),
-            *(end_of(settings.stages[progress.stage]), shares),
+            *(position.stage + 1, len(self._stages), f"{position.stage_step:,}"),
+            *(end_of(settings.stages[position.stage]), shares),
         )
 
     def metrics(self, progress: Progress) -> dict[str, int]:
         """What a row of metrics tells about the stage; nothing without stages."""
         if not self._data.stages:
             return {}
-        return {"stage": progress.stage + 1, "stage_step": progress.step - progress.stage_step}
+        return {"stage": progress.position.stage + 1, "stage_step": progress.step - progress.position.stage_step}
 
     def _most_steps(self, progress: Progress) -> int | None:
         """The most steps from where `step_in_epoch` was 0; None without a limit."""
-        limit = self._stages[progress.stage].steps
-        return None if limit is None else limit - (progress.step - progress.step_in_epoch - progress.stage_step)
+        position = progress.position
+        limit = self._stages[position.stage].steps
+        return None if limit is None else limit - (progress.step - position.step_in_epoch - position.stage_step)
 
     def _is_over(self, progress: Progress) -> bool:
         """Whether the present stage ends here."""
-        stage = self._stages[progress.stage]
-        if progress.pool_end is None:
+        position = progress.position
+        stage = self._stages[position.stage]
+        if position.pool_end is None:
             return False
         if stage.steps is not None:
-            return progress.step - progress.stage_step >= stage.steps
-        return stage.given is not None and progress.pool_end == self.mix(progress).end
+            return progress.step - position.stage_step >= stage.steps
+        return stage.given is not None and position.pool_end == self.mix(progress).end
 
     def _begin_next(self, progress: Progress) -> None:
-        assert progress.pool_end is not None
-        progress.stage_given = self.mix(progress).given(progress.pool_end)
-        progress.stage += 1
-        progress.stage_step, progress.stage_time = progress.step, progress.pool_end
-        progress.step_in_epoch = progress.without_best = 0
+        position = progress.position
+        assert position.pool_end is not None
+        position.stage_given = self.mix(progress).given(position.pool_end)
+        position.stage += 1
+        position.stage_step, position.stage_time = progress.step, position.pool_end
+        position.step_in_epoch = progress.best.validations_since = 0
         self.announce(progress)
 
     def _check_position(self, progress: Progress, mix: Mix) -> None:
         """Raises NmtError if the rest of the epoch must have a step."""
-        start, end = mix.part_of(progress.epoch)
-        if progress.step_in_epoch:
+        position = progress.position
+        start, end = mix.part_of(position.epoch)
+        if position.step_in_epoch:
             raise NmtError(
-                f"{self._run_dir}: was saved after step {progress.step_in_epoch:,} of epoch "
-                f"{progress.epoch + 1:,}, which has no more steps now: another version of nmt or NumPy makes "
+                f"{self._run_dir}: was saved after step {position.step_in_epoch:,} of epoch "
+                f"{position.epoch + 1:,}, which has no more steps now: another version of nmt or NumPy makes "
                 "other batches: use the versions in sessions.jsonl there, or set a new run_dir"
             )
         if end - start == mix.epoch:
             raise NmtError(
-                f"data.stages[{progress.stage}]: no pair in a whole epoch of it fits in a batch: raise "
+                f"data.stages[{position.stage}]: no pair in a whole epoch of it fits in a batch: raise "
                 "training.batch_tokens or micro_batch_tokens, or give other weights"
             )
 
 
-def _end_pool(progress: Progress, pool_end: int | None, mix: Mix) -> None:
+def _end_pool(position: Position, pool_end: int | None, mix: Mix) -> None:
     """Where a pool has ended, the position may be at the end of the epoch."""
-    progress.pool_end = pool_end
-    if pool_end == (progress.epoch + 1) * mix.epoch:
-        progress.epoch, progress.step_in_epoch = progress.epoch + 1, 0
+    position.pool_end = pool_end
+    if pool_end == (position.epoch + 1) * mix.epoch:
+        position.epoch, position.step_in_epoch = position.epoch + 1, 0

@@ -1,12 +1,12 @@
 """Weights that training does not change: training.freeze."""
 
-import difflib
 import re
 from collections.abc import Sequence
 
 from torch import nn
 
 from nmt.config.schema import ModelConfig
+from nmt.config.suggestions import did_you_mean
 from nmt.data.subwords.vocabulary import PAD
 from nmt.errors import NmtError
 from nmt.models import build
@@ -77,8 +77,8 @@ def _meant(model: TranslationModel, name: str) -> str:
     modules = [path.split(".")[:-1] for path, _ in _paths(model)]
     inside = [".".join(words[:depth]) for words in modules for depth in range(1, len(words) + 1)]
     known = list(dict.fromkeys([*(model.part_of(path) for path, _ in _paths(model)), *inside]))
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]} for {name[:100]}?" if near else ""
+    meant = did_you_mean(name, known)
+    hint = f"; {meant}" if meant else ""
     shown = [part for part in known if "." not in part or re.fullmatch(r"\w+\.\d+", part)]
     innermost = max(known, key=lambda part: part.count("."))
     return f"{hint} (parts: {', '.join(shown)}; or a part of a layer, such as {innermost})"

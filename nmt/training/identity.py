@@ -47,11 +47,8 @@ class Identity:
             files = ", ".join(name for name in _VOCABULARY_FILES if settings[name] != "null") or "data.train"
             raise _not_resumable(run, "another vocabulary", _affecting(changed, {"text", "vocabulary"}), files)
         if self.data_key != saved.data_key:
-            key, earlier_form, _ = saved.data_key.partition(", mixed ")
-            if not earlier_form or key.partition(",")[2] != self.data_key.partition(",")[2]:
-                micro_batch = {path: both for path, both in changed.items() if path == "training.micro_batch_tokens"}
-                raise _not_resumable(run, "other training data", _affecting(changed, {"text"}) | micro_batch)
-            log.warning("%s: saved by an earlier version: that data.train has the same text cannot be checked", run)
+            micro_batch = {path: both for path, both in changed.items() if path == "training.micro_batch_tokens"}
+            raise _not_resumable(run, "other training data", _affecting(changed, {"text"}) | micro_batch)
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
 
@@ -110,8 +107,8 @@ def comparable_scores(progress: Progress, saved: Identity, now: Identity) -> dic
     return {}
 
 
-def _validated_text(identity: Identity) -> str | None:
-    return recorded_text_key(identity.validation_key, identity.config.training.best_metric)
+def _validated_text(identity: Identity) -> str:
+    return recorded_text_key(identity.validation_key)
 
 
 def _validating_search(identity: Identity) -> list[object]:

@@ -22,9 +22,9 @@ from nmt.data.batches.packing import pack
 from nmt.data.batches.padding import collate_pairs
 from nmt.data.batches.token_store import TokenStore
 from nmt.data.subwords.vocabulary import EOS, PAD, Vocabulary
-from nmt.device import available_host_memory
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
+from nmt.machine import available_host_memory
 from nmt.models import build
 from nmt.training import freezing, state
 from nmt.training.objective import Objective, run_passes
@@ -62,11 +62,11 @@ def micro_batch_tokens(
 def _chosen_before(run: Path, ranks: Ranks) -> int:
     """What `auto` chose when the run to be resumed was started with the same number of ranks; otherwise 0."""
     _, before = state.saved(run) or (None, Progress())
-    if before.micro_cells == 0 or before.ranks == ranks.size:
-        return before.micro_cells
+    if before.auto_micro_batch_tokens == 0 or before.ranks == ranks.size:
+        return before.auto_micro_batch_tokens
     log.info(
         "training.micro_batch_tokens: auto: %s tokens for %s ranks when the run was started; chosen again for %s",
-        *(f"{before.micro_cells:,}", before.ranks, ranks.size),
+        *(f"{before.auto_micro_batch_tokens:,}", before.ranks, ranks.size),
     )
     return 0
 

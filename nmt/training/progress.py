@@ -1,109 +1,119 @@
-"""How far a run is."""
+"""The progress of a run: with the weights, everything in which two states of one run can differ."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from nmt.data.batches.batching import Step
 
 
 @dataclass
-class Progress:
-    """How far a run is; with the weights, everything in which two states of a run can differ.
+class Position:
+    """The position in the data."""
 
-    step: optimizer steps done; epoch, step_in_epoch: the position in the data, both from 0; in the epoch in which a
-    stage began, counted from its beginning. stage: its number in data.stages, from 0; stage_step, stage_time,
-    stage_given: when it began, in steps and in the time of the mix, and the pairs that each corpus had given by then
-    (none: the first stage); pool_end: when the pool of the last step ended, None within a pool. target_tokens: target
-    subwords trained on, without padding; seconds: spent training, over all sessions. best, best_step, without_best: the
-    best validation (higher is better, a loss negated), and how many validations came after it. at_start: with
-    training.start_from, the scores of each validation set before the first step. pairs_of: pairs trained on, of each
-    corpus. losses and interval_…: sums over the steps since the last row of metrics; interval_cells are padded tokens
-    of both sides, interval_waiting seconds spent waiting for data. overflows: steps that float16 skipped.
-    metrics_bytes, samples_bytes: the sizes of metrics.jsonl and samples.jsonl. micro_cells, ranks: the padded tokens
-    that training.micro_batch_tokens: auto chose (0 without auto), and for how many ranks. interval_cells and
-    micro_cells keep these names because they are in saved files.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    step_in_epoch: int = 0
-    stage: int = 0
-    stage_step: int = 0
-    stage_time: int = 0
-    stage_given: list[int] = field(default_factory=list)
-    pool_end: int | None = None
-    target_tokens: int = 0
-    seconds: float = 0.0
-    best: float | None = None
-    best_step: int = 0
-    without_best: int = 0
-    at_start: dict[str, dict[str, float]] = field(default_factory=dict)
-    losses: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    pairs_of: list[int] = field(default_factory=lambda: [0])
-    interval_pairs_of: list[int] = field(default_factory=lambda: [0])
-    interval_target_tokens_of: list[int] = field(default_factory=lambda: [0])
-    interval_target_tokens: int = 0
-    interval_source_tokens: int = 0
-    interval_cells: int = 0
-    interval_sentences: int = 0
-    interval_seconds: float = 0.0
-    interval_waiting: float = 0.0
-    overflows: int = 0
-    metrics_bytes: int = 0
-    samples_bytes: int = 0
-    micro_cells: int = 0
-    ranks: int = 1
-
-    @classmethod
-    def of(cls, corpora: int) -> "Progress":
-        """The start of a run on this number of corpora."""
-        zeros = [0] * corpora
-        return cls(
-            losses=[0.0] * (1 + corpora), pairs_of=zeros, interval_pairs_of=zeros, interval_target_tokens_of=zeros
-        )
+    epoch: int = 0  # from 0
+    step_in_epoch: int = 0  # steps done in the epoch; in the epoch in which a stage began: since then
+    stage: int = 0  # its index in data.stages
+    stage_step: int = 0  # optimizer steps done when the stage began
+    stage_time: int = 0  # when the stage began, in the time of the mix
+    stage_given: list[int] = field(default_factory=list)  # pairs of each corpus given by then; none: the first stage
+    pool_end: int | None = None  # when the pool of the last step ended, in the time of the mix; None within a pool
 
     @property
     def epochs_begun(self) -> int:
         """The number of the epoch of the last step, from 1."""
         return self.epoch + (self.step_in_epoch > 0)
 
+
+@dataclass
+class Best:
+    """The best validation."""
+
+    value: float | None = None  # of training.best_metric; higher is better: a loss is negated
+    step: int = 0
+    validations_since: int = 0  # for training.patience; each stage counts from 0
+
+
+@dataclass
+class Interval:
+    """Sums over the steps since the last row of metrics."""
+
+    losses: list[float] = field(default_factory=lambda: [0.0, 0.0])  # the loss, then -log p of each corpus
+    pairs_of: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus
+    target_tokens_of: list[int] = field(default_factory=lambda: [0])  # of each corpus
+    target_tokens: int = 0  # these and the following without steps that float16 skipped
+    source_tokens: int = 0
+    padded_tokens: int = 0  # of both sides
+    sentences: int = 0
+    seconds: float = 0.0
+    waiting: float = 0.0  # seconds without data
+
+    @classmethod
+    def for_corpora(cls, count: int) -> "Interval":
+        """An empty interval of a run on this number of corpora."""
+        return cls([0.0] * (1 + count), [0] * count, [0] * count)
+
+
+@dataclass
+class Progress:
+    """The progress of a run."""
+
+    step: int = 0  # optimizer steps done
+    position: Position = field(default_factory=Position)
+    best: Best = field(default_factory=Best)
+    interval: Interval = field(default_factory=Interval)
+    target_tokens: int = 0  # trained on, without padding
+    seconds: float = 0.0  # of training, over all sessions
+    pairs_of: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus trained on
+    overflows: int = 0  # steps that float16 skipped
+    at_start: dict[str, dict[str, float]] = field(default_factory=dict)  # training.start_from: scores before step 1
+    metrics_bytes: int = 0  # the size of metrics.jsonl
+    samples_bytes: int = 0  # the size of samples.jsonl
+    auto_micro_batch_tokens: int = 0  # what training.micro_batch_tokens: auto chose; 0 without auto
+    ranks: int = 1  # for how many ranks it chose
+
+    @classmethod
+    def for_corpora(cls, count: int) -> "Progress":
+        """The start of a run on this number of corpora."""
+        return cls(interval=Interval.for_corpora(count), pairs_of=[0] * count)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Progress":
+        """What `dataclasses.asdict` gave."""
+        position, best, interval = Position(**saved["position"]), Best(**saved["best"]), Interval(**saved["interval"])
+        return cls(**{**saved, "position": position, "best": best, "interval": interval})
+
     def count(self, step: Step, *, updated: bool, seconds: float, waiting: float) -> None:
         """Add a step that was trained on; updated: float16 did not overflow, and its loss is among `losses`; waiting:
         seconds of it without data."""
+        interval = self.interval
         self.overflows += not updated
         self.seconds += seconds
         self.target_tokens += step.target_tokens
         self.pairs_of = _sums(self.pairs_of, step.pairs_of)
-        self.interval_pairs_of = _sums(self.interval_pairs_of, step.pairs_of)
-        self.interval_seconds += seconds
-        self.interval_waiting += waiting
+        interval.pairs_of = _sums(interval.pairs_of, step.pairs_of)
+        interval.seconds += seconds
+        interval.waiting += waiting
         if not updated:
             return
-        self.interval_target_tokens_of = _sums(self.interval_target_tokens_of, step.target_tokens_of)
-        self.interval_target_tokens += step.target_tokens
-        self.interval_source_tokens += step.source_tokens
-        self.interval_cells += step.padded_tokens
-        self.interval_sentences += step.sentences
+        interval.target_tokens_of = _sums(interval.target_tokens_of, step.target_tokens_of)
+        interval.target_tokens += step.target_tokens
+        interval.source_tokens += step.source_tokens
+        interval.padded_tokens += step.padded_tokens
+        interval.sentences += step.sentences
 
     def corpora(self, sizes: Sequence[int], nll: Sequence[float]) -> list[dict[str, float | None]]:
         """For each corpus: its share of the pairs of this interval, how many passes over it were made since the start,
         and -log p per target token (None if it gave no pairs). sizes: its pairs; nll: its sum of -log p."""
-        total, rows = sum(self.interval_pairs_of), list[dict[str, float | None]]()
+        total, rows = sum(self.interval.pairs_of), list[dict[str, float | None]]()
         for i, (size, value) in enumerate(zip(sizes, nll, strict=True)):
-            tokens = self.interval_target_tokens_of[i]
-            share, passes = self.interval_pairs_of[i] / total, self.pairs_of[i] / size if size else 0.0
+            tokens = self.interval.target_tokens_of[i]
+            share, passes = self.interval.pairs_of[i] / total, self.pairs_of[i] / size if size else 0.0
             rows.append(
                 {"share": round(share, 5), "passes": round(passes, 4), "nll": value / tokens if tokens else None}
             )
         return rows
 
-    def start_interval(self) -> None:
-        """Set the sums to zero: a row of metrics has been written."""
-        self.losses = [0.0] * len(self.losses)
-        self.interval_pairs_of = self.interval_target_tokens_of = [0] * len(self.pairs_of)
-        self.interval_target_tokens = self.interval_source_tokens = self.interval_cells = self.interval_sentences = 0
-        self.interval_seconds = self.interval_waiting = 0.0
 
-
-def _sums(left: Sequence[int], right: Sequence[int]) -> list[int]:
-    return [a + b for a, b in zip(left, right, strict=True)]
+def _sums(counts: Sequence[int], others: Sequence[int]) -> list[int]:
+    return [count + other for count, other in zip(counts, others, strict=True)]

@@ -16,11 +16,11 @@ import torch
 from tqdm import tqdm
 
 from nmt import __version__
-from nmt.device import usable_cores
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, current_folder
 from nmt.files.json_lines import JsonLines
 from nmt.files.packages import install_command
+from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
 

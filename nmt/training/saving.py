@@ -79,7 +79,7 @@ class Saver:
                 "torch": torch.__version__,
                 "run_dir": str(self._run),
                 "step": progress.step,
-                "epoch": progress.epoch,
+                "epoch": progress.position.epoch,
                 "target_tokens": progress.target_tokens,
                 "best_metric": training.best_metric,
                 **({"best_set": training.best_set} if training.best_set else {}),
@@ -88,7 +88,7 @@ class Saver:
                 **model_file.with_source_text(self._source_text),
                 **scores,
             }
-        best = bool(scores) and progress.best_step == progress.step
+        best = bool(scores) and progress.best.step == progress.step
         self._has_saved = True
         self._writing = self._thread.submit(self._write, saved, provenance, best)
 

@@ -55,17 +55,17 @@ class Start:
         """As text, for the metadata of a file: there it is read without the tensors."""
         subwords = self.vocabulary
         protos = [] if subwords is None else list(subwords.protos)[: 1 if subwords.source is subwords.target else 2]
-        same = {"same_subwords": True} if subwords is not None and subwords.same_subwords else {}
+        same = subwords is not None and subwords.same_subwords
         files = [base64.b64encode(proto).decode() for proto in protos]
-        return json.dumps({"origin": self.origin, "vocabulary": files, **same})
+        return json.dumps({"origin": self.origin, "vocabulary": files, "same_subwords": same})
 
     @staticmethod
     def from_json(text: str) -> "Start":
         """Raises ValueError, KeyError, TypeError or NmtError for another text."""
         fields = json.loads(text)
         sides = [Tokenizer(base64.b64decode(proto)) for proto in fields["vocabulary"]]
-        same = bool(fields.get("same_subwords"))
-        return Start(fields["origin"], Vocabulary(sides[0], sides[-1], same) if sides else None)
+        vocabulary = Vocabulary(sides[0], sides[-1], fields["same_subwords"]) if sides else None
+        return Start(fields["origin"], vocabulary)
 
 
 def with_recorded_start(config: Config, saved: Config, start: Start | None) -> Config:

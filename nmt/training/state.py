@@ -15,21 +15,21 @@ from pathlib import Path
 from torch import Tensor
 
 from nmt.checkpoints import model_file, run_folder
-from nmt.config import reader, writer
-from nmt.config.schema import Config
+from nmt.config import schema, writer
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files import tensors as tensor_file
 from nmt.training import sharding
 from nmt.training.identity import Identity, comparable_scores
-from nmt.training.progress import Progress
+from nmt.training.progress import Best, Progress
 from nmt.training.start_from import Start
 from nmt.training.train_step import TrainStep
 
 log = logging.getLogger("nmt")
 
 FORMAT = "nmt-state"
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> S
         tensors |= {f"average.{name}": weight for name, weight in model_file.weights_of(train_step.average).items()}
     metadata = {
         "format": FORMAT,
+        "version": str(VERSION),
         "progress": json.dumps(dataclasses.asdict(progress)),
         "scaler": json.dumps(train_step.scaler.state_dict()),
         "config": writer.to_yaml(identity.config),
@@ -81,23 +82,26 @@ def newest(run: Path) -> Path | None:
 
 
 def saved(run: Path) -> tuple[Identity, Progress] | None:
-    """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile."""
+    """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile. Raises
+    NmtError for a state of another version."""
     for path in reversed(_states(run)):
-        with contextlib.suppress(NmtError):  # `restore` reports what is wrong
-            return _parse(run, tensor_file.read_metadata(path))
-    return None
+        with contextlib.suppress(NmtError):  # `restore` reports damage
+            metadata = tensor_file.read_metadata(path)
+            if metadata.get("format") == FORMAT:
+                break
+    else:
+        return None
+    return _parse(run, metadata)
 
 
 def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
-    """Raises NmtError where it is not a state of this version."""
-    try:
-        config = reader.parse(Config, metadata["config"], f"{run / 'state'}: settings inside")
-        start = Start.from_json(metadata["start"]) if "start" in metadata else None
-        validation = metadata.get("validation_key", "")  # the first states had none
-        identity = Identity(config, metadata["data_key"], metadata["vocabulary_key"], validation, start)
-        return identity, Progress(**json.loads(metadata["progress"]))
-    except (KeyError, TypeError, ValueError):
-        raise NmtError(f"{run / 'state'}: of another version of nmt: resume with it, or set another run_dir") from None
+    """What `snapshot` gave. Raises NmtError for a state of another version."""
+    if metadata.get("version") != str(VERSION):
+        raise NmtError(f"{run / 'state'}: of another version of nmt: resume with it, or set another run_dir")
+    config = schema.parse(metadata["config"], f"{run / 'state'}: settings inside")
+    start = Start.from_json(metadata["start"]) if "start" in metadata else None
+    keys = metadata["data_key"], metadata["vocabulary_key"], metadata["validation_key"]
+    return Identity(config, *keys, start), Progress.from_dict(json.loads(metadata["progress"]))
 
 
 def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:
@@ -111,10 +115,10 @@ def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) 
         tensors, metadata = _read_newest(run)
         saved, progress = _parse(run, metadata)
         identity.check_resumable(saved, run)
-        if progress.best is not None:
-            run_folder.restore_best(run, progress.best_step, progress.step)
+        if progress.best.value is not None:
+            run_folder.restore_best(run, progress.best.step, progress.step)
         if saved.validation_key != identity.validation_key:
-            progress.best, progress.without_best = None, 0  # other sentences or another search
+            progress.best = Best()  # other sentences or another search
         progress.at_start = comparable_scores(progress, saved, identity)
     progress = ranks.broadcast(progress)
     _load(Snapshot(progress.step, ranks.broadcast_tensors(tensors), ranks.broadcast(metadata)), train_step)

@@ -13,7 +13,7 @@ _COLUMNS = 16  # of every product, for each thread: with 11 or fewer MKL was see
 def same_with_fewer_threads(config: Config, threads: int) -> bool:
     """Whether each step gives the same weights, bit for bit, with this number of threads of a CPU and with fewer.
 
-    The products of float32 matrices do if MKL repeats them (`device.make_products_repeatable`), but for batches of two
+    The products of float32 matrices do if MKL repeats them (`machine.make_products_repeatable`), but for batches of two
     or three tokens; so do sums over rows (`models.norm`). PyTorch computes exponentials with vector instructions, but
     the last numbers of each thread's part without them, which can round otherwise: so not with activations other than
     ReLU, nor in recurrent models. The same is true of attention with dropout, or with values of another width than the

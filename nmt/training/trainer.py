@@ -27,7 +27,7 @@ from nmt.training.data import TrainingData
 from nmt.training.identity import Identity
 from nmt.training.memory import micro_batch_tokens
 from nmt.training.profiling import Profile
-from nmt.training.progress import Progress
+from nmt.training.progress import Best, Interval, Progress
 from nmt.training.run_log import OnMetrics, ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
 from nmt.training.threads import same_with_fewer_threads
@@ -80,7 +80,7 @@ class Trainer:
         self.validation = [(held_out.name, self._validation_batches(held_out)) for held_out in prepared.validation]
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
-        self.progress = Progress.of(corpora)
+        self.progress = Progress.for_corpora(corpora)
         self.corpora: list[dict[str, float | None]] = []  # those of the newest row of metrics in this session
         dtype = self.train_step.objective.dtype or torch.float32
         self.on_metrics = on_metrics
@@ -89,12 +89,11 @@ class Trainer:
     def run(self) -> StopRequest:
         """Train until max_steps, max_epochs, patience or a request to stop, which is returned (unset if none came).
 
-        Raises NmtError when another process trains in the folder, when the device's memory is too small and when
-        the loss is no longer a number. What was saved before stays.
+        The run folder must be locked (`run_folder.locked`). Raises NmtError when the device's memory is too small and
+        when the loss is no longer a number. What was saved before stays.
         """
         stop = StopRequest(self.deadline)
-        lock = run_folder.locked(self.run_dir) if self.ranks.first else nullcontext()
-        with explaining_out_of_memory(self._out_of_memory), lock:
+        with explaining_out_of_memory(self._out_of_memory):
             self._resume()
             done, step = self._reason_to_end(), self.progress.step
             if self.ranks.broadcast(done is not None and model_file.checkpoint_path(self.run_dir, step).exists()):
@@ -118,7 +117,7 @@ class Trainer:
             self.progress = state.restore(self.run_dir, self.identity, self.train_step, self.ranks)
             if self.ranks.first:
                 losses = self.train_step.losses
-                losses += torch.tensor(self.progress.losses, dtype=torch.float64).to(losses)
+                losses += torch.tensor(self.progress.interval.losses, dtype=torch.float64).to(losses)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
         else:
             if self.data.start is not None:  # which may be one of the run's own models
@@ -126,7 +125,8 @@ class Trainer:
             if self.ranks.first:
                 run_folder.move_aside(self.run_dir)
         auto = self.config.training.micro_batch_tokens == "auto"
-        self.progress.micro_cells, self.progress.ranks = self.micro_batch_tokens if auto else 0, self.ranks.size
+        self.progress.auto_micro_batch_tokens = self.micro_batch_tokens if auto else 0
+        self.progress.ranks = self.ranks.size
         if self.ranks.first:
             run_folder.write_config(self.run_dir, self.config)
         max_steps = self.config.training.max_steps
@@ -236,9 +236,9 @@ class Trainer:
         training, progress = self.config.training, self.progress
         if progress.step >= training.max_steps:
             return f"training.max_steps: {training.max_steps} reached"
-        if training.max_epochs is not None and progress.epoch >= training.max_epochs:
+        if training.max_epochs is not None and progress.position.epoch >= training.max_epochs:
             return f"training.max_epochs: {training.max_epochs} reached"
-        if training.patience is not None and progress.without_best >= training.patience:
+        if training.patience is not None and progress.best.validations_since >= training.patience:
             return f"training.patience: {training.patience} reached without a new best validation"
         return None
 
@@ -249,21 +249,22 @@ class Trainer:
     def _interval(self) -> tuple[float, list[float], float]:
         """Since the last logged row, over all ranks: the loss per target token (NaN if every step overflowed in
         float16), the sum of -log p for each corpus, target tokens per second."""
-        tokens, seconds = self.progress.interval_target_tokens, self.progress.interval_seconds
+        interval = self.progress.interval
+        tokens, seconds = interval.target_tokens, interval.seconds
         loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         return loss / tokens if tokens else math.nan, nll, tokens / max(seconds, 1e-9)
 
     def _log_interval(self, run_log: RunLog, bar: ProgressBar) -> None:
         """Write a row of metrics about the steps since the last row, and start a new interval."""
         self._check_finite()
-        progress, train_step = self.progress, self.train_step
-        source, target = progress.interval_source_tokens, progress.interval_target_tokens
-        seconds, (loss, nll, speed) = max(progress.interval_seconds, 1e-9), self._interval()
+        progress, train_step, interval = self.progress, self.train_step, self.progress.interval
+        source, target = interval.source_tokens, interval.target_tokens
+        seconds, (loss, nll, speed) = max(interval.seconds, 1e-9), self._interval()
         self.corpora = progress.corpora(self.sizes, nll) if len(self.sizes) > 1 else []
         norm = train_step.gradient_norm  # of this step; not finite if float16 overflowed in it
         row = {
             "step": progress.step,
-            "epoch": progress.epochs_begun,
+            "epoch": progress.position.epochs_begun,
             **self.curriculum.metrics(progress),
             **({"loss": loss, "nll": sum(nll) / target} if target else {}),
             "learning_rate": self._learning_rate(),
@@ -271,9 +272,9 @@ class Trainer:
             **({"gradient_norm": float(norm)} if norm is not None and norm.isfinite() else {}),
             "target_tokens": progress.target_tokens,
             "target_tokens_per_second": round(speed, 1),
-            "tflops": round(self._flops(progress.interval_sentences, source, target) / seconds / 1e12, 4),
-            **({"padding": 1 - (source + target) / progress.interval_cells} if target else {}),
-            "data_wait": round(progress.interval_waiting / seconds, 4),
+            "tflops": round(self._flops(interval.sentences, source, target) / seconds / 1e12, 4),
+            **({"padding": 1 - (source + target) / interval.padded_tokens} if target else {}),
+            "data_wait": round(interval.waiting / seconds, 4),
             "seconds": round(progress.seconds, 3),
         }
         if self.device.type == "cuda":
@@ -281,9 +282,9 @@ class Trainer:
         if train_step.scaler.is_enabled():
             row |= {"loss_scale": train_step.scaler.get_scale(), "overflows": progress.overflows}
         run_log.metrics(row)
-        bar.log(progress.step, progress.epochs_begun, loss, self._learning_rate(), speed)
+        bar.log(progress.step, progress.position.epochs_begun, loss, self._learning_rate(), speed)
         train_step.losses.zero_()
-        progress.start_interval()
+        progress.interval = Interval.for_corpora(len(self.sizes))
 
     def _save_if_due(self, run_log: RunLog, saver: Saver, stop: StopRequest) -> None:
         """At their steps and at the end: validate, save state and checkpoint. When stopping: save the state only."""
@@ -292,7 +293,7 @@ class Trainer:
             return
         self._check_finite()
         scores = self._validate(run_log) if self._validation_due() else {}
-        progress.losses = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
+        progress.interval.losses = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
         progress.metrics_bytes, progress.samples_bytes = run_log.sizes
         saver.save(progress, self.train_step, scores if checkpoint_due else None)
 
@@ -338,10 +339,10 @@ class Trainer:
                 log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
         run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **result.row})
         value = result.value(training)
-        progress.without_best += 1
+        progress.best.validations_since += 1
         line, *of_sets = result.lines()
-        if progress.best is None or value > progress.best:
-            progress.best, progress.best_step, progress.without_best = value, progress.step, 0
+        if progress.best.value is None or value > progress.best.value:
+            progress.best = Best(value, progress.step)
             line += f"  (best {training.best_metric}{f' of {training.best_set}' if training.best_set else ''})"
         log.info("step %s  %s", f"{progress.step:,}", line)
         for line in of_sets:

@@ -25,9 +25,7 @@ from nmt.models.translation_model import TranslationModel
 
 SECONDS = 30  # of a test: settings that were believed would take hours
 pytestmark = pytest.mark.usefixtures("time_limit")
-READ: list[Callable[[Path], object]] = [
-    model_file.load, model_file.load_arrays, model_file.load_header,
-]  # fmt: skip
+READ: list[Callable[[Path], object]] = [model_file.load, model_file.load_header]
 ANY_FILE = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -98,7 +96,7 @@ def test_no_settings_make_a_model_larger_than_the_file(
         ({"version": "999"}, "version 999; this nmt reads version 1"),
         ({"config": None}, "holds no settings"),
         ({"config": "[" * 100_000}, "settings inside"),
-        ({"config": "a: " * 1_000_000}, "settings inside: settings have at most 1,048,576 characters"),
+        ({"config": "a: " * 12_000_000}, "settings inside: settings have at most 33,554,432 characters"),
         ({"config": "decoding: {beam_width: 3}"}, "settings inside"),
         ({"provenance": None}, "damaged: its provenance"),
         ({"provenance": '{"a":' * 100_000}, "damaged: its provenance"),
@@ -162,7 +160,7 @@ def test_a_shape_that_no_array_has_is_refused(
     path = tmp_path / "model.safetensors"
     path.write_bytes(struct.pack("<Q", len(text)) + text + contents[8 + length :] + bytes(added))
     monkeypatch.setattr(tensor_file, "_checksum", lambda tensors, metadata: header["__metadata__"]["crc32"])
-    with pytest.raises(NmtError, match=r"impossible shape|unknown weight more"):
+    with pytest.raises(NmtError, match=r"damaged|unknown weight more"):
         open_model(path).translator("cpu")
 
 

@@ -150,7 +150,7 @@ def test_one_process_at_a_time_trains(run: Path) -> None:
 
 
 def test_the_settings_of_a_run_with_a_state_are_ours(make_config: MakeConfig, run: Path) -> None:
-    (run / "config.yaml").write_text("# of an earlier version\n" + writer.to_yaml(make_config()))
+    (run / "config.yaml").write_text("# without the header\n" + writer.to_yaml(make_config()))
     (run / "state").mkdir()
     (run / "state" / "step-00000005.safetensors").touch()
     run_folder.write_config(run, make_config("seed=7"))

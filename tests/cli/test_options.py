@@ -80,7 +80,6 @@ def test_help_has_an_example_and_a_line_for_each_option(command: CommandInfo) ->
         (["translate", "m", "--top-k", "3"], "--top-k: a setting has no dashes: decoding.top_k=3"),
         (["translate", "m", "--beam", "3"], "No such option: --beam (Possible options: --beam-size)"),
         (["serve", "m", "--max-steps", "3"], "No such option: --max-steps"),
-        (["evaluate", "m", "--json"], "it is now called --format json"),
     ],
 )
 def test_an_option_that_is_none_leads_to_what_is_meant(arguments: list[str], message: str) -> None:
@@ -105,3 +104,12 @@ def test_usage_has_dots_where_more_can_be_given(command: CommandInfo) -> None:
 def test_a_device_that_is_ignored_is_said_to_be(tmp_path: Path) -> None:
     done = CliRunner().invoke(app.app, ["report", str(tmp_path), "--device", "cpu"])
     assert done.stderr.startswith("--device is ignored: this command runs on the CPU\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("nmt tra", "train translate"), ("nmt score --form", "--format"), ("nmt score --format ", "text json")],
+)
+def test_the_shell_completes(words: str, offered: str) -> None:
+    asked = {"_NMT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert CliRunner().invoke(app.app, [], env=asked, prog_name="nmt").stdout.split() == offered.split()

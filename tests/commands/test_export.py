@@ -1,4 +1,4 @@
-"""An exported folder is there whole and proven, or not at all."""
+"""An exported folder is there whole, or not at all."""
 
 import os
 import sys
@@ -10,11 +10,11 @@ from helpers.export_models import LINES, make_model, make_settings
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
-from nmt.commands.export import export
+from nmt.commands.export import EXPORTERS, export
 from nmt.errors import NmtError
-from nmt.interop.ctranslate2 import export as ctranslate2
 from nmt.interop.ctranslate2 import files as ctranslate2_files
-from nmt.interop.formats import Name, formats
+from nmt.interop.ctranslate2.export import CTranslate2Exporter
+from nmt.interop.exporter import Format
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_every_name_is_a_format() -> None:
-    assert set(formats()) == set(get_args(Name))
+    assert set(EXPORTERS) == set(get_args(Format))
 
 
 @pytest.mark.parametrize("format", ["ctranslate2", "marian"])
-def test_a_model_file_becomes_a_folder(format: Name, model: Path, tmp_path: Path) -> None:
-    found, kept = export(model, format, tmp_path / "deep" / "out", lines=LINES)
-    assert kept and found.holds and found.lines == len(LINES) - 1
+def test_a_model_file_becomes_a_folder(format: Format, model: Path, tmp_path: Path) -> None:
+    found = export(model, format, tmp_path / "deep" / "out", lines=LINES)
+    assert found is not None and len(found.ours) == len(LINES) - 1 and len(found.different) <= 1
     assert (tmp_path / "deep" / "out" / "nmt.yaml").is_file()
     assert list((tmp_path / "deep").iterdir()) == [tmp_path / "deep" / "out"]
 
@@ -49,7 +49,7 @@ def test_what_is_there_is_not_overwritten(model: Path, tmp_path: Path) -> None:
     (tmp_path / ".new.part").mkdir()  # the user's
     (tmp_path / ".new.part" / "model.bin").write_text("thesis")
     there = {path.name for path in tmp_path.iterdir()}
-    assert export(model, "ctranslate2", tmp_path / "new", lines=LINES)[1]
+    assert export(model, "ctranslate2", tmp_path / "new", lines=LINES)
     assert {path.name for path in tmp_path.iterdir()} == there | {"new"}
     assert (tmp_path / ".new.part" / "model.bin").read_text() == "thesis"
 
@@ -74,32 +74,19 @@ def test_the_current_folder_is_not_replaced(model: Path, tmp_path: Path, monkeyp
     for output in (Path(".."), Path("/")):
         with pytest.raises(NmtError, match="exists already"):
             export(model, "ctranslate2", output, lines=LINES)
-    assert export(model, "ctranslate2", Path("new/below"), lines=LINES)[1]
+    assert export(model, "ctranslate2", Path("new/below"), lines=LINES)
 
 
-def test_a_float32_folder_that_differs_is_not_kept(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ctranslate2_files, "write", without_feed_forward(ctranslate2_files.write))
-    (tmp_path / "empty").mkdir()
-    for name in ("out", "empty"):
-        found, kept = export(model, "ctranslate2", tmp_path / name, lines=LINES)
-        assert not kept and found.greedy
-    assert sorted(tmp_path.iterdir()) == [tmp_path / "empty", model] and not list((tmp_path / "empty").iterdir())
+def test_translations_that_differ_are_counted(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = ctranslate2_files.write
 
-
-def without_feed_forward(write):  # type: ignore[no-untyped-def]
-    def wrong(folder, config, vocabulary, weights, *arguments):  # type: ignore[no-untyped-def]
+    def without_feed_forward(folder, config, vocabulary, weights, *arguments):  # type: ignore[no-untyped-def]
         changed = {name: 0 * weight if "feed_forward.outer" in name else weight for name, weight in weights.items()}
         write(folder, config, vocabulary, changed, *arguments)
 
-    return wrong
-
-
-def test_a_quantized_folder_is_kept_whatever_differs(model: Path, tmp_path: Path) -> None:
-    found, kept = export(model, "ctranslate2", tmp_path / "out", "int8", LINES)
-    assert kept and not found.holds and found.largest > 1e-3
-    assert (tmp_path / "out" / "model.bin").is_file()
+    monkeypatch.setattr(ctranslate2_files, "write", without_feed_forward)
+    found = export(model, "ctranslate2", tmp_path / "out", lines=LINES)
+    assert found is not None and found.different and (tmp_path / "out" / "model.bin").is_file()
 
 
 def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,19 +107,12 @@ def test_mistakes_are_told_before_the_work(model: Path, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == [model]
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        ([], "none of its 0 lines can be compared"),
-        (["", "one " * 500], "none of its 2 lines can be compared: 1 empty, 1 longer than 40 subwords"),
-    ],
-)
-def test_a_sample_that_proves_nothing_is_refused_before_the_work(
-    lines: list[str], words: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_sample_without_text_is_refused_before_the_work(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ctranslate2, "write", None)
-    with pytest.raises(NmtError, match=f"--sample: {words}"):
-        export(model, "ctranslate2", tmp_path / "out", lines=lines)
+    monkeypatch.setattr(CTranslate2Exporter, "write", None)
+    with pytest.raises(NmtError, match="--sample: none of its 2 lines has text"):
+        export(model, "ctranslate2", tmp_path / "out", lines=["", " "])
     assert list(tmp_path.iterdir()) == [model]
 
 

@@ -1,6 +1,5 @@
 """A file translated to a file, by one process or several: nothing is lost, and what was killed goes on."""
 
-import gzip
 import itertools
 import json
 import os
@@ -9,14 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers import commands, faults
+from helpers import commands
 from helpers.model_files import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,15 +25,12 @@ from nmt.cli import app
 from nmt.commands import file_job, translate
 from nmt.commands.file_job import FileJob
 from nmt.commands.output_format import OutputFormat
-from nmt.commands.translate import run_job
-from nmt.decoding import chunks
-from nmt.decoding.chunks import LineCounts, chunked
+from nmt.decoding.chunks import LineCounts
 from nmt.decoding.translator import Translator
 from nmt.distributed import launch as launching
 from nmt.distributed.environment import FILE_JOB
 from nmt.errors import NmtError
-from nmt.files import atomic
-from nmt.files.text import lines_out, read_lines, survey
+from nmt.files.text import read_lines
 from nmt.loading.opened_model import open_model
 
 HOSTILE = [
@@ -69,10 +64,6 @@ def write(path: Path, lines: list[str]) -> Path:
     return path
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "nmt", "translate", *map(str, arguments)]
-
-
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
     done = commands.run("translate", *arguments)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -80,6 +71,21 @@ def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
+
+
+def requested(model: Path, folder: Path, **more: Any) -> FileJob:
+    """The job of translating `in` to `out`."""
+    request = translate.Request(model=model, source=folder / "in", output=folder / "out", **more)
+    return translate.job_of(request, request.open_models())
+
+
+class Echo(OutputFormat):
+    """Writes each line with its number, and counts it."""
+
+    def texts(self, translator: Any, lines: Iterable[str], *_: Any, first: int = 1, **__: Any) -> Iterator[str]:
+        for number, line in enumerate(lines, first):
+            translator.counts.lines += 1
+            yield f"{number} {line}".rstrip() + "."
 
 
 @settings(max_examples=15, deadline=None)
@@ -92,14 +98,15 @@ def names(folder: Path) -> set[str]:
     processes=st.integers(1, 3),
 )
 def test_any_lines_in_any_chunks_keep_their_order(
-    lines: list[str], chunk_lines: int, processes: int, translator: Translator, tmp_path_factory: pytest.TempPathFactory
+    lines: list[str], chunk_lines: int, processes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("job")
     source = write(folder / "in", lines)
-    job = FileJob(source, folder / "out", "0" * 16, survey(source, {}), chunk_lines)
+    job = FileJob(source, folder / "out", "key", len(lines), chunk_lines, Echo())
+    translator: Any = SimpleNamespace(counts=LineCounts(), longest_part=None)
     with job.locked():
         for process in range(processes):
-            job.translate(translator, echo, process, processes)
+            job.translate(translator, process, processes)
         counts, _ = job.finish()
     assert list(read_lines(folder / "out")) == [
         f"{n} {line}".rstrip() + "." for n, line in enumerate(read_lines(source), 1)
@@ -108,62 +115,59 @@ def test_any_lines_in_any_chunks_keep_their_order(
     assert names(folder) == {"in", "out"}
 
 
-def echo(
-    translator: Translator, lines: Iterable[str], chunk_lines: int, first: int, prefixes: object, read_ahead: bool
-) -> Iterator[str]:
-    for chunk in chunked(lines, chunk_lines):
-        translator.counts.lines += len(chunk)
-        yield from (f"{number} {line}".rstrip() + "." for number, line in enumerate(chunk, first))
-        first += len(chunk)
-
-
 def test_each_chunk_has_its_own_counts_and_numbers(translator: Translator, tmp_path: Path) -> None:
     """Also where chunks between them were translated before, and though the next is begun before one is complete."""
     lines = ["one", "", "two", "three", "", "", "four", "five", "six", "", "seven", "", "eight"]
-    job = FileJob(write(tmp_path / "in", lines), tmp_path / "out", "0" * 16, len(lines), 2)
-    done, processes = (0, 3, 5), 2
-    texts = OutputFormat(n_best=1).texts
+    source, output = write(tmp_path / "in", lines), tmp_path / "out"
+    job = FileJob(source, output, "key", len(lines), 2, OutputFormat(n_best=1))
     with job.locked():
-        for process in range(processes):
-            job.translate(translator, texts, process, processes)
-        whole = {path: path.read_text() for path in job.folder.glob("[0-9]*-*")}
-        kept = {path for path in whole if (int(path.name.partition("-")[0]) - 1) // 2 in done}
-        for path in whole.keys() - kept:
+        job.translate(translator)
+        whole = {path: path.read_text() for path in job.planned}
+        for path in [*whole][1:3] + [*whole][4:5]:
             path.unlink()
-        for process in range(processes):
-            job.translate(translator, texts, process, processes)
-        assert {path: path.read_text() for path in job.folder.glob("[0-9]*-*")} == whole
-        job.finish()
-    for number, chunk in enumerate(chunked(lines, 2)):
-        header, *rows = whole[job.folder / f"{2 * number + 1}-{2 * number + len(chunk)}"].split("\n")[:-1]
-        assert LineCounts(**json.loads(header)["counts"]) == LineCounts(lines=len(chunk), empty=chunk.count(""))
-        assert [int(row.partition("\t")[0]) for row in rows] == [2 * number + 1 + at for at in range(len(chunk))]
-    plain = list(translator.stream(lines, 2))
-    assert [line.split("\t")[2] for line in read_lines(tmp_path / "out")] == plain
+        job.translate(translator)
+        assert {path: path.read_text() for path in job.planned} == whole
+        counts, _ = job.finish()
+    assert counts == LineCounts(lines=13, empty=5)
+    for content in whole.values():
+        header, *rows = content.split("\n")[:-1]
+        assert LineCounts(**json.loads(header)["counts"]).lines == len(rows)
+    numbers, _, texts = zip(*[row.split("\t") for row in read_lines(output)], strict=True)
+    assert list(numbers) == [str(number) for number in range(1, 14)] and list(texts) == translator.translate(lines)
 
 
-def test_the_next_chunk_is_begun_before_one_is_written(translator: Translator, tmp_path: Path) -> None:
+def test_the_next_chunk_is_begun_before_one_is_written(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And no more than that one: what is begun is lost if the command is killed."""
-    job = FileJob(write(tmp_path / "in", list("abcdefg")), tmp_path / "out", "0" * 16, 7, 2)
-    written = []
-    with job.locked(), pytest.MonkeyPatch.context() as patch:
-        begin = translator.engine.begin_search
+    job = FileJob(write(tmp_path / "in", list("abcdefg")), tmp_path / "out", "key", 7, 2)
+    written, begin = [], translator.engine.begin_search
 
-        def begin_search(*given: Any) -> Any:
-            written.append(len(list(job.folder.glob("[0-9]*-*"))))
-            return begin(*given)
+    def begin_search(*given: Any) -> Any:
+        written.append(len(list(job.folder.glob("[0-9]*-*"))))
+        return begin(*given)
 
-        patch.setattr(translator.engine, "begin_search", begin_search)
-        job.translate(translator, OutputFormat().texts)
+    monkeypatch.setattr(translator.engine, "begin_search", begin_search)
+    with job.locked():
+        job.translate(translator)
     assert written == [0, 0, 1, 2]
 
 
-def test_a_survey_counts_what_is_read(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
-    for text in ("", "\n", "a", "a\n", "a\r\nb\u2028", "a\r\nb\u2028\n", "\ufeff"):
-        plain.write_bytes(text.encode())
-        packed.write_bytes(gzip.compress(text.encode()))
-        assert survey(plain, {}) == survey(packed, {}) == len(list(read_lines(plain)))
+def test_hostile_lines_with_prefixes_come_out_one_for_one_from_one_process_and_two(model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in", HOSTILE)
+    prefixes = write(tmp_path / "prefixes", ["", "", "zwei", "drei", *[""] * (len(HOSTILE) - 4)])
+    extra = ("--prefixes", prefixes, "--format", "json", "--n-best", 2)
+    for name, processes in (("one", ()), ("two", TWO)):
+        done = run(model, source, "--output", tmp_path / name, *extra, *processes)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        said = commands.messages(done.stderr)
+        assert said.count("\n") == 1 and "4 of 17 lines are longer than 256 subwords: split into" in said
+    first, second = ([json.loads(row) for row in read_lines(tmp_path / name)] for name in ("one", "two"))
+    assert [row["line"] for row in first] == list(range(1, 18))
+    texts, others = ([[each["text"] for each in row["translations"]] for row in rows] for rows in (first, second))
+    assert texts == others
+    assert all(text.startswith("zwei") for text in texts[2]) and all(text.startswith("drei") for text in texts[3])
+    assert names(tmp_path) == {"in", "prefixes", "one", "two"}
 
 
 @pytest.mark.parametrize("many", [pytest.param((), marks=pytest.mark.thorough), TWO])
@@ -175,7 +179,7 @@ def test_killed_and_run_again_it_gives_the_same_text(
     source = write(tmp_path / "in", lines)
     process = commands.Started("translate", model, source, "--output", tmp_path / "out", *many)
     end = time.monotonic() + 100
-    while not (kept := sorted(tmp_path.glob(".out.*.part/*-[0-9]*0"))) and time.monotonic() < end:
+    while not (kept := sorted(tmp_path.glob(".out.nmt-part/[0-9]*-*"))) and time.monotonic() < end:
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.ended()
@@ -190,221 +194,122 @@ def test_killed_and_run_again_it_gives_the_same_text(
     assert names(tmp_path) == {"in", "out"}
 
 
-def requested(model: Path, source: Path, output: Path, **more: Any) -> FileJob:
-    request = translate.Request(model=model, source=source, output=output, **more)
-    return translate.job_of(request, request.open_models())
-
-
-@pytest.mark.parametrize(
-    ("lines", "processes", "chunk_lines"),
-    [(1, 1, 5_000), (900_000, 1, 16_000), (800, 4, 50)],
-)
-def test_chunks_are_a_small_share_of_a_file(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, processes: int, chunk_lines: int
-) -> None:
-    """They do not depend on the device, so that a job can be continued on another one."""
-    monkeypatch.setattr(file_job, "survey", lambda path, digests: digests.setdefault(path, "text") and lines)
-    source = write(tmp_path / "in", ["one"])
-    jobs = [requested(model, source, tmp_path / "out", device=name, processes=processes) for name in ("cpu", "cuda")]
-    assert [job.chunk_lines for job in jobs] == [chunk_lines] * 2 and jobs[0].key == jobs[1].key
-
-
-def job_of(model: Path, folder: Path, name: str = "out", **options: object) -> FileJob:
-    return FileJob.of({"model": [model]}, folder / "in", folder / name, options)
-
-
-def test_what_is_half_written_is_not_continued_with_anything_else(
-    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    write(tmp_path / "in", ["one", "two"])
-    name = "KEY [0].txt"
-    caplog.set_level("INFO", "nmt")
-    old = job_of(model, tmp_path, name, beam_size=2)
-    with old.locked():
-        old.translate(translator, OutputFormat().texts)
-    new = job_of(model, tmp_path, name, beam_size=3)
-    with new.locked():
-        assert "another model, input or options" in caplog.text
-        assert "2 of 2 lines" not in caplog.text
-        with pytest.raises(NmtError, match="another nmt is writing it"), new.locked():
-            pass
-        new.translate(translator, OutputFormat().texts)
-        new.finish()
-    assert names(tmp_path) == {"in", name}
-    keys = {job_of(model, tmp_path, name).key, old.key, new.key}
-    write(tmp_path / "in", ["one", "three"])
-    assert len({*keys, job_of(model, tmp_path, name).key}) == 4
-
-
-def test_hostile_lines_with_prefixes_come_out_one_for_one_from_one_process_and_two(model: Path, tmp_path: Path) -> None:
-    source = write(tmp_path / "in", HOSTILE)
-    prefixes = write(tmp_path / "prefixes", ["", "", "zwei", "drei", *[""] * (len(HOSTILE) - 4)])
-    extra = ("--prefixes", prefixes, "--format", "json", "--n-best", 2)
-    for name, many in (("one", ()), ("two", TWO)):
-        done = run(model, source, "--output", tmp_path / name, *extra, *many)
-        assert (done.returncode, done.stdout) == (0, ""), done.stderr
-        said = commands.messages(done.stderr)
-        assert said.count("\n") == 1 and "4 of 17 lines are longer than 256 subwords: split into" in said
-    one, two = ([json.loads(row) for row in read_lines(tmp_path / name)] for name in ("one", "two"))
-    assert [row["line"] for row in one] == list(range(1, 18))
-    texts, others = ([[found["text"] for found in row["translations"]] for row in rows] for rows in (one, two))
-    assert texts == others
-    assert all(text.startswith("zwei") for text in texts[2]) and all(text.startswith("drei") for text in texts[3])
-    # Batches are others in smaller chunks, and rounding depends on them.
-    best, other = ([row["translations"][0]["score"] for row in rows] for rows in (one, two))
-    assert best == pytest.approx(other, abs=1e-3)
-    assert names(tmp_path) == {"in", "prefixes", "one", "two"}
-
-
-def test_a_part_is_of_all_that_the_output_depends_on(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, out, terms = write(tmp_path / "in", ["one"]), tmp_path / "out", write(tmp_path / "terms", ["one\teins"])
-    alone = requested(model, source, out)
-    together = requested(model, source, out, ensemble=[model])
-    named = requested(model, source, out, glossary=terms)
-    write(terms, ["one\tuno"])
-    renamed = requested(model, source, out, glossary=terms)
-    options = {"overrides": [], "format": asdict(OutputFormat())}
-    begun = requested(model, source, out, prefixes=source)
-    as_another = FileJob.of({"model": [model, terms], "glossary": []}, source, out, options)
-    write(source, ["one", "two", "three"])
-    longer, smaller = requested(model, source, out), requested(model, source, out, processes=2)
-    assert longer.chunk_lines > smaller.chunk_lines == 1 and longer.key == requested(model, source, out).key
-    monkeypatch.setattr(file_job, "__version__", "0.0.0")
-    old = requested(model, source, out)
-    keys = {job.key for job in (alone, together, named, renamed, begun, as_another, longer, smaller, old)}
-    assert len(keys) == 9
-
-
-def test_another_command_with_the_same_output_keeps_its_part(
-    model: Path, translator: Translator, tmp_path: Path
-) -> None:
-    write(tmp_path / "in", ["one"])
-    other, mine = job_of(model, tmp_path, n=1), job_of(model, tmp_path, n=2)
-    other.folder.mkdir()
-    with atomic.locked(other.folder), mine.locked():
-        mine.translate(translator, OutputFormat().texts)
-        mine.finish()
-        assert other.folder.is_dir()
-
-
-@pytest.mark.parametrize(
-    ("changed", "other", "undone"),
-    [
-        ("in", ["three", "four"], True),
-        ("in", ["one", "two", "three"], False),
-        ("prefixes", ["three", "four"], False),
-    ],
-)
-def test_an_input_that_changes_is_found(
-    model: Path, translator: Translator, tmp_path: Path, changed: str, other: list[str], undone: bool
-) -> None:
-    """Between the key and the reading, to as many lines, fewer or more; even if it is as before when all is done."""
-    source, prefixes = (write(tmp_path / name, ["one", "two"]) for name in ("in", "prefixes"))
-    job = requested(model, source, tmp_path / "out", prefixes=prefixes if changed == "prefixes" else None)
-    write(tmp_path / changed, other)
-    with pytest.raises(NmtError, match="in: has changed while it was translated"), job.locked():
-        job.translate(translator, OutputFormat().texts)
-        if undone:
-            write(tmp_path / changed, ["one", "two"])
-        job.finish()
-    assert not (tmp_path / "out").exists()
-    if undone and len(other) == 2:
-        assert names(tmp_path) == {"in", "prefixes"}, "what was made from other text is not kept"
-    write(source, ["one", "two"])
-    again = job_of(model, tmp_path)
-    with again.locked():
-        again.translate(translator, OutputFormat().texts)
-        again.finish()
-    assert list(read_lines(tmp_path / "out")) == translator.translate(["one", "two"])
-
-
-def test_each_line_has_a_prefix(model: Path, tmp_path: Path) -> None:
-    source, prefixes = write(tmp_path / "in", ["one", "two"]), write(tmp_path / "prefixes", ["a"] * 3)
-    with pytest.raises(NmtError, match=r"prefixes: 3 lines, and .*in has 2: give a prefix for each line"):
-        requested(model, source, tmp_path / "out", prefixes=prefixes)
-
-
-def test_a_glossary_that_changes_before_it_is_loaded_is_found(
-    model: Path, translator: Translator, tmp_path: Path
-) -> None:
-    source, terms = write(tmp_path / "in", ["one"]), write(tmp_path / "terms", ["one\teins"])
-    job = requested(model, source, tmp_path / "out", glossary=terms)
-    job.check_loaded(translator)
-    write(terms, ["one\tuno"])
-    with pytest.raises(NmtError, match="terms: has changed since the command was started"):
-        job.check_loaded(translator)
-
-
-def test_a_model_that_changes_before_it_is_loaded_is_found(model: Path, tmp_path: Path) -> None:
-    source, mine = write(tmp_path / "in", ["one"]), tmp_path / "model.safetensors"
-    mine.write_bytes(model.read_bytes())
-    job, whole = requested(mine, source, tmp_path / "out"), model_file.load(model)
-
-    def load(device: str) -> Translator:
-        model_file.save(mine, replace(whole, provenance={"step": 7}))
-        loaded = open_model(mine).translator(device)
-        mine.write_bytes(model.read_bytes())  # as before, when the command looks again
-        return loaded
-
-    with pytest.raises(NmtError, match=r"model\.safetensors: has changed since the command was started"):
-        run_job(job, load, OutputFormat().texts, "cpu", None)
-    assert not (tmp_path / "out").exists()
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_several_processes_stop_together(model: Path, tmp_path: Path, number: signal.Signals) -> None:
+    source = write(tmp_path / "in", ["one two three four five six seven"] * 8_000)
+    process = commands.Started("translate", model, source, "--output", tmp_path / "out", *TWO)
+    end = time.monotonic() + 100
+    while not list(tmp_path.glob(".out.nmt-part/[0-9]*-*")) and time.monotonic() < end:
+        time.sleep(0.002)
+    process.send_signal(number)
+    done = process.ended()
+    assert done.returncode == 128 + number, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.nmt-part/[0-9]*-*"))
 
 
 def test_what_is_translated_is_not_translated_again(
     model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """With the same model, options and lines, and with nothing else."""
     write(tmp_path / "in", ["one", "two"])
     caplog.set_level("INFO", "nmt")
-    job = job_of(model, tmp_path)
+    job = requested(model, tmp_path)
     message = "out: 2 of 2 lines are translated: run the same command to continue"
     with pytest.raises(KeyboardInterrupt, match=message), job.locked():
-        job.translate(translator, echo)
+        job.translate(translator)
         raise KeyboardInterrupt
+    [chunk] = job.folder.glob("1-2-*")
+    chunk.write_text(chunk.read_text().rpartition("\n")[0].rpartition("\n")[0] + "\nkept\n")
+    other = requested(model, tmp_path, overrides=["decoding.beam_size=1"])
+    with other.locked():
+        assert "another model, input or options is in .out.nmt-part; it is kept" in caplog.text
+        with pytest.raises(NmtError, match="another nmt is writing it"), job.locked():
+            pass
+        other.translate(translator)
     with job.locked():
-        job.translate(translator, lambda *_, **more: pytest.fail("again"))
+        assert "2 of 2 lines are translated: continuing" in caplog.text
+        job.translate(translator)
         job.finish()
-    assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two."]
+    assert list(read_lines(tmp_path / "out"))[1] == "kept" and names(tmp_path) == {"in", "out"}
 
 
-def test_chunks_that_are_damaged_or_of_other_text_are_translated_again(
-    model: Path, translator: Translator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_the_key_is_of_all_that_the_output_depends_on(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write(tmp_path / "in", ["one", "two", "three"])
-    caplog.set_level("INFO", "nmt")
-    job = replace(job_of(model, tmp_path), chunk_lines=1)
-    with job.locked():
-        write(source, ["one", "other"])  # and as before, when the command is run again
-        job.translate(translator, echo)
-        (job.folder / "3-3").write_text("half of a chu")
-    write(source, ["one", "two", "three"])
-    with job.locked():
-        assert "1 of 3 lines are translated: continuing" in caplog.text
-        job.translate(translator, echo)
-        job.finish()
-    assert list(read_lines(tmp_path / "out")) == ["1 one.", "2 two.", "3 three."]
+    """Not of the device, so that a job can be continued on another one."""
+    write(tmp_path / "in", ["one", "two", "three"])
+    terms = write(tmp_path / "terms", ["one\teins"])
+    keys = [requested(model, tmp_path, **more).key for more in (
+        {}, {"ensemble": [model]}, {"glossary": terms}, {"overrides": ["decoding.beam_size=1"]},
+        {"format": OutputFormat(scores=True)},
+    )]  # fmt: skip
+    write(terms, ["one\tuno"])
+    keys.append(requested(model, tmp_path, glossary=terms).key)
+    assert requested(model, tmp_path, device="cuda").key == keys[0]
+    monkeypatch.setattr(file_job, "__version__", "0.0.0")
+    keys.append(requested(model, tmp_path).key)
+    assert len(set(keys)) == 7
 
 
-def test_where_nothing_is_translated_nothing_is_left(model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("lines", "processes", "chunk_lines"), [(1, 1, 5_000), (900_000, 1, 16_000), (800, 4, 50)])
+def test_chunks_are_a_small_share_of_a_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, processes: int, chunk_lines: int
+) -> None:
+    monkeypatch.setattr(file_job, "survey", lambda *_: lines)
     write(tmp_path / "in", ["one"])
-    with pytest.raises(NmtError, match="no such model"), job_of(model, tmp_path).locked():
-        raise NmtError("no such model")
-    assert names(tmp_path) == {"in"}
+    assert requested(model, tmp_path, processes=processes).chunk_lines == chunk_lines
 
 
-def test_very_long_lines_are_fewer_to_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_CHARACTERS", 2.5)
-    monkeypatch.setattr(chunks, "CHUNK_LINES", 4)
-    assert list(chunked(["abcd"] * 4 + ["a"] * 7, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]
-    texts = ["abcd"] * 5 + ["x" * 20, "a", "b"]
-    job = FileJob(write(tmp_path / "in", texts), tmp_path / "out", "0" * 16, len(texts), 4)
-    one: Any = SimpleNamespace(counts=LineCounts(), longest_part=None)
-    with job.locked():
-        job.translate(one, echo)
+@pytest.mark.parametrize("changed", ["in", "prefixes"])
+def test_an_input_that_changes_is_found(model: Path, translator: Translator, tmp_path: Path, changed: str) -> None:
+    """Also if it is as before when the command is run again: nothing that was made from other text is used."""
+    source, prefixes = (write(tmp_path / name, ["one", "two"]) for name in ("in", "prefixes"))
+    job = requested(model, tmp_path, prefixes=prefixes)
+    with pytest.raises(NmtError, match="in: has changed while it was translated"), job.locked():
+        write(tmp_path / changed, ["three", "four"])
+        job.translate(translator)
         job.finish()
-    assert list(read_lines(tmp_path / "out")) == [f"{number} {text}." for number, text in enumerate(texts, 1)]
+    assert not (tmp_path / "out").exists()
+    write(tmp_path / changed, ["one", "two"])
+    again = requested(model, tmp_path, prefixes=prefixes)
+    with again.locked():
+        again.translate(translator)
+        again.finish()
+    expected = translator.stream(read_lines(source), prefixes=read_lines(prefixes))
+    assert list(read_lines(tmp_path / "out")) == list(expected)
+    assert names(tmp_path) == {"in", "prefixes", "out"}
+
+
+def test_each_line_has_a_prefix(model: Path, tmp_path: Path) -> None:
+    write(tmp_path / "in", ["one", "two"])
+    with pytest.raises(NmtError, match=r"prefixes: 3 lines, and .*in has 2: give a prefix for each line"):
+        requested(model, tmp_path, prefixes=write(tmp_path / "prefixes", ["a"] * 3))
+
+
+def test_a_file_that_changes_before_it_is_loaded_is_found(model: Path, translator: Translator, tmp_path: Path) -> None:
+    write(tmp_path / "in", ["one"])
+    terms, own_model = write(tmp_path / "terms", ["one\teins"]), tmp_path / "model.safetensors"
+    job = requested(model, tmp_path, glossary=terms)
+    job.check_loaded(translator)
+    write(terms, ["one\tuno"])
+    with pytest.raises(NmtError, match="terms: has changed since the command was started"):
+        job.translate(translator)
+    own_model.write_bytes(model.read_bytes())
+    job = requested(own_model, tmp_path)
+    model_file.save(own_model, replace(model_file.load(model), provenance={"step": 7}))
+    loaded = open_model(own_model).translator("cpu")
+    own_model.write_bytes(model.read_bytes())  # as before, when the command looks again
+    with pytest.raises(NmtError, match=r"model\.safetensors: has changed since the command was started"):
+        job.translate(loaded)
+
+
+def test_a_command_that_fails_leaves_nothing(model: Path, tmp_path: Path) -> None:
+    write(tmp_path / "in", ["one"])
+    with pytest.raises(NmtError, match="out of memory"), requested(model, tmp_path).locked():
+        raise NmtError("out of memory")
+    assert names(tmp_path) == {"in"}
 
 
 @pytest.mark.parametrize("status", [0, 1, 130])
@@ -412,98 +317,32 @@ def test_the_job_ends_as_its_ranks_do(
     model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     write(tmp_path / "in", ["one"])
-    job, asked = job_of(model, tmp_path), []
+    request = translate.Request(model=model, source=tmp_path / "in", output=tmp_path / "out", processes=2)
+    job, asked = requested(model, tmp_path, processes=2), []
 
     def launch(arguments: list[str], ranks: int, restarts: int) -> int:
         assert os.environ[FILE_JOB] == job.key
         asked.append((ranks, restarts > 0))
-        job.translate(translator, echo)
+        job.translate(translator)
         return status
 
     monkeypatch.setenv(FILE_JOB, "")
     monkeypatch.setattr(launching, "launch", launch)
-    load: Any = None  # by the ranks
     if status == 130:
         with pytest.raises(KeyboardInterrupt):
-            run_job(job, load, echo, "cpu", 2)
+            translate.translate(request)
     else:
-        assert run_job(job, load, echo, "cpu", 2) == status
+        assert translate.translate(request) == status
     assert asked == [(2, True)] and (tmp_path / "out").exists() == (status == 0)
 
 
-def test_a_rank_of_another_job_is_refused(
-    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_of_another_job_is_refused(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "in", ["one"])
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(FILE_JOB, "0" * 16)
-    with pytest.raises(NmtError, match="the model or the input has changed since the job was started"):
-        run_job(job_of(model, tmp_path), lambda _: translator, echo, "cpu", None)
-
-
-def test_an_error_while_lines_are_written_leaves_the_old_output(tmp_path: Path) -> None:
-    out = write(tmp_path / "out", ["old"])
-    with pytest.raises(ZeroDivisionError), lines_out(out) as print_line:
-        print_line("x" * 100_000)
-        raise ZeroDivisionError
-    assert out.read_text() == "old\n" and names(tmp_path) == {"out"}
-
-
-@pytest.mark.thorough
-def test_no_fault_at_the_end_loses_what_is_translated(
-    model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each call that writes fails in turn: the chunks stay until the output is there."""
-    write(tmp_path / "in", ["one", "two"])
-    job, out = job_of(model, tmp_path), tmp_path / "out"
-    for at in itertools.count(1):
-        out.unlink(missing_ok=True)
-        with job.locked(), monkeypatch.context() as patch:
-            job.translate(translator, echo)
-            fault = faults.Faults(tmp_path, at)
-            fault.install(patch.setattr)
-            with suppress(NmtError):  # what cannot be removed is left
-                job.finish()
-            assert out.exists() or (job.folder / "1-2").exists(), fault.calls[-1]
-            assert not out.exists() or list(read_lines(out)) == ["1 one.", "2 two."], fault.calls[-1]
-        if len(fault.calls) < at:
-            break
-    assert at > 10
-
-
-def test_a_folder_of_the_users_with_the_name_of_a_jobs_stays(
-    model: Path, translator: Translator, tmp_path: Path
-) -> None:
-    write(tmp_path / "in", ["one"])
-    job = job_of(model, tmp_path)
-    theirs, half, another = (
-        tmp_path / name
-        for name in (".out.0123456789abcdef.part", ".out.fedcba9876543210.part", ".more.fedcba9876543210.part")
-    )
-    for folder in (theirs, half, another):
-        folder.mkdir()
-        (folder / "thesis").write_text("mine")
-        (folder / "1-2000").touch()
-    for folder in (half, another):
-        (folder / atomic.LOCK).touch()
-    with job.locked():
-        job.translate(translator, OutputFormat().texts)
-        job.finish()
-    assert (theirs / "thesis").read_text() == (half / "thesis").read_text() == "mine"
-    assert not (half / "1-2000").exists()
-    assert (theirs / "1-2000").exists() and (another / "1-2000").exists(), "not of a job with this output"
-
-
-@pytest.mark.thorough
-def test_an_error_in_a_rank_ends_all_with_one_line(model: Path, tmp_path: Path) -> None:
-    """Of the lines in the share of the second rank one is too long."""
-    source = write(tmp_path / "in", [*["one"] * 40, "one " * 400, *["one"] * 39])
-    done = run(model, source, "--output", tmp_path / "out", *TWO, "decoding.long_input=error")
-    said = commands.messages(done.stderr)
-    assert done.returncode == 1 and said.count("\n") == 1, said
-    assert "subwords, more than decoding.max_source_tokens: 256" in said
-    assert not (tmp_path / "out").exists()
+    with pytest.raises(NmtError, match="the model has changed since the job was started"):
+        translate.translate(translate.Request(model=model, source=tmp_path / "in", output=tmp_path / "out"))
 
 
 def test_several_processes_need_files(model: Path, tmp_path: Path) -> None:
@@ -513,28 +352,14 @@ def test_several_processes_need_files(model: Path, tmp_path: Path) -> None:
         assert done.exit_code == 2 and names(tmp_path) == {"in"}
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_it_does_not_end_well(model: Path, tmp_path: Path, number: signal.Signals) -> None:
-    source = write(tmp_path / "in", ["one two three four five six seven"] * 8_000)
-    process = commands.Started("translate", model, source, "--output", tmp_path / "out", *TWO)
-    end = time.monotonic() + 100
-    while not list(tmp_path.glob(".out.*.part/*-[0-9]*00")) and time.monotonic() < end:
-        time.sleep(0.002)
-    process.send_signal(number)
-    done = process.ended()
-    assert done.returncode == 128 + number, done.stderr
-    assert b"Traceback" not in done.stderr
-    assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*.part/*-[0-9]*"))
-
-
 def test_devices_pipes_and_links_stay_what_they_are(model: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "in", ["one"])
     pipe, target, link = tmp_path / "pipe", tmp_path / "target", tmp_path / "link"
     os.mkfifo(pipe)
     target.write_text("old\n")
     link.symlink_to(target)
-    with subprocess.Popen(command(model, source, "--output", pipe), stderr=-1) as writing:
+    command = [sys.executable, "-m", "nmt", "translate", str(model), str(source), "--output", str(pipe)]
+    with subprocess.Popen(command, stderr=-1) as writing:
         through_the_pipe = pipe.read_text()
     assert writing.returncode == 0 and not pipe.is_file()
     assert run(model, source, "--output", link).returncode == 0
@@ -544,18 +369,3 @@ def test_devices_pipes_and_links_stay_what_they_are(model: Path, tmp_path: Path)
     for output, words in ((tmp_path, "a folder"), (tmp_path / "none" / "out", "no folder")):
         refused = CliRunner().invoke(app.app, ["translate", str(model), "--output", str(output)], input="one\n")
         assert refused.exit_code == 1 and words in refused.stderr
-
-
-def test_a_job_that_begins_while_another_ends_keeps_its_folder(
-    model: Path, translator: Translator, tmp_path: Path
-) -> None:
-    write(tmp_path / "in", ["one"])
-    first, second = job_of(model, tmp_path), job_of(model, tmp_path)
-    with ExitStack() as held:
-        with first.locked():
-            first.translate(translator, OutputFormat().texts)
-            first.finish()
-            held.enter_context(second.locked())
-        second.translate(translator, OutputFormat().texts)
-        second.finish()
-    assert names(tmp_path) == {"in", "out"}

@@ -16,17 +16,17 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import export
 from nmt.commands.train import train
 from nmt.config import reader
-from nmt.config.schema import Config
+from nmt.config.schema import Config, DecodingConfig
 from nmt.data.prepare import PreparedData, prepare
 from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
-from nmt.interop.argos import engine as argos_engine
+from nmt.interop.argos import export as argos
 from nmt.pages.inspect.inspect import Inspector
 
 CPU = torch.device("cpu")
@@ -152,7 +152,7 @@ def test_the_search_is_that_of_a_forced_first_token_without_its_score(
     found = translator.hypotheses(LINES, beam, to="fr")
     ids = [[*made.vocabulary.source.tags(["<en>"]), *line] for line in made.vocabulary.source.encode(LINES)]
     sources = [SearchInput(line, translator.longest_output(len(line) - 1) + 1, prefix=(tag,)) for line in ids]
-    options = Options(beam_size=beam, n_best=beam, normalization="none")
+    options = SearchOptions(DecodingConfig(beam_size=beam, normalization="none"), n_best=beam)
     expected = PyTorchEngine([made.build()], CPU).search(sources, options, 1000)
     different = 0
     for its, ours, line in zip(found, expected, translator.translate(LINES, to="de"), strict=True):
@@ -230,8 +230,8 @@ def test_ctranslate2_gives_the_same(file: Path) -> None:
 def test_an_exported_folder_has_them_too(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("ctranslate2")
     with caplog.at_level("INFO", logger="nmt"):
-        found, kept = export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
-    assert kept and found.holds
+        found = export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
+    assert found is not None and not found.different
     assert "en-fr: <en> and <fr>" in caplog.text and "target_prefix" in caplog.text
     exported = nmt.load(tmp_path / "folder", "cpu", overrides=["decoding.beam_size=1"])
     greedy = nmt.load(file, "cpu", overrides=["decoding.beam_size=1"])
@@ -240,8 +240,7 @@ def test_an_exported_folder_has_them_too(file: Path, tmp_path: Path, caplog: pyt
 
 def test_packages_of_argos_translate_have_them_too(file: Path, tmp_path: Path) -> None:
     package = pytest.importorskip("ctranslate2")
-    found, kept = export(file, "argos", tmp_path / "packages", "float32", LINES)
-    assert kept and found.holds
+    export(file, "argos", tmp_path / "packages", "float32", LINES)
     export(file, "ctranslate2", tmp_path / "folder", lines=LINES)
     tokenizer = model_file.load(file).vocabulary.target
     sources = [["<en>", *tokenizer.pieces(ids)] for ids in tokenizer.encode(LINES)]
@@ -250,7 +249,7 @@ def test_packages_of_argos_translate_have_them_too(file: Path, tmp_path: Path) -
     )
     ids = {piece: i for i, piece in enumerate(tokenizer.every_piece())}
     expected = tokenizer.decode([[ids[piece] for piece in result.hypotheses[0]] for result in results])
-    assert argos_engine.translate(tmp_path / "packages" / "translate-en_fr-100_0.argosmodel", LINES) == expected
+    assert argos.translate(tmp_path / "packages" / "translate-en_fr-100_0.argosmodel", LINES) == expected
 
 
 def test_marian_has_no_room_for_the_token_of_the_target(texts: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from nmt.data import prepare
 from nmt.errors import NmtError
 from nmt.evaluation import metrics
 from nmt.training import compilation
+from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -33,6 +35,28 @@ def test_what_only_training_needs_stops_training_and_not_preparation(
     assert not (tmp_path / "store").exists()
     requirements.check_data(config)
     prepare.prepare(config)
+
+
+def test_a_second_process_is_refused_while_the_first_prepares_and_trains(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, refused = make_config("training.max_steps=1", "training.validation_bleu=false"), list[str]()
+
+    def check_locked(during: str) -> None:
+        with pytest.raises(NmtError, match="another process is training there"):
+            train(config, "cpu")
+        refused.append(during)
+
+    for owner, name in ((prepare, "prepare"), (Trainer, "run")):
+        work = getattr(owner, name)
+
+        def locked(*args: Any, name: str = name, work: Callable[..., Any] = work, **options: Any) -> Any:
+            check_locked(name)
+            return work(*args, **options)
+
+        monkeypatch.setattr(owner, name, locked)
+    train(config, "cpu")
+    assert refused == ["prepare", "run"]
 
 
 @pytest.mark.parametrize(

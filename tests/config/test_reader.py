@@ -368,7 +368,8 @@ def test_a_file_is_read_whatever_its_line_ends_and_byte_order_mark(tmp_path: Pat
     path = tmp_path / "room.yaml"
     for content in (ROOM.encode(), b"\xef\xbb\xbf" + ROOM.encode(), ROOM.replace("\n", "\r\n").encode()):
         path.write_bytes(content)
-        assert reader.load(Room, path, ["name=attic"]) == Room(name="attic", door=Door("D"))
+        room = reader.parse(Room, reader.read_text(path), str(path), ["name=attic"])
+        assert room == Room(name="attic", door=Door("D"))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -380,7 +381,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         latin: "line 2: not UTF-8 text: save the file as UTF-8",
     }.items():
         with pytest.raises(NmtError) as error:
-            reader.load(Room, path)
+            reader.parse(Room, reader.read_text(path), str(path))
         assert str(error.value) == f"{path}: {message}"
 
 

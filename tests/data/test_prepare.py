@@ -174,22 +174,12 @@ def test_languages_choose_columns_and_so_are_part_of_what_data_is_found_by(run: 
     assert len(set(found.values())) == len(found)
 
 
-@pytest.mark.parametrize(
-    ("module", "done"),
-    [
-        # The same words are learned again, and a store is known by the words.
-        (vocabulary, ["cleaned text reused", "vocabulary learned", "token store reused"]),
-        (token_store, ENCODED),
-    ],
-)
-def test_what_an_older_version_wrote_otherwise_is_not_reused(
-    run: Config, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, module: Any, done: list[str]
-) -> None:
+def test_what_another_version_wrote_is_not_reused(run: Config, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(run)
     said(caplog)
-    monkeypatch.setattr(module, "FORMAT", "another")
+    monkeypatch.setattr(training_text, "FORMAT", "another")
     prepare(run)
-    assert said(caplog) == done
+    assert said(caplog) == BUILT
 
 
 # --------------------------------------------------------------------------- vocabulary
@@ -352,7 +342,7 @@ def test_a_damaged_vocabulary_in_the_store_says_what_to_delete(run: Config) -> N
     prepare(run)
     [path] = Path(run.run_dir, "data").glob("vocabulary-*/subwords.model")
     path.write_bytes(path.read_bytes()[:100])
-    (path.parent / checksums.FILE).unlink()  # as in a store of an earlier version
+    checksums.write(path.parent, path.parent.iterdir())
     with pytest.raises(NmtError) as error:
         prepare(run)
     advice = f"delete the folder {path.parent} to learn it again"
@@ -386,8 +376,6 @@ def test_a_changed_byte_in_any_prepared_file_is_found(run: Config, monkeypatch: 
     ids[0] ^= 1
     ids.tofile(tokens / "target.ids")
     prepare(run, verify=False)  # as the other ranks of a machine do
-    (tokens / checksums.FILE).unlink()
-    prepare(run)  # as a store of an earlier version
 
 
 @pytest.mark.parametrize(
@@ -521,15 +509,6 @@ def test_a_sample_without_a_sentence_names_its_setting(run: Config) -> None:
         prepare(settings)
 
 
-def test_what_an_earlier_version_left_is_no_obstacle(run: Config) -> None:
-    """It had a file of what was encoded, in the place of which there is a folder now."""
-    folder = prepare(run).folder
-    shutil.rmtree(folder)
-    (folder.parent / f"{folder.name}.unfinished").write_bytes(b"encoded")
-    prepare(run)
-    assert not list(folder.parent.glob("*.unfinished"))
-
-
 def test_store_that_cannot_be_written(run: Config, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NmtError, match=r"file/store: cannot be written: Not a directory"):
@@ -610,11 +589,8 @@ def test_the_lengths_of_the_sources_are_known(run: Config, tmp_path: Path) -> No
     augmented = changed(run, data={"augment": schema.AugmentConfig(joined=0.8)}, vocabulary={"bpe_dropout_samples": 3})
     joined = prepare(augmented)
     assert len(joined.train) == 3 * len(plain.train)
-    assert joined.source_text is not None and max(joined.train.source.lengths) <= 121
+    assert max(joined.train.source.lengths) <= 121
     assert plain.source_text.longest < joined.source_text.several <= joined.source_text.longest <= 120
-    (plain.folder / "statistics.json").write_text('{"corpora": [], "vocabularies": [], "characters": []}')
-    (plain.folder / checksums.FILE).unlink()
-    assert prepare(run).source_text is None  # a store of an earlier version
 
 
 def test_each_chunk_is_varied_otherwise(run: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from nmt.config.language_pairs import LanguagePair
 from nmt.data.cleaning.source_text import SourceText
 from nmt.decoding import translation
 from nmt.decoding.capitals import in_capitals
+from nmt.decoding.translate_request import TranslateRequest
 
 IN_CAPITALS = "SIX OLD APPLES, PEARS IN THE RED BARN"
 
@@ -14,8 +15,11 @@ IN_CAPITALS = "SIX OLD APPLES, PEARS IN THE RED BARN"
 def every_text(beam_size: int, lines: list[str]) -> list[list[tuple[str, float]]]:
     """What the whole beam of each line gives, with its score, best first."""
     translator = new_translator(MODEL, beam_size=beam_size)
-    [inputs] = translator._inputs(lines, None, None, 1, LanguagePair("", ""))
-    found = translator.engine.search(inputs.sources, translator._options(beam_size), translator.batch_tokens)
+    request = TranslateRequest(translator.decoding, LanguagePair("", ""), n_best=beam_size)
+    [inputs] = translator._inputs(lines, request)
+    found = translator.engine.search(
+        inputs.sources, request.search_options(translator.words, False), translator.batch_tokens
+    )
     texts = [translation.texts(of_line, translator.vocabulary.target) for of_line in found]
     for place in inputs.capitals:
         texts[place] = [in_capitals(text, "") for text in texts[place]]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from nmt.decoding import chunks
 from nmt.decoding.chunks import results
 
 
@@ -60,3 +61,10 @@ def test_an_error_is_raised_after_all_results_before_it(ahead: bool, what: str) 
     with pytest.raises(OSError, match=failing):
         work.use(ahead)
     assert [one for one in work.done if one.startswith("use")] == ["use 0"]
+
+
+def test_very_long_lines_are_fewer_to_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "_CHARACTERS", 2.5)
+    monkeypatch.setattr(chunks, "CHUNK_LINES", 4)
+    lines = ["abcd"] * 4 + ["a"] * 7
+    assert list(chunks.chunked(lines, 4)) == [["abcd"] * 3, ["abcd", "a", "a", "a"], ["a"] * 4]

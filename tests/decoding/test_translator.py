@@ -2,10 +2,12 @@
 
 import itertools
 import math
+import multiprocessing
+import pickle
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, reduce
@@ -48,6 +50,7 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
+from nmt.decoding.translate_request import TranslateRequest
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.loading.opened_model import open_model
@@ -158,19 +161,41 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert translator.counts == LineCounts(lines=6 * len(LINES))
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_settings_that_are_replaced_are_used_from_the_next_chunk(ahead: bool) -> None:
+def test_settings_that_are_replaced_are_used_from_the_next_call() -> None:
     translator = new_translator(consensus="chrf")
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
-    first = next(found)
+    first = next(translator.stream_hypotheses(LINES[:4], 1, 1))
     translator.decoding = replace(DECODING, length_penalty=0.0, banned=(first[0].text.split()[0],))
-    assert [len(one) for one in found] == [1, 1, 1]
-    translator.decoding = DECODING
-    found = translator.stream_hypotheses(LINES[:4], 1, 1, read_ahead=ahead)
-    next(found)
-    translator.decoding = replace(DECODING, length_penalty=0.0)
-    again = list(found)[int(ahead) :]  # if ahead, one is being searched already
-    assert [one.score for [one] in again] == [one.log_probability for [one] in again]
+    [best] = next(translator.stream_hypotheses(LINES[:4], 1, 1))
+    assert best.score == best.log_probability and first[0].text.split()[0] not in best.text.split()
+
+
+def test_a_translator_is_for_the_process_that_loaded_it() -> None:
+    """It cannot be sent to another one, and one that is forked is told what to do, at once."""
+    translator = new_translator()
+    calls: dict[str, Callable[[], object]] = {
+        "translate": lambda: translator.translate(LINES),
+        "score": lambda: translator.score(LINES, LINES),
+        "encode": lambda: translator.encode(LINES),
+    }
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+
+    def call_all() -> None:
+        for call in calls.values():
+            try:
+                answers.put(call())
+            except NmtError as error:
+                answers.put(str(error))
+
+    process = context.Process(target=call_all)
+    process.start()
+    process.join(60)
+    process.kill()
+    assert [answers.get() for _ in calls] == [
+        "this process was forked after the model was loaded: call nmt.load in each process"
+    ] * len(calls)
+    with pytest.raises(TypeError, match=r"cannot be pickled: call nmt\.load in each process"):
+        pickle.dumps(translator)
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -484,8 +509,11 @@ def test_samples_follow_the_seed_and_the_line() -> None:
 def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     """A text that was found several times counts as often."""
     translator = new_translator(consensus="chrf", **decoding)
-    [inputs] = translator._inputs(LINES, None, None, 1, LanguagePair("", ""))
-    candidates = translator.engine.search(inputs.sources, translator._options(1), translator.batch_tokens)
+    request = TranslateRequest(translator.decoding, LanguagePair("", ""))
+    [inputs] = translator._inputs(LINES, request)
+    candidates = translator.engine.search(
+        inputs.sources, request.search_options(translator.words, False), translator.batch_tokens
+    )
     chosen = translator.translate(LINES)
     for found, text in zip(candidates, chosen, strict=True):
         texts = translation.texts(found, VOCABULARY.target)

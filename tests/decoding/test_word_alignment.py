@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.word_alignment import Word, attention_by_word, to_words
+from nmt.decoding.word_alignment import Word, to_words
+from nmt.pages.inspect.inspect import attention_by_word
 
 EOS = "</s>"
 

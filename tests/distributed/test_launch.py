@@ -22,11 +22,11 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.launcher.api import LaunchConfig
 
 from nmt.cli import terminal
-from nmt.device import usable_cores
 from nmt.distributed import launch
 from nmt.distributed.environment import SAVED, STARTED, mark_saved
 from nmt.errors import NmtError
 from nmt.files import tensors
+from nmt.machine import usable_cores
 
 TWO = ("--nproc-per-node", "2")
 QUICK = ("training.validation_bleu=false", "training.log_every=1")

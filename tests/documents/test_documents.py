@@ -1,9 +1,8 @@
 """A document comes back as it was, with other text alone. All text here is made up."""
 
 import json
-import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,8 @@ from helpers.documents import DOCUMENTS, PO, read, upper
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
-from nmt.commands import file_job
 from nmt.commands.translate import Request, translate
 from nmt.config.schema import Config
-from nmt.decoding.markup.marked_text import MarkedLine
 from nmt.decoding.translator import Translator
 from nmt.documents.encoding import decoded
 from nmt.documents.file_formats import FORMATS, format_of
@@ -103,36 +100,22 @@ def test_command(name: str, make_config: Callable[..., Config], tmp_path: Path) 
         assert read(name, new).existing == 3 and "KEPT" in new_items
 
 
-def test_a_document_is_continued(
-    make_config: Callable[..., Config],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_an_interrupted_document_leaves_the_old_output(
+    make_config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is translated before an interruption is not translated again, and the result is the same."""
-    caplog.set_level(logging.INFO, "nmt")
-    monkeypatch.setattr(file_job, "_DOCUMENT_CHUNK_LINES", 2)
-    model, source = tmp_path / "model", tmp_path / "a.html"
+    def interrupted(*_: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    model, source, output = tmp_path / "model", tmp_path / "a.html", tmp_path / "out.html"
     model_file.save(model, make_checkpoint(make_config("decoding.max_extra_tokens=3")))
-    source.write_text("<p>one <b>two</b><p>three\nfour<p title='five'>six<p>seven")
-    assert translate(Request(model=model, source=source, output=tmp_path / "whole.html")) == 0
-    with_tags, left = Translator.with_tags, [1]
-
-    def interrupted(translator: Translator, lines: Sequence[MarkedLine]) -> list[str]:
-        if not left:
-            raise KeyboardInterrupt
-        left.pop()
-        return with_tags(translator, lines)
-
-    output = tmp_path / "out.html"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt, match="2 of 5 lines are translated"):
+    source.write_text("<p>one <b>two</b><p>three")
+    output.write_text("old")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Translator, "with_tags", interrupted)
         translate(Request(model=model, source=source, output=output))
-    [chunk] = tmp_path.glob(".out.html.*.part/1-2")
-    chunk.write_text(chunk.read_text().replace("<b>", "kept <b>"))
-    assert not output.exists() and translate(Request(model=model, source=source, output=output)) == 0
-    assert output.read_text() == (tmp_path / "whole.html").read_text().replace("<b>", "kept <b>")
-    assert "2 of 5 lines are translated: continuing" in caplog.text and not list(tmp_path.glob(".*"))
+    assert output.read_text() == "old" and set(tmp_path.iterdir()) == {model, source, output}
+    assert translate(Request(model=model, source=source, output=output)) == 0
+    assert output.read_text() != "old" and set(tmp_path.iterdir()) == {model, source, output}
 
 
 def test_what_documents_do_not_take(make_config: Callable[..., Config], tmp_path: Path) -> None:
@@ -140,5 +123,6 @@ def test_what_documents_do_not_take(make_config: Callable[..., Config], tmp_path
     source.write_text(PO)
     with pytest.raises(NmtError, match=r"a PO file: add --output FILE"):
         translate(Request(model=model, source=source))
-    with pytest.raises(NmtError, match="translated as a whole: leave out"):
-        translate(Request(model=model, source=source, output=tmp_path / "out.po", line_by_line=True))
+    for more in ({"line_by_line": True}, {"processes": 2}):
+        with pytest.raises(NmtError, match="translated as a whole: leave out"):
+            translate(Request(model=model, source=source, output=tmp_path / "out.po", **more))

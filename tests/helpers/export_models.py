@@ -16,6 +16,7 @@ from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
+from nmt.interop.exporter import Exporter, ExportOptions
 
 LINES = [
     "one two three",
@@ -45,6 +46,13 @@ def make_settings(*overrides: str) -> Config:
     nowhere = Path(tempfile.gettempdir()) / "nowhere"
     few = ("decoding.max_extra_tokens=12", "decoding.max_source_tokens=40", "decoding.beam_size=3")
     return reader.parse(Config, config_text(nowhere, nowhere), "test config", [*few, *overrides])
+
+
+def written(exporter: Exporter, folder: Path, made: Checkpoint, quantization: str | None = None) -> Path:
+    """A folder that an exporter has written."""
+    folder.mkdir(exist_ok=True)
+    exporter.write(folder, made, ExportOptions(quantization or exporter.quantizations[0], LINES))
+    return folder
 
 
 def make_vocabulary(of: Config) -> Vocabulary:

@@ -6,6 +6,8 @@ In a process of its own. The model is the paper's base model with 32,000 subword
 in bfloat16.
 """
 
+from nmt.config.schema import DecodingConfig
+
 from helpers import pretended_gpu  # isort: skip  (before torch)
 
 import json
@@ -16,11 +18,11 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import TransformerConfig
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding.engine import _inference
 from nmt.decoding.search import finished
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Options
+from nmt.decoding.search.stepper import SearchOptions
 from nmt.device import LateCopy
 from nmt.models import build
 from nmt.models.transformer import cache
@@ -75,7 +77,7 @@ def counted(beam_size: int, sentences: int, source_length: int) -> list[dict[str
     """For each step, and first for what comes before them: kernels and waits, each by operation."""
     finished.LateCopy = cache.LateCopy = ReadLate  # type: ignore[attr-defined, misc]
     model = build.build_on_meta(TransformerConfig(), 32_000, 32_000, PAD).eval()
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=beam_size, scores=False)
+    options = SearchOptions(DecodingConfig(beam_size=beam_size), scores=False)
     limits = torch.full((sentences,), source_length + 50)
     with pretended_gpu.mode() as fake:
         TranslationModel.prepare_for_search(model, torch.bfloat16)  # as the Transformer's, on CUDA

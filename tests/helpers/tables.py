@@ -1,19 +1,28 @@
 """Models that are lookup tables, to be searched in place of networks."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt.decoding.search.stepper import Hypothesis, Options
+from nmt.config.schema import DecodingConfig
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 
-OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS))
+OPTIONS = SearchOptions()
+
+
+def changed(options: SearchOptions, **changes: Any) -> SearchOptions:
+    """The options with other values; those of settings are given by the settings' names."""
+    settings = {field.name for field in fields(DecodingConfig)} & changes.keys()
+    decoding = replace(options.decoding, **{name: changes.pop(name) for name in settings})
+    return replace(options, decoding=decoding, **changes)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from nmt.config import schema
 from nmt.data.batches.batching import Step
 from nmt.data.batches.padding import Batch
 from nmt.data.subwords.vocabulary import PAD
-from nmt.device import make_products_repeatable
 from nmt.distributed.ranks import Ranks
+from nmt.machine import make_products_repeatable
 from nmt.models import build
 from nmt.training.train_step import TrainStep
 

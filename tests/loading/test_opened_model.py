@@ -1,6 +1,5 @@
 """What is known of a model before its weights are read; and that these are of the same model."""
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -47,11 +46,3 @@ def test_a_file_that_is_replaced_is_read_only_if_the_settings_are_the_same(run: 
     model_file.save(file, make_model("decoding.beam_size=4"))
     with pytest.raises(NmtError, match=r"best\.safetensors: was replaced by another model while it was opened"):
         opened.translator("cpu", [f"decoding.engine={engine}"])
-
-
-def test_a_pickle_knows_each_model_of_an_ensemble(run: Path) -> None:
-    """Also where one is given twice."""
-    opened = open_model(run)
-    translator = opened.translator("cpu", ensemble=[opened, opened])
-    origin = pickle.loads(pickle.dumps(translator)).origin
-    assert origin.files == (run / "best.safetensors",) * 3 and len(set(origin.digests)) == 1

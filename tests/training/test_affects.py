@@ -11,7 +11,7 @@ import pytest
 
 from nmt.config import writer
 from nmt.config.declaration import Result, Setting, setting, setting_at, settings
-from nmt.config.schema import CleaningConfig, Config, VocabularyConfig
+from nmt.config.schema import CleaningConfig, Config
 from nmt.data.prepare import PreparedData, prepare
 from nmt.errors import NmtError
 from nmt.training.identity import check_settings
@@ -85,13 +85,6 @@ def test_a_change_of_a_setting_changes_what_it_is_declared_to_affect_and_nothing
         assert refused == (bool(own.affects - {"score"}) and not moved), path
         seen.add(path.partition("[")[0])
     assert {"seed", "data.train", "data.stages", "data.clean.digits", "data.augment.uppercase.sides"} <= seen
-
-
-def test_a_key_changes_with_a_default_and_not_with_a_new_setting_that_is_off(make_config: MakeConfig) -> None:
-    """What is at its default is part of it, unless that is to be off."""
-    found = writer.affecting(make_config("vocabulary.size=8000"), "vocabulary")
-    assert found["vocabulary"]["size"] == 8000 == VocabularyConfig().size and found["vocabulary"]["shared"]
-    assert "bpe_dropout" not in writer.affecting(make_config(), "tokens")["vocabulary"]
 
 
 def value_at(config: Any, path: str) -> Any:

@@ -86,16 +86,16 @@ def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) 
             found += batch.source[:, 0].tolist() if len(batch.target_places) else []
         trained.steps.append(sorted(found))
         trained.tokens.append(tokens)
-        trained.stages.append(progress.stage)
+        trained.stages.append(progress.position.stage)
         trained.pool_ends.append(step.pool_end)
-        trained.epochs.append((progress.epoch, progress.step_in_epoch))
+        trained.epochs.append((progress.position.epoch, progress.position.step_in_epoch))
         if progress.step % 3 == 0:
-            progress.without_best = 0 if progress.step % 15 == 0 else progress.without_best + 1
+            progress.best.validations_since = 0 if progress.step % 15 == 0 else progress.best.validations_since + 1
 
 
 def whole_run(course: Curriculum, steps: int) -> Trained:
     trained = Trained()
-    train(course, Progress.of(3), steps, trained)
+    train(course, Progress.for_corpora(3), steps, trained)
     return trained
 
 
@@ -151,11 +151,11 @@ def test_no_pair_comes_again_before_its_corpus_came_once(
 @pytest.mark.parametrize("stages", COURSES)
 def test_a_resumed_run_has_the_same_steps(stages: str) -> None:
     whole = whole_run(curriculum(stages), 100)
-    random, progress, parts = np.random.default_rng(0), Progress.of(3), Trained()
+    random, progress, parts = np.random.default_rng(0), Progress.for_corpora(3), Trained()
     while len(parts.steps) < 100:
         count = min(int(random.integers(1, 12)), 100 - len(parts.steps))
         train(curriculum(stages), progress, count, parts)
-        progress = Progress(**json.loads(json.dumps(asdict(progress))))  # as it is saved
+        progress = Progress.from_dict(json.loads(json.dumps(asdict(progress))))  # as it is saved
     assert parts == whole
 
 
@@ -170,7 +170,7 @@ def test_ranks_share_the_same_steps() -> None:
 
 def test_shares_are_exact_in_each_stage() -> None:
     stages = "{weights: {a: 1, b: 3}, steps: 23}, {weights: {c: 2, b: 0.5}, passes: {b: 1.5}}, {temperature: 100}"
-    course, progress, trained = curriculum(stages), Progress.of(3), Trained()
+    course, progress, trained = curriculum(stages), Progress.for_corpora(3), Trained()
     train(course, progress, 120, trained)
     for stage, shares in enumerate([(0.25, 0.75, 0), (0, 0.2, 0.8)]):
         of_stage = [pairs for pairs, number in zip(trained.steps, trained.stages, strict=True) if number == stage]
@@ -181,23 +181,23 @@ def test_shares_are_exact_in_each_stage() -> None:
 
 
 def test_validations_without_a_best_count_from_the_beginning_of_a_stage() -> None:
-    course, progress = curriculum("{steps: 4}, {}"), Progress.of(3)
+    course, progress = curriculum("{steps: 4}, {}"), Progress.for_corpora(3)
     steps = course.steps(progress)
-    while progress.stage == 0:
+    while progress.position.stage == 0:
         next(steps)
-        before = progress.step, progress.without_best
-        progress.step, progress.without_best = progress.step + 1, 2
-    assert before == (progress.stage_step, 0) and progress.stage == 1
+        before = progress.step, progress.best.validations_since
+        progress.step, progress.best.validations_since = progress.step + 1, 2
+    assert before == (progress.position.stage_step, 0) and progress.position.stage == 1
 
 
 def test_the_steps_of_an_epoch_are_those_of_the_mix_whenever_the_stage_ends() -> None:
-    whole = curriculum("{weights: {a: 1, b: 1}}").steps_in_epoch(Progress.of(3))
-    assert curriculum("{weights: {a: 1, b: 1}, passes: {a: 0.1}}, {}").steps_in_epoch(Progress.of(3)) == whole
+    whole = curriculum("{weights: {a: 1, b: 1}}").steps_in_epoch(Progress.for_corpora(3))
+    assert curriculum("{weights: {a: 1, b: 1}, passes: {a: 0.1}}, {}").steps_in_epoch(Progress.for_corpora(3)) == whole
 
 
 def test_a_stage_that_ends_with_an_epoch() -> None:
     course = "{weights: {a: 60, b: 25, c: 110}, passes: {a: 1}}, {passes: {c: 2}}, {}"
-    trained, progress = Trained(), Progress.of(3)
+    trained, progress = Trained(), Progress.for_corpora(3)
     train(curriculum(course), progress, 180, trained)
     for stage, passes in ((0, 1), (1, 2)):
         of_stage = [i for i, number in enumerate(trained.stages) if number == stage]
@@ -227,7 +227,7 @@ def test_the_beginning_of_a_stage_is_told(caplog: pytest.LogCaptureFixture) -> N
     caplog.set_level("INFO", "nmt")
     course, progress = (
         curriculum("{weights: {a: 1, c: 3}, steps: 12}, {weights: {b: 1}, passes: {b: 2.5}}, {temperature: 5}"),
-        Progress.of(3),
+        Progress.for_corpora(3),
     )
     course.announce(progress)
     train(course, progress, 15, Trained())

@@ -62,7 +62,7 @@ def test_a_tied_matrix_is_frozen_with_either_of_its_parts_and_that_is_said(make_
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ("embedings", "training.freeze: embedings: the model has no part of this name; did you mean embeddings for em"),
+        ("embedings", "training.freeze: embedings: the model has no part of this name; did you mean embed"),
         ("embeddings, encoder, decoder", "is the whole model: leave out a part"),
     ],
 )  # fmt: skip

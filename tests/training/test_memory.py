@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nmt import device
+from nmt import machine
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
@@ -311,14 +311,14 @@ def test_the_least_of_the_machines_and_the_groups_memory_counts(
     (path("/sys/fs/cgroup") / "memory.max").write_text(f"{limit}\n")
     (path("/sys/fs/cgroup") / "memory.current").write_text(f"{GIBIBYTE + 4096}\n")
     (path("/sys/fs/cgroup") / "memory.stat").write_text("anon 1\ninactive_file 4096\nactive_file 7\n")
-    monkeypatch.setattr(device, "Path", path)
+    monkeypatch.setattr(machine, "Path", path)
     assert memory.available_memory() == expected
 
 
 def test_on_a_system_that_says_nothing_some_memory_is_assumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(device, "Path", lambda _: tmp_path / "nothing")
+    monkeypatch.setattr(machine, "Path", lambda _: tmp_path / "nothing")
     assert memory.available_memory() >= GIBIBYTE
-    assert device.host_memory_within_reach() is None
+    assert machine.host_memory_within_reach() is None
 
 
 # ------------------------------------------------------------------------ in a run
@@ -363,7 +363,7 @@ def test_for_another_number_of_ranks_the_split_is_chosen_anew(
     caplog.set_level(logging.INFO, "nmt")
     config = make_config("training.micro_batch_tokens=auto", "training.max_steps=5", "training.validation_bleu=false")
     first = run(config)
-    before = dataclasses.replace(first.progress, ranks=2, micro_cells=128)
+    before = dataclasses.replace(first.progress, ranks=2, auto_micro_batch_tokens=128)
     monkeypatch.setattr(state, "saved", lambda _: (first.identity, before))
     assert run(config).micro_batch_tokens == first.micro_batch_tokens == 512
     assert "auto: 128 tokens for 2 ranks when the run was started; chosen again for 1" in caplog.text

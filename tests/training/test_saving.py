@@ -71,7 +71,7 @@ def states(run: Path) -> list[str]:
 
 
 def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path) -> None:
-    session.progress.best_step, session.progress.target_tokens, session.progress.epoch = 1, 77, 3
+    session.progress.best.step, session.progress.target_tokens, session.progress.position.epoch = 1, 77, 3
     scores = {"validation_loss": 1.5}
     with session.saver() as saver:
         saver.save(session.progress, session.train_step, scores)
@@ -97,7 +97,7 @@ def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path)
 def test_the_lengths_of_the_training_text_are_in_every_model_file(session: Session) -> None:
     lengths = SourceText(longest=39, several=12)
     with Saver(session.run, session.identity, shared_vocabulary(), Ranks(), lengths) as saver:
-        session.progress.best_step = 1
+        session.progress.best.step = 1
         saver.save(session.progress, session.train_step, {"validation_loss": 1.5})
     files = sorted(session.run.rglob("*.safetensors"))
     found = [path for path in files if path.parent.name != "state"]
@@ -117,7 +117,7 @@ def test_a_state_is_written_after_what_it_speaks_of_and_nothing_is_deleted_befor
     with of.saver() as saver:
         saver.save(of.progress, of.train_step, {})
     of.train()
-    of.progress.best_step = 2
+    of.progress.best.step = 2
     counted = faults.Faults(of.run)
     counted.install(monkeypatch.setattr)
     with of.saver() as saver:
@@ -142,7 +142,7 @@ def test_of_shared_weights_the_first_rank_alone_writes(session: Session, monkeyp
 @pytest.mark.parametrize("scores", [{}, {"validation_loss": 2.0}])
 def test_without_a_new_best_the_best_stays(session: Session, scores: dict[str, float]) -> None:
     with session.saver() as saver:
-        session.progress.best_step = 1
+        session.progress.best.step = 1
         saver.save(session.progress, session.train_step, {"validation_loss": 1.0})
         session.train()
         saver.save(session.progress, session.train_step, scores)

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import state
 from nmt.training.identity import Identity, check_settings
-from nmt.training.progress import Progress
+from nmt.training.progress import Best, Interval, Position, Progress
 from nmt.training.validation_key import validation_key
 
 MakeConfig = Callable[..., Config]
@@ -66,37 +65,28 @@ def test_the_next_steps_are_those_that_would_have_come(
 def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     progress = Progress(
-        step=7, epoch=2, step_in_epoch=3, target_tokens=10**12, seconds=0.1, best=-1 / 3, best_step=5, without_best=2,
-        at_start={"news": {"bleu": 0.1}},
-        losses=[0.1, 1e300], interval_target_tokens=1, interval_source_tokens=2, interval_cells=3,
-        interval_sentences=4, interval_seconds=1e-9, interval_waiting=1e-10, overflows=6, metrics_bytes=12345,
-        samples_bytes=678, micro_cells=128, ranks=2,
-        stage=1, stage_step=4, stage_time=90, stage_given=[90], pool_end=99, pairs_of=[5],
-        interval_pairs_of=[6], interval_target_tokens_of=[7],
+        step=7, target_tokens=10**12, seconds=0.1, at_start={"news": {"bleu": 0.1}}, pairs_of=[5], overflows=6,
+        metrics_bytes=12345, samples_bytes=678, auto_micro_batch_tokens=128, ranks=2,
+        position=Position(2, 3, stage=1, stage_step=4, stage_time=90, stage_given=[90], pool_end=99),
+        best=Best(-1 / 3, 5, validations_since=2),
+        interval=Interval([0.1, 1e300], [6], [7], 1, 2, padded_tokens=3, sentences=4, seconds=1e-9, waiting=1e-10),
     )  # fmt: skip
-    assert all(value != getattr(Progress(), name) for name, value in dataclasses.asdict(progress).items())
+    for part, new in ((progress, Progress()), (progress.position, Position()), (progress.best, Best()),
+                      (progress.interval, Interval())):  # fmt: skip
+        assert all(getattr(part, field.name) != getattr(new, field.name) for field in dataclasses.fields(part))
     state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
     assert session.restore() == progress
-
-
-def test_a_line_of_metrics_forgets_the_sums_and_nothing_else() -> None:
-    names = [one.name for one in dataclasses.fields(Progress)]
-    lists = {"losses": [1.0, 2.0], "pairs_of": [7], "interval_pairs_of": [7], "interval_target_tokens_of": [7]}
-    progress = Progress(**dict.fromkeys(names, 7) | lists)
-    progress.start_interval()
-    sums = {name for name in names if name.startswith("interval_")} | {"losses"}
-    assert {name for name in names if getattr(progress, name) in (0, [0], [0.0, 0.0])} == sums
 
 
 def test_other_validation_scores_start_the_count_of_patience_anew(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     session.train()
-    progress = Progress(step=1, best=2.0, best_step=1, without_best=3)
+    progress = Progress(step=1, best=Best(2.0, 1, validations_since=3))
     state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
     assert session.restore() == progress
     other = dataclasses.replace(session.identity, validation_key="another")
     restored = state.restore(tmp_path, other, session.train_step, Ranks())
-    assert (restored.best, restored.without_best) == (None, 0)
+    assert (restored.best.value, restored.best.validations_since) == (None, 0)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +115,7 @@ def test_scores_are_compared_with_those_of_the_same_text_and_search(
     session = Session.start(tmp_path, make_config(by_metric))
     session.train()
     at_start = {"": {"validation_loss": 4.0, "bleu": 1.0}}
-    progress = Progress(step=at_step, best=-2.0, best_step=0, without_best=3, at_start=at_start)
+    progress = Progress(step=at_step, best=Best(-2.0, 0, validations_since=3), at_start=at_start)
     state.write(tmp_path, state.snapshot(identity("one", make_config(by_metric)), progress, session.train_step))
     now = identity(text, make_config(by_metric, override))
     restored = state.restore(tmp_path, now, session.train_step, Ranks())
@@ -134,35 +124,21 @@ def test_scores_are_compared_with_those_of_the_same_text_and_search(
     assert {key for scores in restored.at_start.values() for key in scores} == compared
 
 
-def change_progress(path: Path, change: Callable[[dict[str, object]], object]) -> None:
-    """Write a state again with its fields of Progress as `change` leaves them."""
-    tensors, metadata = tensor_file.read(path)
-    tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # no longer the file's memory
-    progress = json.loads(metadata["progress"])
-    change(progress)
-    tensor_file.write(path, tensors, metadata | {"progress": json.dumps(progress)})
-
-
-def test_a_state_from_before_a_field_was_added_is_resumed(make_config: MakeConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [{}, {"version": "999"}])
+def test_a_state_of_another_version_is_refused(
+    make_config: MakeConfig, tmp_path: Path, version: dict[str, str]
+) -> None:
     session = Session.start(tmp_path, make_config())
     session.save(3)
-
-    def older(progress: dict[str, object]) -> None:
-        del progress["micro_cells"], progress["ranks"]
-
-    change_progress(tmp_path / "state" / "step-00000003.safetensors", older)
-    assert session.restore() == Progress(step=3)
     assert state.saved(tmp_path) == (session.identity, Progress(step=3))
-
-
-def test_a_state_with_a_field_that_is_not_known_is_refused(make_config: MakeConfig, tmp_path: Path) -> None:
-    session = Session.start(tmp_path, make_config())
-    session.save(3)
-    newer = {"from_the_future": 1}
-    change_progress(tmp_path / "state" / "step-00000003.safetensors", lambda progress: progress.update(newer))
+    path = tmp_path / "state" / "step-00000003.safetensors"
+    tensors, metadata = tensor_file.read(path)
+    del metadata["version"]
+    tensor_file.write(path, tensors, metadata | version)
     with pytest.raises(NmtError, match=rf"{tmp_path}/state: of another version of nmt: resume with it, or set another"):
         session.restore()
-    assert state.saved(tmp_path) is None
+    with pytest.raises(NmtError, match="of another version of nmt"):  # before data is prepared
+        state.saved(tmp_path)
 
 
 # ------------------------------------------------------------------------ damage
@@ -282,28 +258,12 @@ def test_another_mix_is_refused_in_a_line_that_names_what_changed(
     )
 
 
-def test_a_state_of_an_earlier_version_is_resumed_if_it_has_as_many_pairs(
-    make_config: MakeConfig, tmp_path: Path, logged: pytest.LogCaptureFixture
-) -> None:
-    """Its key of the data was made in another way."""
-    session = Session.start(tmp_path, make_config())
-    old = dataclasses.replace(session.identity, data_key="tokens-0f, 3 pairs skipped, mixed by size")
-    state.write(tmp_path, state.snapshot(old, Progress(step=1), session.train_step))
-    state.restore(
-        tmp_path, dataclasses.replace(old, data_key="tokens-1f, 3 pairs skipped"), session.train_step, Ranks()
-    )
-    assert [record.levelname for record in logged.records] == ["WARNING"]
-    for other in ("tokens-1f, 4 pairs skipped", "tokens-0f, 4 pairs skipped"):
-        with pytest.raises(NmtError, match="other training data"):
-            state.restore(tmp_path, dataclasses.replace(old, data_key=other), session.train_step, Ranks())
-
-
 def test_a_best_checkpoint_that_was_deleted_is_there_again(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     checkpoint = model_file.checkpoint_path(tmp_path, 1)
     checkpoint.parent.mkdir()
     checkpoint.write_bytes(b"the best")
-    progress = Progress(step=2, best=1.5, best_step=1)
+    progress = Progress(step=2, best=Best(1.5, 1))
     state.write(tmp_path, state.snapshot(session.identity, progress, session.train_step))
     for validation in ("validation", "another"):
         identity = dataclasses.replace(session.identity, validation_key=validation)

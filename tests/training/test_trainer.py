@@ -18,14 +18,14 @@ from helpers.train_steps import before_step
 
 from nmt.checkpoints import model_file, run_folder
 from nmt.commands.train import train, training_data
-from nmt.config import reader
+from nmt.config import reader, schema
 from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
 from nmt.training import run_log, state
-from nmt.training.progress import Progress
+from nmt.training.progress import Position, Progress
 from nmt.training.saving import Saver
 from nmt.training.trainer import Trainer
 
@@ -316,7 +316,7 @@ def test_best_starts_anew_where_scores_do_not_compare(make_config: MakeConfig, c
         (folder / name).write_text((folder / name).read_text().partition("\n")[2], encoding="utf-8")
     second = trainer(make_config(*by_bleu, "training.learning_rate=1e-30"))
     second.run()
-    assert second.progress.best_step == 20
+    assert second.progress.best.step == 20
     assert [path.name for path in model_file.best(tmp_path / "run", 5)] == ["step-00000020.safetensors"]
 
 
@@ -343,7 +343,7 @@ def test_max_epochs_stops_at_the_end_of_an_epoch_to_which_its_last_step_belongs(
         make_config("training.max_epochs=2", "training.log_every=1", "training.max_steps=1000", "data.validation=null")
     )
     ended.run()
-    assert (ended.progress.epoch, ended.progress.step_in_epoch) == (2, 0)
+    assert (ended.progress.position.epoch, ended.progress.position.step_in_epoch) == (2, 0)
     steps = ended.batches.steps_in_epoch(0)
     assert ended.progress.step == 2 * steps
     logged = rows_of(tmp_path / "run" / "metrics.jsonl")
@@ -360,14 +360,14 @@ def test_the_end_is_expected_at_the_steps_or_the_epochs(
     by_epochs = trainer(make_config(*both))
     steps = [by_epochs.batches.steps_in_epoch(epoch) for epoch in (0, 1)]
     assert by_epochs._announce() == 2 * steps[0] < 100
-    by_epochs.progress = Progress(step=steps[0] + 1, epoch=1, step_in_epoch=1)
+    by_epochs.progress = Progress(step=steps[0] + 1, position=Position(epoch=1, step_in_epoch=1))
     assert by_epochs._announce() == sum(steps)
 
 
 def test_an_epoch_without_the_step_to_resume_at_is_an_error(make_config: MakeConfig) -> None:
     """As after an update that cuts batches in another way: it must not be looked for without end."""
     started = trainer(make_config("training.validation_bleu=false"))
-    started.progress.step_in_epoch = started.batches.steps_in_epoch(0)
+    started.progress.position.step_in_epoch = started.batches.steps_in_epoch(0)
     with pytest.raises(NmtError, match=r"was saved after step .* of epoch 1, which has no more steps now"):
         next(started.curriculum.steps(started.progress))
 
@@ -387,7 +387,7 @@ def test_rows_of_metrics_hold_what_was_trained_on(make_config: MakeConfig, whole
     validated = [row for row in rows if "validation_loss" in row]
     assert [row["step"] for row in validated] == [10, 20]
     assert {"bleu", "chrf"} <= validated[0].keys()
-    assert reader.load(Config, whole_run / "config.yaml") == config
+    assert schema.load(whole_run / "config.yaml") == config
 
 
 def test_a_row_of_metrics_is_of_the_steps_since_the_last(make_config: MakeConfig, tmp_path: Path) -> None:

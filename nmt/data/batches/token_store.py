@@ -24,7 +24,6 @@ from nmt.data.cleaning.summary import CorpusCounts, counts_from, nothing_left
 from nmt.data.subwords.vocabulary import EOS
 from nmt.errors import NmtError
 
-FORMAT = 1  # of the files; part of the key by which a store is found
 Integers = npt.NDArray[np.integer[Any]]
 
 
@@ -128,12 +127,11 @@ def write(
     if not source.pairs:
         raise nothing_left(sum(totals.values(), CorpusCounts()))
     meta = {
-        "format": FORMAT,
         "pairs": source.pairs,
         "source": {"dtype": source.dtype, "subwords": source.subwords},
         "target": {"dtype": target.dtype, "subwords": target.subwords},
         "counts": [asdict(counted) for counted in totals.values()],
-        **({"examples": [of_corpus.to_json() for of_corpus in examples]} if examples else {}),
+        "examples": [of_corpus.to_json() for of_corpus in examples],
     }
     text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
     (folder / "meta.json").write_text(text, encoding="utf-8", errors="backslashreplace")  # which is JSON too
@@ -173,19 +171,11 @@ def load(folder: Path) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
         raise NmtError(f"{folder}: damaged token store ({error}): delete the folder to build it again") from error
 
 
-def counts(folder: Path) -> tuple[CorpusCounts, ...]:
-    """The counts of each corpus alone. Raises NmtError if their file is damaged or missing."""
-    try:
-        return counts_from(_meta(folder)["counts"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NmtError(f"{folder / 'meta.json'}: damaged ({error})") from error
-
-
 def examples(folder: Path) -> tuple[DropExamples, ...]:
-    """Examples of what was dropped and nearly dropped in each corpus before it was encoded; none for a store of an
-    earlier version. Raises NmtError if their file is damaged or missing."""
+    """Examples of what was dropped and nearly dropped in each corpus before it was encoded. Raises NmtError if their
+    file is damaged or missing."""
     try:
-        return tuple(map(DropExamples.from_json, _meta(folder).get("examples", [])))
+        return tuple(map(DropExamples.from_json, _meta(folder)["examples"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise NmtError(f"{folder / 'meta.json'}: damaged ({error})") from error
 

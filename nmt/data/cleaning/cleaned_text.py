@@ -24,7 +24,6 @@ from nmt.data.subwords.normalization import UsedCharacters
 from nmt.errors import NmtError
 from nmt.files import atomic, checksums
 
-FORMAT = 2  # part of the folder's name; increase it also when the size of chunks or shards changes
 CHUNK_PAIRS = 4096  # pairs that are cleaned and encoded together: this bounds the memory
 SHARD_CHUNKS = 16
 SIDES = ("source", "target")

@@ -20,13 +20,11 @@ from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.processes import mapped
 from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.normalization import as_read
-from nmt.device import usable_cores
 from nmt.errors import NmtError
+from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
 
-# Part of the key of text of which duplicates are dropped: increase it when other pairs are duplicates.
-DUPLICATES_FORMAT = 2
 FIRST_CHUNKS = 64  # cleaned before other processes start: each of those needs seconds to load what it needs
 
 

@@ -62,8 +62,7 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
     """Rule 1."""
     dropped = counts.read - counts.kept
     if counts.read >= _FEWEST_READ and 2 * dropped > counts.read:
-        reasons = counts.dropped
-        most = max(reasons, key=reasons.__getitem__)
+        most = max(counts.dropped, key=lambda reason: reason.pairs)
         share = f"{dropped:,} of {counts.read:,} pairs are dropped ({100 * dropped // counts.read}%)"
         yield f"{label}: {share}, most of them: {most}"
 

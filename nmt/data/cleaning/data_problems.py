@@ -1,13 +1,13 @@
 """What looks wrong with the data of a run: each problem as a text, for a warning. The checks of one corpus are in
 corpus_checks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
+from typing import Any
 
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.cleaning import corpus_checks, statistics, validation_overlap
+from nmt.data.cleaning import corpus_checks, validation_overlap
 from nmt.data.cleaning.cleaner import without_empty
 from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
@@ -40,15 +40,17 @@ def of_corpora(
 
 
 def of_samples(
-    data: schema.DataConfig, counts: Sequence[CorpusCounts], held_out: Sequence[Sequence[Pair]], tokens: Path
+    data: schema.DataConfig,
+    counts: Sequence[CorpusCounts],
+    held_out: Sequence[Sequence[Pair]],
+    corpora: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """What looks wrong with the text that is kept, judging by what is stored of it beside the tokens, and with that of
+    """What looks wrong with the text that is kept, judging by the statistics of each of the corpora, and with that of
     data.validation."""
-    recorded, samples = statistics.read(tokens), list[tuple[str, LanguagePair, Sequence[Pair]]]()
-    stored = () if recorded is None else recorded["corpora"]  # none of a store of an earlier version
-    for corpus, count, stored_corpus in zip(data.train, counts, stored, strict=False):
-        yield from corpus_checks.repeated(corpus.label, stored_corpus.get("commonest", ()), count.kept)
-        samples.append((corpus.label, data.pair_of(corpus), stored_corpus["sample"]))
+    samples = list[tuple[str, LanguagePair, Sequence[Pair]]]()
+    for corpus, count, counted in zip(data.train, counts, corpora, strict=True):
+        yield from corpus_checks.repeated(corpus.label, counted["commonest"], count.kept)
+        samples.append((corpus.label, data.pair_of(corpus), counted["sample"]))
     for corpus, pairs in zip(data.held_out, held_out, strict=True):
         samples.append((f"data.validation, {corpus.label}", data.pair_of(corpus), corpus_checks.sample(pairs)))
     first = dict[str, tuple[str, TokenizerTraces]]()

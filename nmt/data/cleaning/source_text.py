@@ -43,7 +43,7 @@ class SourceText:
 
     @classmethod
     def from_json(cls, value: object) -> "SourceText | None":
-        """What `to_json` gave; None for anything else, as in model files of an earlier version."""
+        """What `to_json` gave; None for anything else."""
         if not isinstance(value, dict):
             return None
         longest, several, words = value.get("longest"), value.get("several"), value.get("first_words")

@@ -7,10 +7,10 @@ of sentences that are repeated: see `SideStatistics`.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.vocabulary import UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 
-T = TypeVar("T")
 Lengths = npt.NDArray[np.int64]
 
 FILE = "statistics.json"  # in the folder of a token store
@@ -233,50 +232,25 @@ def _of_corpus(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dic
     }
 
 
-def read(folder: Path) -> dict[str, Any] | None:
-    """What `write` wrote, `changes` as SideChanges and `notes` as tuples; None for a store of an earlier
-    version, which has none. Raises NmtError if the file is damaged."""
-
-    def parts(content: dict[str, Any]) -> dict[str, Any]:
-        counted = {part: content[part] for part in ("corpora", "vocabularies", "characters")}
-        changes = tuple(map(SideChanges.of, content.get("changes", ())))
-        return counted | {"changes": changes, "notes": tuple(map(tuple, content.get("notes", ())))}
-
-    return _stored(folder, parts)
-
-
-def changes_and_notes(folder: Path) -> tuple[tuple[SideChanges, ...], tuple[tuple[str, ...], ...]]:
-    """What the vocabulary changes in the text of each side; how the file of each corpus is read, and what was left out.
-    None of either for a store of an earlier version. Raises NmtError as `read`."""
-    content = read(folder)
-    return ((), ()) if content is None else (content["changes"], content["notes"])
-
-
-def source_text(folder: Path, languages: Sequence[str]) -> SourceText | None:
-    """What is known of the sources in a token store; None for a store of an earlier version, which does not say which
-    of them have several sentences. languages: that of the sources of each corpus. Raises NmtError as `read`."""
-
-    def of(content: dict[str, Any]) -> SourceText | None:
-        if "sources" not in content:
-            return None
-        samples: dict[str, list[str]] = {language: [] for language in languages}
-        for language, corpus in zip(languages, content["corpora"], strict=True):
-            samples[language] += [source for source, _ in corpus["sample"]]
-        lengths, several = map(dict, content["sources"])
-        return SourceText.of(lengths, several, samples)
-
-    return _stored(folder, of)
-
-
-def _stored(folder: Path, of: Callable[[dict[str, Any]], T]) -> T | None:
-    """What `of` makes of the stored content; None for a store of an earlier version, which has none. Raises NmtError if
-    the file is damaged."""
+def read(folder: Path) -> dict[str, Any]:
+    """What `write` wrote, `changes` as SideChanges and `notes` as tuples. Raises NmtError if the file is missing or
+    damaged."""
     try:
-        return of(json.loads((folder / FILE).read_text(encoding="ascii")))
-    except FileNotFoundError:
-        return None
+        content: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="ascii"))
+        content["changes"] = tuple(map(SideChanges.of, content["changes"]))
+        content["notes"] = tuple(map(tuple, content["notes"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
+    return content
+
+
+def source_text(counted: Mapping[str, Any], languages: Sequence[str]) -> SourceText:
+    """What is known of the sources. counted: as `read`; languages: that of the sources of each corpus."""
+    samples: dict[str, list[str]] = {language: [] for language in languages}
+    for language, corpus in zip(languages, counted["corpora"], strict=True):
+        samples[language] += [source for source, _ in corpus["sample"]]
+    lengths, several = map(dict, counted["sources"])
+    return SourceText.of(lengths, several, samples)
 
 
 def ratio_steps(source: Lengths, target: Lengths) -> Lengths:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from nmt.data.cleaning.rules.judge import MEANINGS
 from nmt.errors import NmtError
@@ -46,13 +46,23 @@ class SideChanges:
         return cls(**{**recorded, **lists})
 
 
+class Dropped(NamedTuple):
+    """The pairs that are dropped for one reason."""
+
+    setting: str  # that drops them, such as `data.clean.digits`; empty if no setting does
+    reason: str
+    pairs: int
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.setting})" if self.setting else self.reason
+
+
 @dataclass(frozen=True)
 class CorpusCounts:
     """The pairs of a corpus, or of a part of it: read, dropped for each reason, and kept.
 
     The reasons are checked in the order empty, copies, duplicates, rules, too_long, ratio; a pair counts for the first.
-    Counts of several parts can be added. kept_copies and kept_duplicates are None in a token store that an earlier
-    version wrote, which did not count them.
+    Counts of several parts can be added.
     """
 
     read: int = 0
@@ -61,8 +71,8 @@ class CorpusCounts:
     duplicates: int = 0  # data.drop_duplicates; the first one stays
     too_long: int = 0  # data.max_length
     ratio: int = 0  # data.max_length_ratio
-    kept_copies: int | None = 0  # kept pairs whose sides are equal
-    kept_duplicates: int | None = 0  # kept pairs that equal an earlier one
+    kept_copies: int = 0  # kept pairs whose sides are equal
+    kept_duplicates: int = 0  # kept pairs that equal an earlier one
     source: SideCounts = SideCounts()
     target: SideCounts = SideCounts()
     rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
@@ -70,7 +80,7 @@ class CorpusCounts:
 
     @property
     def kept(self) -> int:
-        return self.read - sum(self.dropped.values())
+        return self.read - sum(dropped.pairs for dropped in self.dropped)
 
     @property
     def by_rules(self) -> int:
@@ -78,23 +88,24 @@ class CorpusCounts:
         return sum(self.rules.values())
 
     @property
-    def dropped(self) -> dict[str, int]:
-        """The pairs dropped for each reason, in words, in the order of the checks."""
-        return {
-            "empty on a side": self.empty,
-            "copies (data.drop_copies)": self.copies,
-            "duplicates (data.drop_duplicates)": self.duplicates,
-            **{f"{MEANINGS.get(rule, rule)} (data.clean.{rule})": number for rule, number in self.rules.items()},
-            "too long (data.max_length)": self.too_long,
-            "too different in length (data.max_length_ratio)": self.ratio,
-        }
+    def dropped(self) -> list[Dropped]:
+        """The pairs dropped for each reason, in the order of the checks."""
+        return [
+            Dropped("", "empty on a side", self.empty),
+            Dropped("data.drop_copies", "copies", self.copies),
+            Dropped("data.drop_duplicates", "duplicates", self.duplicates),
+            *(Dropped(f"data.clean.{rule}", MEANINGS[rule], pairs) for rule, pairs in self.rules.items()),
+            Dropped("data.max_length", "too long", self.too_long),
+            Dropped("data.max_length_ratio", "too different in length", self.ratio),
+        ]
 
     def __add__(self, other: "CorpusCounts") -> "CorpusCounts":
         rules = {name: self.rules.get(name, 0) + other.rules.get(name, 0) for name in {**self.rules, **other.rules}}
-        sums: dict[str, Any] = {}
-        for name in (part.name for part in fields(self) if part.name not in ("rules", "scores")):
-            mine, its = getattr(self, name), getattr(other, name)
-            sums[name] = None if mine is None or its is None else mine + its
+        sums: dict[str, Any] = {
+            part.name: getattr(self, part.name) + getattr(other, part.name)
+            for part in fields(self)
+            if part.name not in ("rules", "scores")
+        }
         scores = [score for part in (self, other) for score in part.scores or ()]
         return CorpusCounts(**sums, rules=rules, scores=(min(scores), max(scores)) if scores else None)
 
@@ -104,15 +115,15 @@ def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
     counts = []
     for row in rows:
         parts: dict[str, Any] = {side: SideCounts(**row[side]) for side in ("source", "target")}
-        parts["scores"] = tuple(row["scores"]) if row.get("scores") else None
-        counts.append(CorpusCounts(**{"kept_copies": None, "kept_duplicates": None, **row, **parts}))
+        parts["scores"] = tuple(row["scores"]) if row["scores"] else None
+        counts.append(CorpusCounts(**{**row, **parts}))
     return tuple(counts)
 
 
 def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "") -> NmtError:
     """The error of training data, or one corpus of it, of which no pair is kept: how many pairs were dropped for which
     reason."""
-    dropped = ", ".join(f"{number:,} {why}" for why, number in counts.dropped.items() if number)
+    dropped = ", ".join(f"{one.pairs:,} {one}" for one in counts.dropped if one.pairs)
     return NmtError(f"{what}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
 
 
@@ -134,14 +145,14 @@ class DataSummary:
     languages: tuple[str, str]
     labels: tuple[str, ...]
     counts: tuple[CorpusCounts, ...]  # one for each corpus, in the order of the labels
-    changes: tuple[SideChanges, ...] = ()  # of source and target; none if an earlier version wrote the token store
-    notes: tuple[tuple[str, ...], ...] = ()  # on the file of each corpus; none if an earlier version wrote the store
+    changes: tuple[SideChanges, ...]  # of source and target
+    notes: tuple[tuple[str, ...], ...]  # on the file of each corpus
 
     @classmethod
     def of(cls, recorded: Mapping[str, Any]) -> "DataSummary":
         """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
-        changes = tuple(map(SideChanges.of, recorded.get("changes", ())))
-        notes = tuple(map(tuple, recorded.get("notes", ())))
+        changes = tuple(map(SideChanges.of, recorded["changes"]))
+        notes = tuple(map(tuple, recorded["notes"]))
         counts = counts_from(recorded["counts"])
         return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts, changes, notes)
 
@@ -173,15 +184,13 @@ class DataSummary:
             numbers = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
             sides.append([f"{name} ({language})", *numbers, f"{side.subwords / total.kept:.1f}"])
         changes = self._changes()
-        notes = [
-            [label, note] for label, some in zip(self.labels, self.notes, strict=bool(self.notes)) for note in some
-        ]
+        notes = [[label, note] for label, some in zip(self.labels, self.notes, strict=True) for note in some]
         tables = [corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)]
         return *tables, *[[_NOTES, *notes]] * bool(notes)
 
     def _changes(self) -> list[list[str]]:
         rows = []
-        for name, language, side in zip(("source", "target"), self.languages, self.changes, strict=bool(self.changes)):
+        for name, language, side in zip(("source", "target"), self.languages, self.changes, strict=True):
             if side.removed:
                 which = shown(side.removed_characters)
                 rows.append([f"invisible, removed: {name} ({language})", "", f"{side.removed:,}", which])
@@ -205,5 +214,5 @@ def _dropped_first(rows: list[list[str]]) -> list[list[str]]:
     return [headings, *rows[1:]]
 
 
-def _grouped(numbers: Iterable[int | None]) -> list[str]:
-    return ["?" if number is None else f"{number:,}" for number in numbers]
+def _grouped(numbers: Iterable[int]) -> list[str]:
+    return [f"{number:,}" for number in numbers]

@@ -12,8 +12,7 @@ from tqdm import tqdm
 from nmt.config import schema, writer
 from nmt.data.cleaning import cleaned_text
 from nmt.data.cleaning.cleaned_text import CleanedText, find_kept, shard_name, shard_of, written
-from nmt.data.cleaning.cleaner import DUPLICATES_FORMAT, CleanChunk, Cleaner, RawChunk
-from nmt.data.cleaning.rules import judge
+from nmt.data.cleaning.cleaner import CleanChunk, Cleaner, RawChunk
 from nmt.data.cleaning.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.data.sources import pair_scores
 from nmt.data.sources.corpus import Pair, read_pairs
@@ -21,6 +20,10 @@ from nmt.files import atomic
 from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
+
+# Part of the names of everything in the store: increase it when nmt makes something else of the same text with the same
+# settings, or writes it in other files. What is stored is then made anew.
+FORMAT = 1
 
 
 class TrainingText:
@@ -46,15 +49,12 @@ class TrainingText:
     @property
     def key(self) -> list[object]:
         """What decides which pairs there are."""
-        rules: list[object] = [judge.FORMAT] if self.data.clean else []
-        if self.data.drop_duplicates:
-            rules.append(f"duplicates {DUPLICATES_FORMAT}")
-        return [self.fingerprints, writer.affecting(self.data, "text"), *rules]
+        return [FORMAT, self.fingerprints, writer.affecting(self.data, "text")]
 
     @cached_property
     def cleaned(self) -> CleanedText:
         """The text, found or made now. Raises NmtError as `read_pairs` does, and where a rule cannot be used."""
-        folder = self._store / f"text-{content_key(cleaned_text.FORMAT, self.key)}"
+        folder = self._store / f"text-{content_key(self.key)}"
         if folder.exists():
             log.info("cleaned text: reused from %s", folder)
             return CleanedText.open(folder)

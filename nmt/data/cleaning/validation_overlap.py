@@ -16,7 +16,6 @@ from nmt.data.sources.corpus import Pair
 from nmt.errors import NmtError
 from nmt.files import atomic
 
-FORMAT = 4  # part of the name of the file that stores what was found
 MOST = 10  # examples of each kind
 # Where more is in common, it is no chance: short sentences, such as greetings, are in all text of some kinds, and in a
 # validation set of 20 pairs a single one is 5%.

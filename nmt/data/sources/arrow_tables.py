@@ -86,12 +86,11 @@ def _arrow_texts(
 
 def _parquet_tables(path: Path, corpus: schema.Corpus) -> "Iterator[pyarrow.Table]":
     try:
-        import pyarrow
-        from pyarrow import parquet
+        import pyarrow.parquet
     except ImportError:
         raise _not_installed(corpus, "pyarrow") from None
     try:
-        with reading(path), parquet.ParquetFile(path) as file:
+        with reading(path), pyarrow.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH_ROWS):
                 yield pyarrow.Table.from_batches([batch])
     except pyarrow.ArrowException as error:

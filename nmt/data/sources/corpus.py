@@ -13,14 +13,13 @@ from nmt.data.sources import (
     invalid_lines,
     opus,
     sacrebleu_sets,
-    table_layout,
     tables,
     tmx,
 )
 from nmt.errors import NmtError, current_folder, no_such_file
-from nmt.files import compression, utf16
+from nmt.files import compression
 from nmt.files.notes import Note, say_once
-from nmt.files.text import Digests, file_digest, line_pairs, opened
+from nmt.files.text import Digests, file_digest, line_pairs
 
 Pair = tuple[str, str]  # source sentence, target sentence
 
@@ -110,28 +109,6 @@ def _file_pairs(
     )
 
 
-def _reading(path: Path, corpus: schema.Corpus, data: schema.DataConfig, digest: str) -> list[str]:
-    """What the text of a file depends on besides its content and the settings, for the fingerprint: nothing for files
-    that an earlier version read in the same way."""
-    match compression.plain_ending(path) if corpus.file else "":
-        case ".tsv" | ".csv":
-            with invalid_lines.explained(corpus, (data.source_language, data.target_language)):
-                layout = table_layout.layout_of(path, corpus, data, _errors(corpus))
-            return [*layout.key, *_utf16(path)]
-        case ".tmx":
-            return tmx.reading(path, digest)
-        case ".parquet":
-            return []
-    return _utf16(path)
-
-
-def _utf16(path: Path) -> list[str]:
-    """The encoding of text if it is UTF-16."""
-    with opened(path) as stream:
-        order = utf16.order_of_stream(stream)
-    return [] if order is None else [order]
-
-
 def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
     """The files of the source and of the target."""
     if corpus.sacrebleu:
@@ -174,8 +151,8 @@ def fingerprint(
     default_split: str,
     digests: Mapping[Path, str] | None = None,
 ) -> str:
-    """A hash of the corpus's content, of its scores, and of how it is read: with the settings that affect the text, it
-    changes if and only if they change.
+    """A hash of the corpus's content, of its scores, and of the settings that decide how it is read and that are
+    declared `by_content`.
 
     The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
     an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
@@ -186,19 +163,16 @@ def fingerprint(
     def digest(file: Path) -> str:
         return (digests or {}).get(file) or file_digest(file)
 
-    content: list[str | None] = [corpus.source_column, corpus.target_column]
+    content: list[str | None] = [corpus.source_column, corpus.target_column, corpus.invalid]
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
         content += opus.opus_content(corpus, data.with_languages_of(corpus))
     elif corpus.file:
-        content.append(file_hash := digest(path := Path(corpus.file)))
-        content += _reading(path, corpus, data.with_languages_of(corpus), file_hash)
+        path = Path(corpus.file)
+        content += [compression.plain_ending(path), digest(path)]  # the format follows from the ending
     else:
-        for path in _text_files(corpus, data.with_languages_of(corpus)):
-            content += [file_hash := digest(path), *_reading(path, corpus, data, file_hash)]
-    if corpus.invalid == "drop":
-        content.append("without invalid lines")
+        content += [digest(path) for path in _text_files(corpus, data.with_languages_of(corpus))]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

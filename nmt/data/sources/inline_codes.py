@@ -13,8 +13,6 @@ from functools import lru_cache
 
 NAMES = {"bpt", "ept", "it", "ph", "sub", "ut"}
 PLACEHOLDER = "x"
-TAG = re.compile(rb"<(?:%s)[\s/>]" % "|".join(sorted({*NAMES, PLACEHOLDER})).encode())
-LONGEST_TAG = max(map(len, NAMES)) + 1  # bytes that a TAG cut in two has at most in its first part
 
 _BREAK = "\n"
 _UNKNOWN = "\0"  # which XML cannot hold

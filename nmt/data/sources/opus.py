@@ -8,7 +8,6 @@ has an address. A Moses file is a zip file with a text file of each language, al
     opus/Tatoeba/de-en.latest                      the version that was the latest when the index was last asked
 """
 
-import difflib
 import hashlib
 import io
 import json
@@ -26,6 +25,7 @@ from urllib.parse import urlencode, urljoin
 from zipfile import BadZipFile, ZipFile
 
 from nmt.config import schema
+from nmt.config.suggestions import did_you_mean
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.download import NETWORK_ERRORS, cache_folder, discard, download, network_reason, open_url, record_of
@@ -171,9 +171,7 @@ def _ask_for_entry(name: str, version: str, languages: tuple[str, str], server: 
             return entry
     names = _ask(server, "corpora", {"corpora": "True"})
     if name not in names:
-        by_lower = {str(known).lower(): str(known) for known in names}
-        near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(by_lower[one] for one in near)}?" if near else f"see {server}?corpora=True"
+        hint = did_you_mean(name, map(str, names), most=3) or f"see {server}?corpora=True"
         raise NmtError(f"opus/{name}: OPUS has no corpus of this name: {hint}")
     versions = {str(entry.get("version")) for entry in _ask(server, "corpora", which) if isinstance(entry, dict)}
     if versions:

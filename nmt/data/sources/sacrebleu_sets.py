@@ -1,11 +1,14 @@
 """The test sets of sacreBLEU (Post 2018), to validate on and to evaluate with. sacreBLEU downloads them, to $SACREBLEU
 or ~/.sacrebleu."""
 
-import difflib
 import logging
 from pathlib import Path
 
+from sacrebleu import utils
+from sacrebleu.dataset import DATASETS
+
 from nmt.config import schema
+from nmt.config.suggestions import did_you_mean
 from nmt.errors import NmtError, in_one_line
 
 log = logging.getLogger("nmt")
@@ -29,12 +32,8 @@ def find_files(name: str, pair: str, name_shown: str, pair_shown: str, other_pai
     name_shown, pair_shown: what errors begin with; other_pair: how else to fix a pair that the set does not have.
     Raises NmtError as `sacrebleu_files` does.
     """
-    from sacrebleu import utils
-    from sacrebleu.dataset import DATASETS
-
     if name not in DATASETS:
-        near = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`sacrebleu --list` shows them"
+        hint = did_you_mean(name, DATASETS, most=3, cutoff=0.5) or "`sacrebleu --list` shows them"
         raise NmtError(f"{name_shown}: sacreBLEU knows no such test set: {hint}")
     pairs = DATASETS[name].langpairs
     if pair not in pairs:

@@ -48,13 +48,6 @@ class Layout(NamedTuple):
         """How many columns a row must have."""
         return max(self.source, self.target) + 1
 
-    @property
-    def key(self) -> list[str]:
-        """What the text of a file depends on besides its content and the columns that the corpus names, for the
-        fingerprint: nothing for plain text without headings."""
-        parts = [self.delimiter, *["quoted"] * self.quoted, *["headings"] * bool(self.skipped)]
-        return [] if parts == ["\t"] else [*parts, str(self.source), str(self.target)]
-
 
 def is_csv(path: Path) -> bool:
     """Whether the name says that it is CSV."""

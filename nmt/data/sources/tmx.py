@@ -9,7 +9,6 @@ https://www.gala-global.org/tmx-14b
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from xml.parsers import expat
 
@@ -51,24 +50,6 @@ def tmx_pairs(
         yield from units.parse(b"", last=True)
     characters.report(note)
     units.report(note)
-
-
-def reading(path: Path, digest: str) -> list[str]:
-    """What the text of a file depends on besides its content, for the fingerprint: nothing for a memory without codes,
-    which were read in another way by an earlier version. digest: of the file."""
-    return ["codes can be spaces"] if _has_codes(path, digest) else []
-
-
-@cache
-def _has_codes(path: Path, digest: str) -> bool:
-    before = b""
-    with opened(path) as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            block = before + block.replace(b"\0", b"")  # which are in every second byte of UTF-16
-            if inline_codes.TAG.search(block):
-                return True
-            before = block[-inline_codes.LONGEST_TAG :]
-    return False
 
 
 class _Units:

@@ -24,7 +24,7 @@ from nmt.data.subwords.sentences import has_several
 from nmt.data.subwords.variation import vary
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.data.subwords.word_encoding import WordEncoder
-from nmt.device import usable_cores
+from nmt.machine import usable_cores
 
 FIRST_CHUNKS = 16  # shards that begin with these are encoded before other processes start: that takes half a second
 Lengths = npt.NDArray[np.int64]

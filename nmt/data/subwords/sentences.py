@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from functools import cache, lru_cache
 
+import sentencex
+
 from nmt.config.language_codes import two_letters
 
 # Full stops, exclamation marks and question marks that end a sentence only before a space: `3.5`, `nmt.load`, `a?b`.
@@ -154,8 +156,6 @@ def _is_acronym(word: str, following: str) -> bool:
 @lru_cache(10_000)
 def _is_known(word: str, following: str, language: str) -> bool:
     """Whether sentencex sees an abbreviation in a word with a full stop, before the word that follows."""
-    import sentencex  # here: most texts need no answer
-
     text = f"{word} {following}".encode(errors="replace").decode()  # it takes no surrogates
     [first, *_] = sentencex.segment(language or "en", text)
     return len(first) > len(word) + 1

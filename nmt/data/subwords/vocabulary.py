@@ -20,7 +20,6 @@ from nmt.data.subwords import normalization, punctuation, sentencepiece_model
 from nmt.data.subwords.normalization import Normalization, UsedCharacters, plain
 from nmt.errors import NmtError
 
-FORMAT = 1  # changes when `learn`, or a rule of `normalization`, gives another result for the same text and settings
 _NO_LETTER = "\ue000"  # a character that text does not have
 _THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes
 # Fewer lines than this are encoded or decoded one by one: for a list SentencePiece starts a thread, which takes 40 µs,

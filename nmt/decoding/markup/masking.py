@@ -5,7 +5,7 @@ there they are taken out, and put back between the words of the translation; see
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nmt.decoding.kept_items import is_kept, kept_items
@@ -43,6 +43,17 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
             start, _ = joined.pop()
         joined.append((start, stop))
     return joined
+
+
+def lacking(
+    lines: Mapping[int, str], translations: Sequence[Sequence[Translation]], patterns: tuple[str, ...]
+) -> dict[int, str]:
+    """Those of the lines of which a translation lacks an item, by their places."""
+    return {
+        i: line
+        for i, line in lines.items()
+        if not all(is_kept(line, translation.text, patterns) for translation in translations[i])
+    }
 
 
 def unmasked(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:

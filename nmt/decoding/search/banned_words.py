@@ -9,15 +9,13 @@ import itertools
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from nmt.decoding.search.phrase_automaton import Automaton
 from nmt.decoding.search.scripts import is_unspaced
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # The kinds of letters, which are also the symbols of letters that are in none of the words.
 _SEPARATOR, _SPACED, _UNSPACED, _MARK = range(4)
@@ -61,7 +59,7 @@ class BannedWords:
         """The state that a token leads to."""
         return self._read(state, token)[0]
 
-    def _completing(self, state: int) -> "Tensor | None":
+    def _completing(self, state: int) -> Tensor | None:
         """The tokens that would complete a word from here, [V] of bool; None if there are none.
 
         These include a byte that begins a character if all characters that begin with it would complete a word.
@@ -83,8 +81,6 @@ class BannedWords:
         for token in going_on:
             completing[token] = self._read(state, token)[1]
         completing[self.eos] = self._complete[node]
-        import torch  # here: translating without banned words may not need it
-
         return torch.from_numpy(completing) if completing.any() else None
 
     def _read(self, state: int, token: int) -> tuple[int, bool]:

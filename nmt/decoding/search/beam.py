@@ -15,7 +15,14 @@ from torch import Tensor
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, length_penalty_tensor
+from nmt.decoding.search.stepper import (
+    Hypothesis,
+    LogitsProcessor,
+    SearchOptions,
+    Stepper,
+    begin,
+    length_penalty_tensor,
+)
 from nmt.device import from_host, runs_ahead
 
 SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU
@@ -30,7 +37,7 @@ def beam_search(
     stepper: Stepper,
     source: Tensor,
     max_lengths: Tensor,
-    options: Options,
+    options: SearchOptions,
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
@@ -50,11 +57,11 @@ def beam_search(
     """
     if not len(source):
         return []
-    size, device = options.beam_size, source.device
+    size, device = options.decoding.beam_size, source.device
     sentences = torch.arange(len(source), device=device)  # [B]
     mask = NextTokenMask(max_lengths, options, processors, device)
     finished = FinishedSentences(max_lengths, device)
-    penalties = from_host(length_penalty_tensor(finished.longest + 1, options), device)  # of |Y| = 0, 1, …
+    penalties = from_host(length_penalty_tensor(finished.longest + 1, options.decoding), device)  # of |Y| = 0, 1, …
     longest = penalties[mask.limits + 1]  # [B]: of the longest output
     state, tokens = begin(stepper, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live

@@ -16,13 +16,20 @@ from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.finished import DROP_SHARE
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, length_penalty_tensor
+from nmt.decoding.search.stepper import (
+    Hypothesis,
+    LogitsProcessor,
+    SearchOptions,
+    Stepper,
+    begin,
+    length_penalty_tensor,
+)
 
 _WIDEST = 32  # the widest beam that phrases ask for; with more tokens than that, banks share hypotheses
 
 
-def beam_width(groups: Sequence[Group], longest: int, options: Options) -> int:
-    """The number of hypotheses that `constrained_beam_search` keeps for a sentence: options.beam_size, or more.
+def beam_width(groups: Sequence[Group], longest: int, options: SearchOptions) -> int:
+    """The number of hypotheses that `constrained_beam_search` keeps for a sentence: the beam size, or more.
 
     One is kept for each number of phrase tokens that may still be needed, up to 32: with fewer, outputs would have to
     begin with the phrases.
@@ -35,7 +42,7 @@ def constrained_beam_search(
     stepper: Stepper,
     source: Tensor,
     max_lengths: Tensor,
-    options: Options,
+    options: SearchOptions,
     required: Sequence[Sequence[Group]],
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
@@ -67,7 +74,7 @@ def constrained_beam_search(
     searches = [_Sentence(*pair, options) for pair in zip(required, limits, strict=True)]
     sentences = searches  # those that are not over
     mask = NextTokenMask(max_lengths, options, processors, device)
-    penalties = length_penalty_tensor(int(max_lengths.max()) + 1, options)  # of |Y| = 0, 1, …
+    penalties = length_penalty_tensor(int(max_lengths.max()) + 1, options.decoding)  # of |Y| = 0, 1, …
     state, tokens = begin(stepper, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far; -inf: not live
     continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=device)
@@ -121,7 +128,7 @@ class _Node:
 class _Sentence:
     """The search of one sentence, for outputs of up to `limit` tokens."""
 
-    def __init__(self, groups: Sequence[Group], limit: int, options: Options):
+    def __init__(self, groups: Sequence[Group], limit: int, options: SearchOptions):
         self.limit, self.options = limit, options
         never, continuing = {options.eos, *options.never}, options.continuing
 
@@ -133,7 +140,7 @@ class _Sentence:
         possible_groups = [group for group in kept if group and all(map(len, group))]
         self.phrases = Phrases(possible_groups, continuing, options.spellings)
         self.needed = self.phrases.needed(PhraseState())
-        self.width = max(options.beam_size, min(_WIDEST, self.needed + 1))
+        self.width = max(options.decoding.beam_size, min(_WIDEST, self.needed + 1))
         self.live = [_Node(None, 0, options.bos, 0.0, PhraseState(), self.needed)]  # empty: the search is over
         self.ended: list[tuple[int, float, _Node]] = []  # the n best: groups left unmet, score, output with EOS
         self.ended_count = 0  # of those that meet all

@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, build_hypotheses
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper, begin, build_hypotheses
 
 
 @torch.inference_mode()
@@ -21,7 +21,7 @@ def greedy(
     stepper: Stepper,
     source: Tensor,
     max_lengths: Tensor,
-    options: Options,
+    options: SearchOptions,
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:

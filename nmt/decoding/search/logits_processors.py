@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.stepper import LogitsProcessor, Options
+from nmt.decoding.search.stepper import LogitsProcessor, SearchOptions
 from nmt.device import from_host, runs_ahead
 
 ALL = slice(None)
@@ -22,7 +22,7 @@ class NextTokenMask:
     logits processors exclude."""
 
     def __init__(
-        self, max_lengths: Tensor, options: Options, processors: Sequence[LogitsProcessor], device: torch.device
+        self, max_lengths: Tensor, options: SearchOptions, processors: Sequence[LogitsProcessor], device: torch.device
     ):
         """max_lengths [B]: the most tokens of an output before EOS."""
         self.limits = from_host(max_lengths, device)  # [B]
@@ -59,7 +59,7 @@ class NextTokenMask:
 
 
 def build(
-    options: Options, shortest: Sequence[int], prefixes: Sequence[Sequence[int]], device: torch.device
+    options: SearchOptions, shortest: Sequence[int], prefixes: Sequence[Sequence[int]], device: torch.device
 ) -> list[LogitsProcessor]:
     """The logits processors for some sentences: an empty list if no token is forbidden.
 
@@ -68,9 +68,9 @@ def build(
     processors: list[LogitsProcessor] = []
     if any(shortest):
         processors.append(MinLength(torch.tensor(shortest, device=device), options.eos))
-    if options.no_repeat_ngram is not None:
-        processors.append(NoRepeatNgram(options.no_repeat_ngram, len(prefixes), device))
-    if options.banned and options.banned_words is not None:
+    if options.decoding.no_repeat_ngram is not None:
+        processors.append(NoRepeatNgram(options.decoding.no_repeat_ngram, len(prefixes), device))
+    if options.decoding.banned and options.banned_words is not None:
         processors.append(NoBannedWords(options.banned_words, len(prefixes), device))
     return [ForcedPrefix(prefixes, processors, device)] if any(prefixes) else processors
 

@@ -42,18 +42,19 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Options(DecodingConfig):
+class SearchOptions:
     """What to search for: the settings of `decoding`, and what they do not say.
 
     n_best: the number of hypotheses to return; with `method: sample`, of samples.
     scores: if False, a search that needs no probabilities does not compute them and returns 0 for each.
     token_scores: if False, a search for which they are extra work leaves Hypothesis.token_scores empty.
-    banned_words: what finds the words in `banned`.
+    banned_words: what finds the words in `decoding.banned`.
     continuing: the tokens that continue a word; a required phrase before one of them is not complete.
     spellings: what each token writes, to find required phrases in texts; empty: only their own tokens are found.
     never: ids that no output may contain.
     """
 
+    decoding: DecodingConfig = DecodingConfig()
     n_best: int = 1
     scores: bool = True
     token_scores: bool = True
@@ -66,14 +67,14 @@ class Options(DecodingConfig):
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.width:
-            raise ValueError(f"n_best must be from 1 to beam_size {self.beam_size}, not {self.n_best}")
-        if not 0 <= self.length_penalty < math.inf:
-            raise ValueError(f"length_penalty must be a number from 0: {self.length_penalty}")
+            raise ValueError(f"n_best must be from 1 to beam_size {self.decoding.beam_size}, not {self.n_best}")
+        if not 0 <= self.decoding.length_penalty < math.inf:
+            raise ValueError(f"length_penalty must be a number from 0: {self.decoding.length_penalty}")
 
     @property
     def width(self) -> int:
         """The number of hypotheses that a search keeps of each sentence."""
-        return {"sample": self.n_best, "beam": self.beam_size}[self.method]
+        return {"sample": self.n_best, "beam": self.decoding.beam_size}[self.decoding.method]
 
 
 def best_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
@@ -81,14 +82,14 @@ def best_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
 
 
-def length_penalties(longest: int, options: Options) -> list[float]:
+def length_penalties(longest: int, decoding: DecodingConfig) -> list[float]:
     """lp(Y), by which log P(Y|X) is divided, for |Y| = 0 … longest, where |Y| counts EOS; float32 numbers.
 
     gnmt: ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); average: |Y|^α; none: 1. Raises ValueError if one is too
     large for float32: scores would be 0, and outputs could not be compared.
     """
     lengths = range(longest + 1)
-    match options.normalization:
+    match decoding.normalization:
         case "none":
             return [1.0] * (longest + 1)
         case "gnmt":
@@ -96,10 +97,10 @@ def length_penalties(longest: int, options: Options) -> list[float]:
         case "average":
             bases = [1.0, *lengths[1:]]
         case _:
-            assert_never(options.normalization)
+            assert_never(decoding.normalization)
     with suppress(OverflowError):  # of float64
         # Computed in float64: in float32, rounding could change their order.
-        penalties = array("f", [base**options.length_penalty for base in bases]).tolist()
+        penalties = array("f", [base**decoding.length_penalty for base in bases]).tolist()
         if penalties[-1] < math.inf:
             return penalties
-    raise ValueError(f"length_penalty: {options.length_penalty:g} is too large for outputs of {longest} tokens")
+    raise ValueError(f"length_penalty: {decoding.length_penalty:g} is too large for outputs of {longest} tokens")

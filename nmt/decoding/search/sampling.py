@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper, begin, build_hypotheses
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper, begin, build_hypotheses
 from nmt.device import from_host
 
 _STEPS_AT_ONCE = 64  # drawn together
@@ -22,7 +22,7 @@ def sample(
     stepper: Stepper,
     source: Tensor,
     max_lengths: Tensor,
-    options: Options,
+    options: SearchOptions,
     seeds: Sequence[int],
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
@@ -75,18 +75,20 @@ def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator
         yield from from_host(torch.stack(drawn, dim=1), device)  # [steps, B, N]
 
 
-def _draw(log_p: Tensor, draws: Tensor, options: Options) -> Tensor:
+def _draw(log_p: Tensor, draws: Tensor, options: SearchOptions) -> Tensor:
     """Draw one token of each distribution: log_p [B, N, V], draws [B, N] → [B, N].
 
     The tokens are sorted, likeliest first; the draw chooses the first token at which the cumulative probability
     exceeds it.
     """
-    count = min(options.top_k or log_p.shape[2], log_p.shape[2])
+    count = min(options.decoding.top_k or log_p.shape[2], log_p.shape[2])
     values, tokens = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf).topk(count, dim=2)
-    shares = torch.softmax(values.double() / options.temperature, dim=2).cumsum(dim=2)  # NaN: no token is possible
-    if options.top_p is not None:  # the fewest that together have top_p (Holtzman et al. 2020)
+    shares = torch.softmax(values.double() / options.decoding.temperature, dim=2).cumsum(
+        dim=2
+    )  # NaN: no token is possible
+    if options.decoding.top_p is not None:  # the fewest that together have top_p (Holtzman et al. 2020)
         shares = shares.masked_fill(
-            shares - shares.diff(dim=2, prepend=shares.new_zeros(*draws.shape, 1)) >= options.top_p, -1
+            shares - shares.diff(dim=2, prepend=shares.new_zeros(*draws.shape, 1)) >= options.decoding.top_p, -1
         )
         shares = shares.cummax(dim=2).values
     place = torch.searchsorted(shares, draws.double()[:, :, None] * shares[:, :, -1:], right=True)

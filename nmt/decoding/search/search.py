@@ -10,14 +10,14 @@ from nmt.decoding.search.constrained import constrained_beam_search
 from nmt.decoding.search.greedy import greedy
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.sampling import sample
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, Stepper
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper
 
 
 def search(
     stepper: Stepper,
     source: Tensor,
     max_lengths: Tensor,
-    options: Options,
+    options: SearchOptions,
     processors: Sequence[LogitsProcessor] = (),
     seeds: Sequence[int] = (),
     required: Sequence[Sequence[Group]] = (),
@@ -29,13 +29,13 @@ def search(
     for each sentence its groups of phrases, of each of which one must appear; empty if no sentence has any; starts
     [B, N]: the tokens between BOS and the output of each.
     """
-    match options.method:
+    match options.decoding.method:
         case "sample":
             return sample(stepper, source, max_lengths, options, seeds, processors, starts)
         case "beam" if required:
             return constrained_beam_search(stepper, source, max_lengths, options, required, processors, starts)
         case "beam":
-            find = greedy if options.beam_size == 1 else beam_search
+            find = greedy if options.decoding.beam_size == 1 else beam_search
             return find(stepper, source, max_lengths, options, processors, starts)
         case _:
-            assert_never(options.method)
+            assert_never(options.decoding.method)

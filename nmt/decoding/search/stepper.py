@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.options import Hypothesis as Hypothesis
-from nmt.decoding.search.options import Options as Options
+from nmt.decoding.search.options import SearchOptions as SearchOptions
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.options import length_penalties as length_penalties
 
@@ -57,7 +58,7 @@ class LogitsProcessor(Protocol):
         """Set to -inf, in scores [B', K, V], what may not be the next token of hypotheses of `length` tokens.
 
         sentences: the B' of the B sentences that these are. Scores are log-probabilities, up to a constant for each
-        hypothesis where the search needs no probabilities (Options.scores).
+        hypothesis where the search needs no probabilities (SearchOptions.scores).
         """
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
@@ -65,7 +66,7 @@ class LogitsProcessor(Protocol):
         `Stepper.reorder`."""
 
 
-def begin(stepper: Stepper, source: Tensor, options: Options, starts: Tensor | None) -> tuple[State, Tensor]:
+def begin(stepper: Stepper, source: Tensor, options: SearchOptions, starts: Tensor | None) -> tuple[State, Tensor]:
     """The state before the first token of an output, and the token that is read then, [B, 1]: BOS, or the last of
     `starts` [B, N], when BOS and the others have been read. Outputs and scores are of what follows."""
     state, token = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)
@@ -77,13 +78,13 @@ def begin(stepper: Stepper, source: Tensor, options: Options, starts: Tensor | N
     return state, token
 
 
-def length_penalty_tensor(longest: int, options: Options) -> Tensor:
+def length_penalty_tensor(longest: int, decoding: DecodingConfig) -> Tensor:
     """`length_penalties` as a tensor, float32 on the CPU."""
-    return torch.tensor(length_penalties(longest, options))
+    return torch.tensor(length_penalties(longest, decoding))
 
 
 def build_hypotheses(
-    steps: Sequence[tuple[Tensor, Tensor, Tensor]], sentences: int, options: Options
+    steps: Sequence[tuple[Tensor, Tensor, Tensor]], sentences: int, options: SearchOptions
 ) -> list[list[Hypothesis]]:
     """The N outputs of each sentence, best first, without those that have probability 0.
 
@@ -96,7 +97,7 @@ def build_hypotheses(
     for step, (extended, tokens, log_p) in enumerate(steps):
         outputs[extended, :, step], scores[extended, :, step] = tokens, log_p
     lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: without EOS
-    penalties = length_penalties(outputs.shape[2], options)
+    penalties = length_penalties(outputs.shape[2], options.decoding)
     results: list[list[Hypothesis]] = []
     for of_sentence in zip(outputs.tolist(), scores.tolist(), lengths.tolist(), strict=True):
         hypotheses = [

@@ -12,11 +12,12 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import langcodes
 import sentencepiece
 
 from nmt.checkpoints.model_file import Checkpoint
@@ -26,12 +27,13 @@ from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card
-from nmt.interop.ctranslate2 import export as ctranslate2
-from nmt.interop.ctranslate2 import files as ctranslate2_files
-from nmt.interop.export_options import Options
+from nmt.interop.ctranslate2.export import CTranslate2Exporter, write_model
+from nmt.interop.ctranslate2.files import QUANTIZATIONS
+from nmt.interop.ctranslate2.model import load_package
+from nmt.interop.exporter import ExportOptions
 from nmt.interop.model_card import Usage
+from nmt.machine import cpu_threads
 
-SUFFIX = ".argosmodel"
 MODEL, SUBWORDS, METADATA = "model", "sentencepiece.model", "metadata.json"
 # What Argos Translate leaves at CTranslate2's defaults: sources are cut after so many subwords, EOS included, and
 # outputs after so many. Beyond the table of positions, CTranslate2 would raise an error instead.
@@ -42,27 +44,73 @@ _VERSION, _ARGOS_VERSION = "100.0", "1.9.0"  # of the package; of Argos Translat
 _OWN_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
 
 
-def check(loaded: Checkpoint) -> None:
-    """Raises NmtError, with the setting, for a model that Argos Translate cannot use."""
-    config = loaded.config
-    ctranslate2.check(loaded)
-    if config.data.language_pairs.tag_count() > 1:
-        raise NmtError(
-            f"data.language_tags: {config.data.language_tags}: Argos Translate can put one token before a source: "
-            "train with target"
-        )
-    if (limit := config.model.longest_position) is not None and limit < LONGEST_SOURCE:
-        raise NmtError(
-            f"model.max_positions: {limit}: Argos Translate gives up to {LONGEST_SOURCE} subwords, and CTranslate2 "
-            f"would stop with an error: train with at least {LONGEST_SOURCE}, or with other model.positions"
-        )
-    for language, code in codes(config).items():
-        if not re.fullmatch("[a-z0-9-]+", code):
+class ArgosExporter:
+    """A package for each pair of languages in a folder, or the one of a model of one pair. As
+    nmt.interop.exporter.Exporter."""
+
+    program = "Argos Translate"
+    quantizations: Sequence[str] = ("int8", *(name for name in QUANTIZATIONS if name != "int8"))
+    suffix: str | None = ".argosmodel"
+    has_splitter = True
+
+    def check(self, loaded: Checkpoint) -> None:
+        CTranslate2Exporter().check(loaded)
+        config = loaded.config
+        if config.data.language_pairs.tag_count() > 1:
             raise NmtError(
-                f"language {language!r}: Argos Translate needs the code of a language, such as en or pt-BR: correct "
-                "data.source_language and data.target_language, or import with --languages"
+                f"data.language_tags: {config.data.language_tags}: Argos Translate can put one token before a source: "
+                "train with target"
             )
-    _check_decoding(loaded.vocabulary)
+        if (limit := config.model.longest_position) is not None and limit < LONGEST_SOURCE:
+            raise NmtError(
+                f"model.max_positions: {limit}: Argos Translate gives up to {LONGEST_SOURCE} subwords, and CTranslate2 "
+                f"would stop with an error: train with at least {LONGEST_SOURCE}, or with other model.positions"
+            )
+        for language, code in codes(config).items():
+            if not re.fullmatch("[a-z0-9-]+", code):
+                raise NmtError(
+                    f"language {language!r}: Argos Translate needs the code of a language, such as en or pt-BR: "
+                    "correct data.source_language and data.target_language, or import with --languages"
+                )
+        _check_decoding(loaded.vocabulary)
+
+    def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
+        if options.sentence_splitter is not None:
+            _check_splitter(options.sentence_splitter, loaded.config)
+        with TemporaryDirectory(dir=destination.parent) as made:
+            folder = Path(made)
+            (folder / MODEL).mkdir()
+            positions = max(export_folder.longest_position(loaded.config), LONGEST_SOURCE)
+            write_model(folder / MODEL, loaded, positions, options.quantization)
+            (folder / SUBWORDS).write_bytes(loaded.vocabulary.source.proto)
+            if options.sentence_splitter is not None:
+                _copy_splitter(options.sentence_splitter, folder)
+            for pair, package in packages(destination, loaded.config).items():
+                _write_pair(folder, loaded, pair, options.quantization)
+                _write_archive(package, package_name(loaded.config, pair), folder)
+
+    def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
+        """By CTranslate2, called as Argos Translate does."""
+        package, *_ = packages(destination, loaded.config).values()
+        return translate(package, lines, beam_size=1)
+
+    def notes(self, loaded: Checkpoint, options: ExportOptions) -> list[str]:
+        pairs = loaded.config.data.language_pairs
+        lines = [f"languages: a package for each of {', '.join(map(str, pairs.pairs))}"] if pairs.has_tags else []
+        lines.append(
+            f"Argos Translate has its own search and length penalty, splits text into sentences by itself, cuts a "
+            f"sentence after {LONGEST_SOURCE} subwords and its translation after {LONGEST_OUTPUT}, and writes a space "
+            "for each _"
+        )
+        if loaded.vocabulary.source.punctuation:
+            lines.append("Argos Translate does not normalize punctuation, as this model was trained with and nmt does")
+        if options.sentence_splitter is None:
+            lines.append(
+                "no --sentence-splitter: Argos Translate downloads one for the language at the first translation"
+            )
+        elif options.sentence_splitter.is_dir():
+            lines.append("LibreTranslate ignores a splitter of Stanza unless ARGOS_CHUNK_TYPE=STANZA is set")
+        return lines
 
 
 def codes(config: Config) -> Mapping[str, str]:
@@ -74,40 +122,18 @@ def codes(config: Config) -> Mapping[str, str]:
     return {language: normal(language) if code in several else code for language, code in own.items()}
 
 
-def file_name(config: Config, pair: LanguagePair) -> str:
+def package_name(config: Config, pair: LanguagePair) -> str:
     """Of the package of a pair, without its suffix: as Argos Translate names its own."""
     known = codes(config)
     return f"translate-{known[pair.source]}_{known[pair.target]}-{_VERSION.replace('.', '_')}"
 
 
-def write(destination: Path, loaded: Checkpoint, options: Options) -> None:
-    """Write a package for each pair into an existing empty folder, or, for a model of one pair, in place of a file.
-    Raises NmtError for a splitter of sentences that it cannot use."""
-    if options.sentence_splitter is not None:
-        _check_splitter(options.sentence_splitter, loaded.config)
-    pairs = loaded.config.data.language_pairs.pairs
-    with TemporaryDirectory(dir=destination.parent) as made:
-        folder = Path(made)
-        (folder / MODEL).mkdir()
-        weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
-        positions = max(export_folder.longest_position(loaded.config), LONGEST_SOURCE)
-        parts = loaded.config, loaded.vocabulary, weights, positions, options.quantization
-        ctranslate2_files.write(folder / MODEL, *parts)
-        (folder / SUBWORDS).write_bytes(loaded.vocabulary.source.proto)
-        if options.sentence_splitter is not None:
-            _copy_splitter(options.sentence_splitter, folder)
-        for pair in pairs:
-            name = file_name(loaded.config, pair)
-            _write_of_pair(folder, loaded, pair, options.quantization)
-            _write_archive(destination / f"{name}{SUFFIX}" if destination.is_dir() else destination, name, folder)
-
-
 def packages(destination: Path, config: Config) -> dict[LanguagePair, Path]:
-    """What `write` has written, by pair."""
+    """The package of each pair: files in a folder, or one file."""
     pairs = config.data.language_pairs.pairs
-    if destination.is_file():
+    if not destination.is_dir():
         return {pairs[0]: destination}
-    return {pair: destination / f"{file_name(config, pair)}{SUFFIX}" for pair in pairs}
+    return {pair: destination / f"{package_name(config, pair)}{ArgosExporter.suffix}" for pair in pairs}
 
 
 @contextmanager
@@ -131,19 +157,25 @@ def decode(processor: sentencepiece.SentencePieceProcessor, subwords: list[str])
     return text.removeprefix(" ")
 
 
-def explain(loaded: Checkpoint, options: Options) -> list[str]:
-    """What Argos Translate does otherwise than nmt, and needs."""
-    lines = [
-        f"Argos Translate has its own search and length penalty, splits text into sentences by itself, cuts a sentence "
-        f"after {LONGEST_SOURCE} subwords and its translation after {LONGEST_OUTPUT}, and writes a space for each _"
-    ]
-    if loaded.vocabulary.source.punctuation:
-        lines.append("Argos Translate does not normalize punctuation, as this model was trained with and nmt does")
-    if options.sentence_splitter is None:
-        lines.append("no --sentence-splitter: Argos Translate downloads one for the language at the first translation")
-    elif options.sentence_splitter.is_dir():
-        lines.append("LibreTranslate ignores a splitter of Stanza unless ARGOS_CHUNK_TYPE=STANZA is set")
-    return lines
+def translate(package: Path, sentences: Sequence[str], beam_size: int = 4) -> list[str]:
+    """As Argos Translate translates each sentence, where beam_size is always 4: the same call of CTranslate2, with
+    batches on all threads."""
+    with unpacked(package) as folder:
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / SUBWORDS))
+        prefix = json.loads((folder / METADATA).read_text(encoding="ascii")).get("target_prefix")
+        translator = load_package().Translator(str(folder / MODEL), inter_threads=cpu_threads(), intra_threads=1)
+    results = translator.translate_batch(
+        [encode(processor, sentence) for sentence in sentences],
+        target_prefix=[[prefix]] * len(sentences) if prefix else None,
+        replace_unknowns=True,
+        max_batch_size=32,
+        batch_type="tokens",
+        beam_size=beam_size,
+        num_hypotheses=1,
+        length_penalty=0.2,
+        return_scores=True,
+    )
+    return [decode(processor, result.hypotheses[0]) for result in results]
 
 
 def _check_decoding(vocabulary: Vocabulary) -> None:
@@ -178,7 +210,7 @@ def _copy_splitter(splitter: Path, folder: Path) -> None:
         shutil.copyfile(splitter, folder / "minisbd" / splitter.name)
 
 
-def _write_of_pair(folder: Path, loaded: Checkpoint, pair: LanguagePair, quantization: str) -> None:
+def _write_pair(folder: Path, loaded: Checkpoint, pair: LanguagePair, quantization: str) -> None:
     """Write what differs between the packages of a model."""
     pairs, known = loaded.config.data.language_pairs, codes(loaded.config)
     if tags := pairs.tags(pair):
@@ -210,8 +242,6 @@ def _write_archive(path: Path, name: str, folder: Path) -> None:
 
 
 def _code(language: str) -> str:
-    import langcodes
-
     try:
         tag = langcodes.Language.get(language)
     except ValueError:
@@ -229,7 +259,7 @@ def _name(code: str) -> str:
 
 def _usage(config: Config, pair: LanguagePair) -> str:
     source, target = (codes(config)[code] for code in pair)
-    package = f"{file_name(config, pair)}{SUFFIX}"
+    package = f"{package_name(config, pair)}{ArgosExporter.suffix}"
     return f"""
 With `pip install argostranslate`:
 

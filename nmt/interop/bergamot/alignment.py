@@ -21,7 +21,7 @@ Batch = tuple[Tensor, Tensor]  # source [B, S], and the decoder's input [B, T]
 
 def put_first(model: Transformer, batches: Sequence[Batch]) -> int:
     """Exchange the first head of a layer and the one that aligns best; returns the layer, from 0. model: after
-    marian_layers.split_attention."""
+    layers.split_attention."""
     layer, head = divmod(_best_head(model, batches), model.config.heads)
     attention: Any = model.decoder[layer].cross_attention
     order = list(range(attention.heads))

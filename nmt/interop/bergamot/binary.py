@@ -9,7 +9,6 @@ columns, but for embeddings, of which the product with the output layer needs th
 Source: browsermt/marian-dev, src/common/binary.cpp, src/common/types.h and src/tensors/cpu/integer_common.h.
 """
 
-import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,12 +32,6 @@ class Item:
     name: str
     values: NDArray[Any]
     multiplier: np.float32 | None = None
-
-    @property
-    def numbers(self) -> NDArray[np.float32]:
-        """The numbers that the values stand for, float32."""
-        numbers = self.values.astype(np.float32)
-        return numbers if self.multiplier is None else numbers / self.multiplier
 
 
 def quantised(name: str, matrix: NDArray[np.float32], multiplier: np.float32) -> Item:
@@ -64,30 +57,6 @@ def write(path: Path, items: Sequence[Item]) -> None:
         file.write(head + struct.pack("<Q", zeros) + bytes(zeros))
         for content in contents:
             file.write(content)
-
-
-def read(path: Path) -> dict[str, Item]:
-    """The items of a file that `write` has written, by name."""
-    data = path.read_bytes()
-    _, count = struct.unpack_from("<2Q", data)
-    headers = list(struct.iter_unpack("<4Q", data[16 : 16 + 32 * count]))
-    place, names, items = 16 + 32 * count, [], {}
-    for size, *_ in headers:
-        names.append(data[place : place + size - 1].decode())
-        place += size
-    shapes = []
-    for _, _, dimensions, _ in headers:
-        shapes.append(struct.unpack_from(f"<{dimensions}i", data, place))
-        place += 4 * dimensions
-    place += 8 + struct.unpack_from("<Q", data, place)[0]
-    for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
-        count = math.prod(shape)
-        by_columns = kind == _QUANTISED and _by_columns(name)
-        values = np.frombuffer(data, _TYPES[kind], count, place).reshape(shape[::-1] if by_columns else shape)
-        multiplier = np.frombuffer(data, "<f4", 1, place + count)[0] if kind == _QUANTISED else None
-        items[name] = Item(name, values.T if by_columns else values, multiplier)
-        place += size
-    return items
 
 
 def _type(item: Item) -> int:

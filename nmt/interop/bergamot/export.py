@@ -1,7 +1,7 @@
 """Exports a model for Bergamot, the translation engine of Firefox and translateLocally, a fork of Marian.
 
 It multiplies matrices of 8-bit integers: weights are rounded here, and inputs there, by multipliers that are written
-beside the weights (`bergamot_inputs`). All else is float32. Models that it cannot represent are refused.
+beside the weights (`inputs`). All else is float32. Models that it cannot represent are refused.
 Source: browsermt/marian-dev, src/models/transformer.h and src/layers/generic.h; browsermt/bergamot-translator;
 XapaJIaMnu/translateLocally, README.md and src/inventory/ModelManager.cpp.
 
@@ -25,12 +25,11 @@ from nmt.config.schema import Config, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, PAD, UNK
 from nmt.errors import NmtError
 from nmt.interop import model_card
-from nmt.interop.bergamot import alignment as bergamot_alignment
-from nmt.interop.bergamot import binary as marian_binary
-from nmt.interop.bergamot import inputs as bergamot_inputs
-from nmt.interop.bergamot import layers as marian_layers
+from nmt.interop.bergamot import alignment, binary, inputs, layers
 from nmt.interop.bergamot.binary import LARGEST, Item, multiplier_of, quantised
+from nmt.interop.exporter import ExportOptions
 from nmt.interop.model_card import Usage
+from nmt.interop.weights import NEVER_CHOSEN
 from nmt.models.transformer.model import Transformer
 
 CONFIG, MODEL_INFO = "config.intgemm8bitalpha.yml", "model_info.json"  # the names that translateLocally looks for
@@ -39,10 +38,47 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Maria
 _NORM_EPSILON = 1e-6  # Marian's
 _WIDTHS, _ROWS = 64, 8  # its products need widths and vocabularies that are multiples of these
 _FIX = "train a model with this setting, or export with --format ctranslate2"
-_FORBIDDEN = -1e9  # the bias of a subword that is never chosen
 # Two neighbours in a column, of one sign, may have this sum as integers. Processors multiply them with inputs of up to
 # 254 (127 more than they are), and add both products in 16 bits, where larger sums are cut off.
 _LARGEST_PAIR = 32767 // 254
+
+
+class BergamotExporter:
+    """A folder for Firefox and translateLocally. As nmt.interop.exporter.Exporter."""
+
+    program = "Bergamot"
+    quantizations: Sequence[str] = ("int8",)
+    suffix: str | None = None
+    has_splitter = False
+
+    def check(self, loaded: Checkpoint) -> None:
+        check(loaded.config)
+
+    def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
+        """By the given lines, or by the validation text, the inputs of the matrices are measured. Raises NmtError if
+        there are none."""
+        names = file_names(loaded)
+        lines = inputs.validation_sample(loaded) if options.lines is None else options.lines
+        model = loaded.build()
+        assert isinstance(model, Transformer)
+        model.requires_grad_(False)
+        layers.split_attention(model)
+        batches = inputs.translated(model, loaded, lines)
+        aligning = alignment.put_first(model, batches)
+        multipliers = inputs.multipliers(model, batches)
+        binary.write(destination / names["model"], list(_items(model, multipliers, aligning)))
+        for side, tokenizer in (("srcvocab", loaded.vocabulary.source), ("trgvocab", loaded.vocabulary.target)):
+            (destination / names[side]).write_bytes(tokenizer.proto)
+        (destination / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
+        pair = loaded.config.data.language_pairs.pairs[0]
+        (destination / MODEL_INFO).write_text(_model_info(pair), encoding="utf-8")
+        model_card.write(destination, loaded, Usage("bergamot", _usage(names), quantization="int8"))
+
+    def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
+        """It runs in browsers and under Node.js: scripts/bergamot_parity.py."""
+
+    def notes(self, loaded: Checkpoint, options: ExportOptions) -> list[str]:
+        return []
 
 
 def check(config: Config) -> None:
@@ -78,27 +114,6 @@ def check(config: Config) -> None:
             raise NmtError(f"model.{key}: {value}: Bergamot needs a multiple of {_WIDTHS}: {_FIX}")
 
 
-def write(folder: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
-    """Write model, vocabulary and both configs into an empty folder. lines: text like that to translate, by which the
-    inputs of the matrices are measured. Raises NmtError as `check`."""
-    check(loaded.config)
-    names = file_names(loaded)
-    model = loaded.build()
-    assert isinstance(model, Transformer)
-    model.requires_grad_(False)
-    marian_layers.split_attention(model)
-    batches = bergamot_inputs.translated(model, loaded, lines)
-    aligning = bergamot_alignment.put_first(model, batches)
-    multipliers = bergamot_inputs.multipliers(model, batches)
-    marian_binary.write(folder / names["model"], list(_items(model, multipliers, aligning)))
-    for side, tokenizer in (("srcvocab", loaded.vocabulary.source), ("trgvocab", loaded.vocabulary.target)):
-        (folder / names[side]).write_bytes(tokenizer.proto)
-    (folder / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
-    pair = loaded.config.data.language_pairs.pairs[0]
-    (folder / MODEL_INFO).write_text(_model_info(pair), encoding="utf-8")
-    model_card.write(folder, loaded, Usage("bergamot", _usage(names), quantization="int8"))
-
-
 def file_names(loaded: Checkpoint) -> dict[str, str]:
     """The names of Firefox's files: the model, and the vocabulary of each side, which may be the same file."""
     pair = "".join(loaded.config.data.language_pairs.pairs[0])
@@ -120,19 +135,17 @@ def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) 
     bias = np.zeros(len(model.output_weight), dtype=np.float32)
     if model.output_bias is not None:
         bias += _numbers(model.output_bias)
-    bias[[PAD, UNK, BOS]] = _FORBIDDEN
-    bias = np.pad(bias, (0, -len(bias) % _ROWS), constant_values=_FORBIDDEN)
+    bias[[PAD, UNK, BOS]] = NEVER_CHOSEN
+    bias = np.pad(bias, (0, -len(bias) % _ROWS), constant_values=NEVER_CHOSEN)
     yield Item("decoder_ff_logit_out_b", bias[None])
-    for place in marian_layers.linear_layers(model):
-        layer = place.module
-        assert isinstance(layer, nn.Linear)
+    for name, bias_name, layer in layers.linear_layers(model):
         matrix = _numbers(layer.weight).T
-        yield quantised(place.matrix, matrix, _multiplier(matrix))
+        yield quantised(name, matrix, _multiplier(matrix))
         zeros = np.zeros(layer.out_features, dtype=np.float32)
-        yield Item(place.bias, (zeros if layer.bias is None else _numbers(layer.bias))[None])
-    for name, norm in marian_layers.norms(model):
-        yield Item(name.format("scale"), _numbers(norm.weight)[None])
-        yield Item(name.format("bias"), _numbers(norm.bias)[None])
+        yield Item(bias_name, (zeros if layer.bias is None else _numbers(layer.bias))[None])
+    for scale, bias_name, norm in layers.norms(model):
+        yield Item(scale, _numbers(norm.weight)[None])
+        yield Item(bias_name, _numbers(norm.bias)[None])
     for name, multiplier in multipliers.items():
         yield Item(f"{name}_QuantMultA", np.array([multiplier], dtype=np.float32))
     settings = yaml.safe_dump(_model_settings(model, aligning)).encode() + b"\0"
@@ -148,7 +161,7 @@ def _output_embeddings(model: Transformer) -> Item:
     table[PAD] = 0
     multiplier = _multiplier(table.T)
     table[PAD, 0] = LARGEST / multiplier
-    return quantised(marian_layers.output_names(model)[0], table, multiplier)
+    return quantised(layers.output_names(model)[0], table, multiplier)
 
 
 def _with_spare_rows(embedding: nn.Embedding) -> NDArray[np.float32]:

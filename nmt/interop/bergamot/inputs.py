@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.data.prepare import read_validation
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.config.schema import DecodingConfig
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
-from nmt.interop import parity
-from nmt.interop.bergamot import layers as marian_layers
+from nmt.interop import export_folder, parity
+from nmt.interop.bergamot import layers
 from nmt.interop.bergamot.alignment import Batch
 from nmt.interop.bergamot.binary import multiplier_of
 from nmt.models.transformer.model import Transformer
@@ -32,29 +32,39 @@ from nmt.models.transformer.model import Transformer
 _BATCH = 32  # sentences, as in Marian's scripts
 _DEVIATIONS = 1.1
 _LINES = 200  # of the validation text
-_FIX = "give --sample FILE with text like that to translate, by which Bergamot's 8-bit numbers are scaled"
+_REASON = "Bergamot's 8-bit numbers are scaled"
 
 
-def sample(loaded: Checkpoint) -> list[str]:
+def validation_sample(loaded: Checkpoint) -> list[str]:
     """Lines of the validation text, evenly spread over it. Raises NmtError if it cannot be read."""
-    data = loaded.config.data
-    if not data.held_out:
-        raise NmtError(f"data.validation: null: {_FIX}")
     try:
-        sources = [source for source, _ in read_validation(data.held_out[0], data)]
+        sources = parity.validation_lines(loaded)
     except NmtError as error:
-        raise NmtError(f"data.validation: {error}: {_FIX}") from None
+        raise NmtError(f"{error}: give --sample FILE with text like that to translate, by which {_REASON}") from None
     return sources[:: -(-len(sources) // _LINES)]
+
+
+def _usable(loaded: Checkpoint, lines: Sequence[str]) -> list[list[int]]:
+    """The subwords of the lines that are not empty and not too long. Raises NmtError if there are none."""
+    config = loaded.config
+    limit = min(config.longest_source, export_folder.longest_position(config) - 1)
+    encoded = loaded.vocabulary.source.encode(list(lines))
+    usable = [ids for ids in encoded if 0 < len(ids) <= limit]
+    if not usable:
+        raise NmtError(
+            f"--sample: none of its {len(lines)} lines has 1 to {limit} subwords: give other text, by which {_REASON}"
+        )
+    return usable
 
 
 def translated(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) -> list[Batch]:
     """The lines with what the model translates them to greedily. Raises NmtError if no line can be used, or the model
     gives no probabilities."""
     decoding = loaded.config.decoding
-    sources = sorted(parity.comparable(lines, loaded.config, loaded.vocabulary.source).values(), key=len, reverse=True)
+    sources = sorted(_usable(loaded, lines), key=len, reverse=True)
     inputs = [SearchInput(ids, decoding.longest_output(len(ids))) for ids in sources]
     engine = PyTorchEngine([model], torch.device("cpu"))
-    options = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), beam_size=1)
+    options = SearchOptions(DecodingConfig(beam_size=1))
     found = engine.search(inputs, options, engine.auto_batch_tokens)
     if not all(found):
         raise NmtError("the scores of the model are not finite: its weights are damaged or too large")
@@ -68,7 +78,7 @@ def translated(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) -> 
 
 @torch.inference_mode()
 def multipliers(model: Transformer, batches: Sequence[Batch]) -> dict[str, float]:
-    """By Marian's name of each matrix. model: after marian_layers.split_attention; batches: of `translated`."""
+    """By Marian's name of each matrix. model: after layers.split_attention; batches: of `translated`."""
     with _largest_inputs(model) as found:
         for source, target in batches:
             found.source, found.target = source != PAD, target != PAD
@@ -104,9 +114,9 @@ def _largest_inputs(model: Transformer) -> Iterator[_Found]:
     def watch(module: nn.Module, name: str, of_source: bool) -> None:
         hooks.append(module.register_forward_pre_hook(lambda _, inputs: found.note(name, inputs[0], of_source)))
 
-    for place in marian_layers.linear_layers(model):
-        watch(place.module, place.matrix, marian_layers.reads_source(place.matrix))
-    for name in marian_layers.output_names(model):
+    for name, _, layer in layers.linear_layers(model):
+        watch(layer, name, layers.reads_source(name))
+    for name in layers.output_names(model):
         watch(model.output, name, False)
     try:
         yield found

@@ -5,30 +5,15 @@ Source: marian, src/models/transformer.h and src/layers/generic.h.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nmt.interop.marian.names import linear_names, norm_names
+from nmt.interop.weights import ATTENTION_PARTS, ATTENTIONS
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import Transformer
-
-
-class Place(NamedTuple):
-    """A module of a model that has a matrix and a bias, which can be replaced: `matrix` and `bias` are Marian's names
-    of them."""
-
-    matrix: str
-    bias: str
-    parent: nn.Module
-    attribute: str
-
-    @property
-    def module(self) -> nn.Module:
-        return self.parent.get_submodule(self.attribute)
-
-    def replace(self, module: nn.Module) -> None:
-        setattr(self.parent, self.attribute, module)
 
 
 class _Projections(nn.Module):
@@ -69,40 +54,31 @@ def split_attention(model: Transformer) -> None:
             layer.cross_attention = _SplitAttention(layer.cross_attention)
 
 
-def linear_layers(model: Transformer) -> Iterator[Place]:
-    """The linear layers of a model after `split_attention`, but for the output layer."""
-    for name, layer in _layers(model):
-        for part, attention in _attentions(layer):
-            for place, letter in enumerate("qkv"):
-                yield _place(f"{name}_{part}", letter, attention.projection.parts, str(place))
-            yield _place(f"{name}_{part}", "o", attention, "output")
-        yield _place(f"{name}_ffn", "1", layer.feed_forward, "inner")
-        yield _place(f"{name}_ffn", "2", layer.feed_forward, "outer")
+def linear_layers(model: Transformer) -> Iterator[tuple[str, str, nn.Linear]]:
+    """The linear layers of a model after `split_attention`, but for the output layer, each after Marian's names of its
+    matrix and its bias."""
+    for side, number, layer in _layers(model):
+        for name in ATTENTIONS[side]:
+            attention = getattr(layer, name)
+            linears = [*attention.projection.parts, attention.output]
+            for part, linear in zip(ATTENTION_PARTS, linears, strict=True):
+                yield (*linear_names(side, number, f"{name}.{part}"), linear)
+        for part in ("inner", "outer"):
+            yield (*linear_names(side, number, f"feed_forward.{part}"), getattr(layer.feed_forward, part))
 
 
-def norms(model: Transformer) -> Iterator[tuple[str, nn.LayerNorm]]:
-    """The layer norms of a post-norm model; the name is to be formatted with `scale` or `bias`."""
-    for name, layer in _layers(model):
-        for part, _ in _attentions(layer):
-            residual = layer.self_attention_residual if part == "self" else layer.cross_attention_residual
-            yield f"{name}_{part}_Wo_ln_{{}}", residual.norm
-        yield f"{name}_ffn_ffn_ln_{{}}", layer.feed_forward_residual.norm
+def norms(model: Transformer) -> Iterator[tuple[str, str, nn.LayerNorm]]:
+    """The layer norms of a post-norm model, each after Marian's names of its scale and its bias."""
+    for side, number, layer in _layers(model):
+        for block in (*ATTENTIONS[side], "feed_forward"):
+            yield (*norm_names(side, number, block), getattr(layer, f"{block}_residual").norm)
 
 
-def _layers(model: Transformer) -> Iterator[tuple[str, Any]]:
+def _layers(model: Transformer) -> Iterator[tuple[str, int, nn.Module]]:
+    """The side, the number and the module of each layer."""
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
-        for number, layer in enumerate(layers, start=1):
-            yield f"{side}_l{number}", layer
-
-
-def _attentions(layer: Any) -> Iterator[tuple[str, Any]]:
-    yield "self", layer.self_attention
-    if hasattr(layer, "cross_attention"):
-        yield "context", layer.cross_attention
-
-
-def _place(prefix: str, letter: str, parent: nn.Module, attribute: str) -> Place:
-    return Place(f"{prefix}_W{letter}", f"{prefix}_b{letter}", parent, attribute)
+        for number, layer in enumerate(layers):
+            yield side, number, layer
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:

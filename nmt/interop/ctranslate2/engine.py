@@ -12,24 +12,22 @@ length penalty of nmt. What differs:
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import TYPE_CHECKING
 
-from nmt.checkpoints.model_file import Arrays
+from torch import Tensor
+
+from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import EOS
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Engine, Pair, SearchInput
 from nmt.decoding.engine_support import ctranslate2_lacks
-from nmt.decoding.search.options import Hypothesis, Options, best_first, length_penalties
+from nmt.decoding.search.options import Hypothesis, SearchOptions, best_first, length_penalties
 from nmt.errors import NmtError
 from nmt.interop import export_folder
-from nmt.interop.ctranslate2.model import Batch, CTranslate2Model
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from nmt.interop.ctranslate2 import files
+from nmt.interop.ctranslate2.model import Batch, CTranslate2Model, load_package
 
 log = logging.getLogger("nmt")
 
@@ -59,16 +57,18 @@ class CTranslate2Engine:
         assert self._load_pytorch is not None
         return self._load_pytorch()
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
         """As nmt.decoding.engine_protocol.Searcher. Raises NmtError for what is refused."""
         return self.begin_search(sources, options, batch_tokens)()
 
     def begin_search(
-        self, sources: Sequence[SearchInput], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
         """As nmt.decoding.engine_protocol.Engine: CTranslate2's own threads search. Raises NmtError for what is
         refused."""
-        lacking = ctranslate2_lacks(options, in_folder=self._load_pytorch is None)
+        lacking = ctranslate2_lacks(options.decoding, in_folder=self._load_pytorch is None)
         if any(source.prefix or source.required for source in sources):
             lacking = "prefixes and glossaries: CTranslate2 has none"
         if lacking and self._load_pytorch is None:
@@ -86,12 +86,12 @@ class CTranslate2Engine:
         return partial(self._results, sources, batches, options, batch_tokens)
 
     def _results(
-        self, sources: Sequence[SearchInput], batches: Iterator[Batch], options: Options, batch_tokens: int
+        self, sources: Sequence[SearchInput], batches: Iterator[Batch], options: SearchOptions, batch_tokens: int
     ) -> list[list[Hypothesis]]:
         """The n best of each source, when all batches are searched."""
-        penalties = length_penalties(max((source.longest for source in sources), default=0) + 1, options)
+        penalties = length_penalties(max((source.longest for source in sources), default=0) + 1, options.decoding)
         results = [list[Hypothesis]() for _ in sources]
-        is_text_only = options.beam_size == 1 and not options.scores
+        is_text_only = options.decoding.beam_size == 1 and not options.scores
         cut: list[tuple[int, list[int]]] = []  # outputs at the length limit, whose log P lacks EOS
         for batch in batches:
             for i, outputs in batch:
@@ -117,12 +117,12 @@ class CTranslate2Engine:
         self,
         sources: Sequence[SearchInput],
         outputs: Sequence[tuple[int, list[int]]],
-        options: Options,
+        options: SearchOptions,
         batch_tokens: int,
     ) -> list[Hypothesis]:
         """Outputs, each of the source with this index, as hypotheses with token scores."""
         scores = self.model.score([sources[i].pair(tokens) for i, tokens in outputs], batch_tokens)
-        penalties = length_penalties(max(map(len, scores), default=0), options)
+        penalties = length_penalties(max(map(len, scores), default=0), options.decoding)
         return [
             Hypothesis.scored(tokens, token_scores[len(sources[i].start) :], penalties)
             for (i, tokens), token_scores in zip(outputs, scores, strict=True)
@@ -139,7 +139,7 @@ class CTranslate2Engine:
             raise NmtError("a CTranslate2 folder gives no alignment: use the model file")
         return self.pytorch.align(pairs, batch_tokens)
 
-    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
+    def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
         """As nmt.decoding.engine_protocol.Engine. Raises NmtError for a folder: CTranslate2 does not return it."""
         if self._load_pytorch is None:
             raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
@@ -147,7 +147,7 @@ class CTranslate2Engine:
 
 
 def from_model_file(
-    name: str, loaded: Arrays, settings: Config, load_pytorch: Callable[[], Engine]
+    name: str, loaded: Checkpoint, settings: Config, load_pytorch: Callable[[], Engine]
 ) -> CTranslate2Engine:
     """The engine for a model file, on the CPU. name: of the file, in messages; settings: with those of the search that
     is planned, which decide how many positions are converted. Raises NmtError where CTranslate2 cannot load it."""
@@ -155,21 +155,17 @@ def from_model_file(
     if settings.model.longest_position is None and positions > _MOST_POSITIONS:
         raise NmtError(f"decoding.max_source_tokens: {settings.longest_source}: too long to convert for CTranslate2")
 
-    @contextmanager
-    def converted() -> Iterator[Path]:
-        from nmt.interop.ctranslate2 import files  # loads PyTorch
-
-        try:
-            with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
-                weights = {name: weight.numpy() for name, weight in loaded.weights.items()}
-                files.write(Path(folder), loaded.config, loaded.vocabulary, weights, positions)
-                yield Path(folder)
-        except OSError as error:
-            raise NmtError(
-                f"{error.filename or gettempdir()}: {error.strerror or error}: CTranslate2 reads the model from a "
-                "temporary folder: free some space there, or set TMPDIR to another folder"
-            ) from None
-        except (RuntimeError, ValueError) as error:
-            raise NmtError(f"{name}: CTranslate2 cannot load it: {error}") from None
-
-    return CTranslate2Engine(CTranslate2Model(loaded.vocabulary, "cpu", converted), positions - 1, load_pytorch)
+    load_package()  # raises before the files are written
+    try:
+        with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
+            weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
+            files.write(Path(folder), loaded.config, loaded.vocabulary, weights, positions)
+            model = CTranslate2Model(loaded.vocabulary, "cpu", Path(folder))
+    except OSError as error:
+        raise NmtError(
+            f"{error.filename or gettempdir()}: {error.strerror or error}: CTranslate2 reads the model from a "
+            "temporary folder: free some space there, or set TMPDIR to another folder"
+        ) from None
+    except (RuntimeError, ValueError) as error:
+        raise NmtError(f"{name}: CTranslate2 cannot load it: {error}") from None
+    return CTranslate2Engine(model, positions - 1, load_pytorch)

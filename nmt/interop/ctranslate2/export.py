@@ -1,44 +1,67 @@
 """Exports a model as a CTranslate2 folder: `nmt.interop.ctranslate2.files`, and nmt's own files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.language_pairs import LanguagePairs
 from nmt.config.schema import DecodingConfig
+from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
-from nmt.interop import export_folder, model_card
+from nmt.interop import export_folder, model_card, parity
 from nmt.interop.ctranslate2 import files as ctranslate2_files
+from nmt.interop.ctranslate2.folder import CTranslate2Folder
+from nmt.interop.ctranslate2.model import load_package
+from nmt.interop.exporter import ExportOptions
 from nmt.interop.model_card import Usage
 
 
-def check(loaded: Checkpoint) -> None:
-    """Raises NmtError, with the setting, for a model that cannot be written."""
-    if problem := ctranslate2_files.unsupported(loaded.config.model):
-        raise NmtError(problem)
+class CTranslate2Exporter:
+    """A CTranslate2 folder, for CTranslate2 and for nmt. As nmt.interop.exporter.Exporter."""
+
+    program = "CTranslate2"
+    quantizations: Sequence[str] = ctranslate2_files.QUANTIZATIONS
+    suffix: str | None = None
+    has_splitter = False
+
+    def check(self, loaded: Checkpoint) -> None:
+        load_package()
+        if problem := ctranslate2_files.unsupported(loaded.config.model):
+            raise NmtError(problem)
+
+    def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
+        write(destination, loaded, options.quantization)
+
+    def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
+        folder, pairs = CTranslate2Folder(destination, "cpu"), loaded.config.data.language_pairs
+        translator = Translator(folder, folder.vocabulary, parity.greedy_search(loaded.config.decoding), pairs)
+        return translator.translate(lines, to=pairs.pairs[0].target, from_=pairs.pairs[0].source)
+
+    def notes(self, loaded: Checkpoint, options: ExportOptions) -> list[str]:
+        pairs = loaded.config.data.language_pairs
+        if not pairs.has_tags:
+            return []
+        tags = [f"{pair}: {' '.join(pairs.tags(pair))}" for pair in pairs.pairs]
+        tokens = "tokens before those of the source"
+        if pairs.tag_count(side=1):
+            tags = [f"{pair}: {' and '.join(pairs.tags(pair) + pairs.tags(pair, side=1))}" for pair in pairs.pairs]
+            tokens = "a token before those of the source, and give one as target_prefix, which the output begins with"
+        return [f"languages: nmt chooses them with --to; other programs must put {tokens}: {'; '.join(tags)}"]
 
 
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
-    """Write model, vocabulary and settings into an existing empty folder; quantization: one of
-    ctranslate2_files.QUANTIZATIONS. Raises NmtError as ctranslate2_files.write."""
-    weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
-    positions = export_folder.longest_position(loaded.config)
-    ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, weights, positions, quantization)
+    """Write model, vocabulary, settings and model card into an existing empty folder. Raises NmtError as
+    ctranslate2_files.write."""
+    write_model(folder, loaded, export_folder.longest_position(loaded.config), quantization)
     source_text = model_file.source_text(loaded.provenance)
     export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)
     model_card.write(folder, loaded, Usage("ctranslate2", _usage(loaded), quantization=quantization))
 
 
-def explain_languages(pairs: LanguagePairs) -> str:
-    """How a model of several pairs is told the languages."""
-    of_nmt, before = "nmt chooses them with --to; other programs must put", "before those of the source"
-    if pairs.tag_count(side=1):
-        each = (f"{pair}: {' and '.join(pairs.tags(pair) + pairs.tags(pair, side=1))}" for pair in pairs.pairs)
-        return (
-            f"{of_nmt} a token {before}, and give one as target_prefix, which the output begins with: {'; '.join(each)}"
-        )
-    tags = "; ".join(f"{pair}: {' '.join(pairs.tags(pair))}" for pair in pairs.pairs)
-    return f"{of_nmt} tokens {before}: {tags}"
+def write_model(folder: Path, loaded: Checkpoint, positions: int, quantization: str) -> None:
+    """Write CTranslate2's own files into an existing empty folder. Raises NmtError as ctranslate2_files.write."""
+    weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
+    ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, weights, positions, quantization)
 
 
 def length_exponent(decoding: DecodingConfig) -> float:

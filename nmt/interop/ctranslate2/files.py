@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, assert_never
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nmt.config.schema import Config, ModelConfig, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
+from nmt.interop.weights import Weights, pad_heads
 from nmt.models.transformer.positions import sinusoids
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
@@ -129,23 +131,20 @@ def _specification(
 
 
 class _Weights:
-    """The weights of a model file, each taken once."""
+    """The weights of a model file as arrays, each taken once."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], config: TransformerConfig):
-        self.remaining, self.config = dict(weights), config
+        writable = {name: np.require(array, requirements="W") for name, array in weights.items()}  # as PyTorch demands
+        self.weights = Weights("the model", {name: torch.from_numpy(array) for name, array in writable.items()})
+        self.config = config
 
     def take(self, name: str, *shape: int) -> NDArray[Any]:
-        """Raises NmtError if it is missing, or has another shape."""
-        weight = self.remaining.pop(name, None)
-        if weight is None or weight.shape != shape:
-            what = "is missing" if weight is None else f"is {list(weight.shape)}, but its settings need {list(shape)}"
-            raise NmtError(f"weight {name} {what}: settings and weights do not belong together")
-        return weight
+        """As nmt.interop.weights.Weights."""
+        return self.weights.take(name, *shape).numpy()
 
     def check_all_taken(self) -> None:
-        """Raises NmtError if weights remain."""
-        for name in self.remaining:
-            raise NmtError(f"unknown weight {name[:100]}: settings and weights do not belong together")
+        """As nmt.interop.weights.Weights."""
+        self.weights.check_all_taken()
 
     def norm(self, to: Any, name: str) -> None:
         width = self.config.d_model
@@ -172,26 +171,20 @@ class _Weights:
         for part, shape in (("weight", (sum(rows), width)), ("bias", (sum(rows),))):
             if part == "weight" or self.config.bias:
                 joint = self.take(f"{name}.projection.{part}", *shape)
-                query, *others = (_widened(each, heads, wide) for each in np.split(joint, ends))
+                query, *others = (_pad_heads(rows, heads, wide) for rows in np.split(joint, ends))
                 if len(inputs) == 1:
                     setattr(inputs[0], part, np.concatenate([query, *others]))
                 else:
                     setattr(inputs[0], part, query)
                     setattr(inputs[1], part, np.concatenate(others))
         self.linear(output, f"{name}.output", width, heads * value)
-        output.weight = _widened(output.weight.T, heads, wide).T
+        output.weight = _pad_heads(output.weight.T, heads, wide).T
         to.queries_scale = key**-0.5
         self.norm(to.layer_norm, f"{name}_residual.norm")
 
 
-def _widened(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
-    """The rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
-    size = len(rows) // heads
-    if size == width:
-        return rows
-    by_head = rows.reshape(heads, size, *rows.shape[1:])
-    missing = [(0, 0), (0, width - size), *[(0, 0)] * (rows.ndim - 1)]
-    return np.pad(by_head, missing).reshape(heads * width, *rows.shape[1:])
+def _pad_heads(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
+    return pad_heads(torch.from_numpy(rows), heads, width).numpy()
 
 
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:

@@ -1,11 +1,8 @@
 """A folder written by `nmt export --format ctranslate2`, as an engine."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-from nmt.config.language_pairs import LanguagePair
 from nmt.data.subwords.vocabulary import EOS
 from nmt.errors import NmtError
 from nmt.interop import export_folder
@@ -20,20 +17,13 @@ class CTranslate2Folder(CTranslate2Engine):
         """Load a folder onto `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if CTranslate2 finds it. Raises NmtError if the
         package or the device is missing, or the folder is not complete."""
         load_package()  # raises before the files are read
-        self.fingerprint = export_folder.fingerprint(folder)
         self.settings = export_folder.load_config(folder)
         self.vocabulary = export_folder.load_vocabulary(folder, self.settings)
 
-        @contextmanager
-        def unchanged() -> Iterator[Path]:
-            if export_folder.fingerprint(folder) != self.fingerprint:
-                raise NmtError(f"{folder}: has changed since it was opened: open it again")
-            try:
-                yield folder
-            except (RuntimeError, ValueError) as error:
-                raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
-
-        model = CTranslate2Model(self.vocabulary, device, unchanged)
+        try:
+            model = CTranslate2Model(self.vocabulary, device, folder)
+        except (RuntimeError, ValueError) as error:
+            raise NmtError(f"{folder}: CTranslate2 cannot load it: {error}: export it again") from None
         _check_pieces(folder, model.source_pieces, model.target_pieces)
         # Positions: the longest source or output, without EOS, that the folder's table covers.
         super().__init__(model, export_folder.longest_position(self.settings) - 1)
@@ -46,12 +36,6 @@ class CTranslate2Folder(CTranslate2Engine):
                 f"decoding.precision: {precision}: this CTranslate2 folder uses {self.model.compute_type} here: "
                 f"set decoding.precision=model, or export with --quantization {precision}"
             )
-
-    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
-        """As nmt.interop.parity.Exported."""
-        source, known = self.vocabulary.source, self.settings.data.language_pairs
-        tags = [source.tags(known.tags(pair)) for pair in pairs] if pairs else [[] for _ in lines]
-        return [tag + ids for tag, ids in zip(tags, source.encode(list(lines)), strict=True)]
 
 
 def _check_pieces(folder: Path, source: list[str], target: list[str]) -> None:

@@ -1,23 +1,21 @@
-"""A model in CTranslate2: subword ids in, the outputs of its searches and its scores out. Loads no PyTorch.
+"""A model in CTranslate2: subword ids in, the outputs of its searches and its scores out.
 
 Source: src/decoding.cc of CTranslate2 4.8.
 """
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
-from nmt.decoding import forked
 from nmt.decoding.engine_protocol import Pair, SearchInput, token_batches
-from nmt.decoding.search.options import Options
-from nmt.device import cpu_threads
+from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.files.packages import install_command
+from nmt.machine import cpu_threads
 
 if TYPE_CHECKING:
     import ctranslate2
@@ -53,95 +51,70 @@ def load_package() -> Any:
 class CTranslate2Model:
     """A model on a device."""
 
-    def __init__(self, vocabulary: Vocabulary, device: str, folder: Callable[[], AbstractContextManager[Path]]):
-        """folder: gives the folder of the model whenever it is opened, and may remove it after that; it turns what
-        CTranslate2 raises, RuntimeError or ValueError, into an NmtError. device: `cpu`, `cuda`, `cuda:N` or `auto`:
-        CUDA if CTranslate2 finds it. Raises NmtError if the package or the device is missing, or a file is damaged."""
-        self._folder, self._package = folder, load_package()
-        self._kind, self._index = _device(self._package, device)
+    def __init__(self, vocabulary: Vocabulary, device: str, folder: Path):
+        """folder: of the model, which is not needed after that; device: `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if
+        CTranslate2 finds it. Raises NmtError if the package or the device is missing, and RuntimeError or ValueError
+        if CTranslate2 cannot load the model."""
+        package = load_package()
+        kind, index = _device(package, device)
         # One batch for each thread: the operations of one batch are too small to share.
-        self.workers = cpu_threads() if self._kind == "cpu" else 1
-        self.translator = self._opened()
-        self._inherited = False  # from the process that this one was forked from
-        forked.note_opened(self)
+        self.workers = cpu_threads() if kind == "cpu" else 1
+        self.translator: ctranslate2.Translator = package.Translator(
+            str(folder),
+            kind,
+            device_index=index,
+            inter_threads=self.workers,
+            intra_threads=1,
+            max_queued_batches=-1,  # no limit: `search` limits them without waiting
+        )
         self.source_pieces = vocabulary.source.every_piece()
         self.target_pieces = vocabulary.target.every_piece()
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
-
-    def _opened(self) -> "ctranslate2.Translator":
-        with self._folder() as folder:
-            return self._package.Translator(
-                str(folder),
-                self._kind,
-                device_index=self._index,
-                inter_threads=self.workers,
-                intra_threads=1,
-                max_queued_batches=-1,  # no limit: `search` limits them without waiting
-            )
-
-    def after_fork(self) -> None:
-        """As nmt.decoding.forked.Opened."""
-        self._inherited = True
-        forked.keep_for_ever(self.translator)  # to destroy it is to wait for its threads
-
-    def _open_if_inherited(self) -> None:
-        """To be called before anything is searched or scored. Raises NmtError where this process cannot."""
-        if not self._inherited:
-            return
-        if self._kind != "cpu":
-            raise forked.on_a_gpu(f"{self._kind}:{self._index}")
-        self.translator = self._opened()
-        self._inherited = False
 
     @property
     def compute_type(self) -> str:
         return str(self.translator.compute_type)
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> Iterator[Batch]:
+    def search(self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int) -> Iterator[Batch]:
         """The outputs of each source, batch by batch: the K likeliest of those that had ended when K had ended, or were
         cut at the length limit of their batch; none for scores that are not numbers. K is the beam size.
 
         The search begins with this call and goes on while the caller uses the batches that it has returned. CTranslate2
         is given a few batches at a time, because a process can only end when it has searched all that it was given.
         """
-        self._open_if_inherited()
         most = None
         if self.translator.device == "cpu":
-            most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.beam_size))
-        tokens = batch_tokens // (self.workers * options.beam_size)
+            most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.decoding.beam_size))
+        tokens = batch_tokens // (self.workers * options.decoding.beam_size)
         order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, -len(sources[i].ids)))
         batches = list[list[int]]()
         for _, group in groupby(order, key=lambda i: sources[i].shortest):  # the shortest output is one for a batch
             batches += token_batches(list(group), tokens, lambda i: len(sources[i].ids), most, self.workers)
         remaining = (self._begin(batch, sources, options) for batch in batches)
         begun = deque(islice(remaining, _BEGUN_AT_ONCE * self.workers))
-        return self._finish(begun, remaining, self.translator, len(sources[0].start) if sources else 0)
+        return self._finish(begun, remaining, len(sources[0].start) if sources else 0)
 
-    def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: Options) -> _Begun:
+    def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: SearchOptions) -> _Begun:
         start, longest = len(sources[batch[0]].start), max(1, *(sources[i].longest for i in batch))
         results = self.translator.translate_batch(
             [[self.source_pieces[token] for token in sources[i].ids] for i in batch],
             [[self.target_pieces[token] for token in sources[i].start] for i in batch] if start else None,
             asynchronous=True,
-            beam_size=options.beam_size,
-            num_hypotheses=options.beam_size,
+            beam_size=options.decoding.beam_size,
+            num_hypotheses=options.decoding.beam_size,
             length_penalty=_ALMOST_ZERO,
             suppress_sequences=[[self.target_pieces[token]] for token in options.never],
             max_input_length=0,
             min_decoding_length=start + sources[batch[0]].shortest,
             max_decoding_length=start + longest,
             return_end_token=True,
-            return_scores=options.beam_size > 1 or options.scores,
+            return_scores=options.decoding.beam_size > 1 or options.scores,
         )
         return batch, results
 
-    def _finish(
-        self, begun: deque[_Begun], remaining: Iterator[_Begun], begun_by: "ctranslate2.Translator", start: int
-    ) -> Iterator[Batch]:
+    def _finish(self, begun: deque[_Begun], remaining: Iterator[_Begun], start: int) -> Iterator[Batch]:
         """start: of each output, the number of tokens that are no part of it."""
         while begun:
-            if self._inherited or self.translator is not begun_by:
-                raise NmtError("what was begun before this process was forked cannot go on here: translate anew")
             batch, pending = begun.popleft()
             results = [each.result() for each in pending]
             begun.extend(islice(remaining, 1))
@@ -158,7 +131,6 @@ class CTranslate2Model:
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.engine_protocol.Searcher."""
-        self._open_if_inherited()
         results = self.translator.score_batch(
             [[self.source_pieces[i] for i in source] for source, _ in pairs],
             [[self.target_pieces[i] for i in target] for _, target in pairs],

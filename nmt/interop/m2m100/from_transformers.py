@@ -9,25 +9,26 @@ Languages, section 3.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from nmt.config.language_pairs import LanguagePair
-from nmt.config.schema import DecodingConfig, TransformerConfig
+from nmt.config.schema import Config, DecodingConfig, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, EOS
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 from nmt.interop import hugging_face, imported, search_settings, source
+from nmt.interop.hugging_face import HuggingFaceWeights
 from nmt.interop.imported import Imported
 from nmt.interop.m2m100 import vocabulary as m2m100_vocabulary
 from nmt.interop.search_settings import Tokens
-from nmt.interop.source import Settings, Weights
+from nmt.interop.source import Settings
 from nmt.interop.subwords import NONE
+from nmt.interop.weights import layer_weights
 
 log = logging.getLogger("nmt")
 
@@ -38,48 +39,56 @@ _ALSO = ["lm_head.weight", *(f"model.{side}.embed_{kind}" for side in ("encoder"
                              for kind in ("tokens.weight", "positions.weights"))]  # fmt: skip
 
 
-def is_one(path: Path) -> bool:
-    """Whether a folder holds one of these models."""
-    return source.read_mapping(path / "config.json", optional=True).get("model_type") == KIND
+class M2M100Importer:
+    """As nmt.interop.imported.Importer."""
 
+    program = "transformers"
+    reads_text = True
 
-def read(folder: Path, name: str, wanted: Sequence[str], text: Sequence[Path] = ()) -> Imported:
-    """The model in a folder, for the wanted languages. name: what it is called; text: files in these languages: only
-    subwords that they use are kept; none: all in the scripts of the languages.
+    def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
+        config = Settings(str(path / "config.json"), source.read_mapping(path / "config.json"))
+        model, family = _settings(config), m2m100_vocabulary.family_of(path)
+        if empty := [file for file in text if not any(line.strip() for line in read_lines(file))]:
+            raise NmtError(f"--text: {empty[0]} has no text: only the subwords that text needs would be kept")
+        lines = (line for file in text for line in read_lines(file)) if text else None
+        vocabulary, rows, known_codes = m2m100_vocabulary.read(path, family, config, codes, lines)
+        given, size, width = source.read_weights(path), config.number("vocab_size"), model.d_model
+        reader = HuggingFaceWeights(given, torch.arange(width))
+        weights = dict(layer_weights(model, reader))
+        for side in ("encoder", "decoder"):
+            scale, bias = reader.norm_called(f"model.{side}.layer_norm")
+            weights |= {f"{side}_norm.weight": scale, f"{side}_norm.bias": bias}
+        weights["target_embedding.weight"] = rows.matrix(given.take(_SHARED, size, width))
+        if NONE in rows.theirs:
+            model, weights["output.bias"] = replace(model, output_bias=True), rows.bias(torch.zeros(size))
+        given.ignore(_ALSO)
+        given.check_all_taken()
+        kept, removed = len(rows.theirs), (size - len(rows.theirs)) * width
+        log.info("vocabulary: %s of %s subwords kept: %s parameters fewer", f"{kept:,}", f"{size:,}", f"{removed:,}")
+        pairs = [LanguagePair(*pair) for pair in permutations(known_codes, 2)]
+        settings = imported.settings(name, pairs, vocabulary, model, DecodingConfig(), family.language_tags)
+        starts = {tag for pair in pairs for tag in settings.data.language_pairs.tags(pair, side=1)}
+        targets = [rows.theirs[i] for i in vocabulary.target.tags(sorted(starts))]
+        tokens = Tokens(rows.theirs[EOS], rows.theirs[: BOS + 1], targets, before=2 if targets else 1)
+        search = search_settings.of_transformers(path, config, tokens)
+        license = source.license_of(path) or family.license
+        settings = replace(settings, decoding=search.decoding)
+        return Imported(settings, vocabulary, weights, license, (*family.notes, *search.notes))
 
-    Raises NmtError if files are missing or damaged, if the model is of another kind than nmt's, or for languages that
-    it does not have.
-    """
-    config = Settings(str(folder / "config.json"), source.read_mapping(folder / "config.json"))
-    model, family = _settings(config), m2m100_vocabulary.family_of(folder)
-    if empty := [path for path in text if not any(line.strip() for line in read_lines(path))]:
-        raise NmtError(f"--text: {empty[0]} has no text: only the subwords that text needs would be kept")
-    lines = (line for path in text for line in read_lines(path)) if text else None
-    vocabulary, rows, codes = m2m100_vocabulary.read(folder, family, config, wanted, lines)
-    weights = _M2M100Weights(source.read_weights(folder), model)
-    ours, size = dict(weights.layers()), config.number("vocab_size")
-    ours["target_embedding.weight"] = rows.matrix(weights.given.take(_SHARED, size, model.d_model))
-    if NONE in rows.theirs:
-        model, ours["output.bias"] = replace(model, output_bias=True), rows.bias(torch.zeros(size))
-    weights.given.ignore(_ALSO)
-    weights.given.check_all_taken()
-    kept, removed = len(rows.theirs), (size - len(rows.theirs)) * model.d_model
-    log.info("vocabulary: %s of %s subwords kept: %s parameters fewer", f"{kept:,}", f"{size:,}", f"{removed:,}")
-    pairs = [LanguagePair(*pair) for pair in permutations(codes, 2)]
-    settings = imported.settings(name, pairs, vocabulary, model, DecodingConfig(), family.language_tags)
-    starts = {tag for pair in pairs for tag in settings.data.language_pairs.tags(pair, side=1)}
-    targets = [rows.theirs[i] for i in vocabulary.target.tags(sorted(starts))]
-    tokens = Tokens(rows.theirs[EOS], rows.theirs[: BOS + 1], targets, before=2 if targets else 1)
-    search = search_settings.of_transformers(folder, config, tokens)
-    return Imported(
-        replace(settings, decoding=search.decoding),
-        vocabulary,
-        ours,
-        (rows.theirs, rows.theirs),
-        range(model.d_model),
-        source.license_of(folder) or family.license,
-        (*family.notes, *search.notes),
-    )
+    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> list[str]:
+        """SMaLL-100's tokenizer is code in its folder, which is not executed: M2M-100's puts the same before a text."""
+        transformers, pairs = hugging_face.load_package(), config.data.language_pairs
+        is_nllb = m2m100_vocabulary.family_of(path).is_nllb
+        kind = transformers.NllbTokenizer if is_nllb else transformers.M2M100Tokenizer
+        tokenizer = kind.from_pretrained(path, local_files_only=True)
+        model = transformers.M2M100ForConditionalGeneration.from_pretrained(path, local_files_only=True)
+        pair = pairs.pairs[0]
+        if pairs.tagged != "sides":
+            tokenizer.src_lang = pair.target
+            return hugging_face.translate(model, tokenizer, lines)
+        tokenizer.src_lang = pair.source
+        token = pair.target if is_nllb else f"__{pair.target}__"
+        return hugging_face.translate(model, tokenizer, lines, first=tokenizer.convert_tokens_to_ids(token))
 
 
 def _settings(config: Settings) -> TransformerConfig:
@@ -92,43 +101,3 @@ def _settings(config: Settings) -> TransformerConfig:
         position_offset=config.number("pad_token_id", 1) + 1,
         decoder_start="eos",
     )
-
-
-@dataclass(frozen=True)
-class _M2M100Weights:
-    """Theirs by our names."""
-
-    given: Weights
-    model: TransformerConfig
-
-    def layers(self) -> Iterator[tuple[str, Tensor]]:
-        """All but the matrix with a row for each subword."""
-        for side, count in (("encoder", self.model.encoder_layers), ("decoder", self.model.decoder_layers)):
-            for number in range(count or 0):
-                yield from self._layer(f"model.{side}.layers.{number}", f"{side}.{number}", decoder=side == "decoder")
-            yield from self._norm(f"model.{side}.layer_norm", f"{side}_norm")
-
-    def _layer(self, theirs: str, ours: str, *, decoder: bool) -> Iterator[tuple[str, Tensor]]:
-        width, inner = self.model.d_model, self.model.feed_forward
-        attentions = {"self_attn": "self_attention", **({"encoder_attn": "cross_attention"} if decoder else {})}
-        for their_name, name in attentions.items():
-            parts = {
-                part: self._linear(f"{theirs}.{their_name}.{projection}", width, width)
-                for projection, part in (
-                    ("q_proj", "query"), ("k_proj", "key"), ("v_proj", "value"), ("out_proj", "output"),
-                )
-            }  # fmt: skip
-            yield from imported.attention(f"{ours}.{name}", parts)
-            yield from self._norm(f"{theirs}.{their_name}_layer_norm", f"{ours}.{name}_residual.norm")
-        for name, their_name, *sizes in (("inner", "fc1", inner, width), ("outer", "fc2", width, inner)):
-            weight, bias = self._linear(f"{theirs}.{their_name}", *sizes)
-            yield f"{ours}.feed_forward.{name}.weight", weight
-            yield f"{ours}.feed_forward.{name}.bias", bias
-        yield from self._norm(f"{theirs}.final_layer_norm", f"{ours}.feed_forward_residual.norm")
-
-    def _linear(self, name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
-        return self.given.take(f"{name}.weight", outputs, inputs), self.given.take(f"{name}.bias", outputs)
-
-    def _norm(self, theirs: str, ours: str) -> Iterator[tuple[str, Tensor]]:
-        for part in ("weight", "bias"):
-            yield f"{ours}.{part}", self.given.take(f"{theirs}.{part}", self.model.d_model)

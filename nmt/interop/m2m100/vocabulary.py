@@ -8,7 +8,6 @@ SentencePiece model plus one, behind four special subwords.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguageTags
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
-from nmt.interop import source, subwords, tokenizer_json
+from nmt.interop import source, subwords
+from nmt.interop.m2m100 import tokenizer_json
 from nmt.interop.m2m100.subwords import Subwords
 from nmt.interop.source import Settings, shown
 from nmt.interop.subwords import Rows
@@ -194,7 +194,7 @@ def _chosen(family: Family, languages: Mapping[str, object], wanted: Sequence[st
     for code in wanted:
         meant = matching(code, known)
         if meant is None:
-            near = get_close_matches(code.lower(), known, n=4, cutoff=0.3) or known
+            near = [each for each in known if each.startswith(code[:2].lower())] or known
             such = ", ".join(near[:4])
             raise NmtError(f"--languages: {code}: {family.name} has {len(known)} languages, such as {such}")
         codes.append(meant)

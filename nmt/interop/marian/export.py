@@ -1,36 +1,35 @@
 """Exports a model as a Hugging Face folder, for transformers' MarianMTModel and MarianTokenizer.
 
 Marian's sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is
-reordered in this way. Biases that our model does not have are zeros there, and narrower heads are padded with zeros
-(`padded`). Models that Marian cannot represent are refused.
+reordered in this way. Biases that our model does not have are zeros there, and narrower heads are padded with
+zeros. Models that Marian cannot represent are refused.
 Source: transformers/models/marian.
 
-Shapes: H heads, D d_model, d the width of a head, W the common width of all.
+Shapes: D d_model.
 """
 
 import json
 import logging
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.language_pairs import LanguagePairs
 from nmt.config.schema import Config, DecodingConfig, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer
 from nmt.decoding.engine_support import changed
-from nmt.errors import NmtError, in_one_line
-from nmt.files.packages import install_command
-from nmt.interop import export_folder, model_card
+from nmt.errors import NmtError
+from nmt.interop import export_folder, hugging_face, model_card
 from nmt.interop.ctranslate2.export import length_exponent
+from nmt.interop.exporter import ExportOptions
+from nmt.interop.marian import in_transformers
+from nmt.interop.marian.in_transformers import language_code
 from nmt.interop.model_card import Usage
+from nmt.interop.weights import ATTENTION_PARTS, ATTENTIONS, NEVER_CHOSEN, Linear, pad_heads
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import Transformer
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-_ALL = slice(None)
 _TOKENS = {
     "decoder_start_token_id": BOS,
     "bos_token_id": BOS,
@@ -57,21 +55,45 @@ _VALUES: Mapping[str, tuple[Sequence[str], str]] = {
     "tie": (["all", "target", "none"], "nmt writes no such model for Marian"),
     "decoder_start": (["bos", "eos", "zero"], "nmt writes no such model for Marian"),
 }
-_NONE = -1000.0  # the bias of a subword without a share of the probability
 
 
-def load_package() -> Any:
-    """The transformers package, with its messages off. Raises NmtError if it is not installed."""
-    try:
-        import transformers
-    except ImportError as error:
-        # It has several lines where a package that it needs is too old.
-        raise NmtError(f"transformers cannot be loaded ({in_one_line(error)}): {install_command('marian')}") from None
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    # MarianTokenizer loads sacremoses, but does not use it to split text into subwords.
-    warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
-    return transformers
+class MarianExporter:
+    """A folder for transformers' MarianMTModel and MarianTokenizer. As nmt.interop.exporter.Exporter."""
+
+    program = "transformers"
+    quantizations: Sequence[str] = ("float32",)
+    suffix: str | None = None
+    has_splitter = False
+
+    def check(self, loaded: Checkpoint) -> None:
+        """Raises NmtError, with the setting, also where MarianTokenizer cannot tell the model its languages."""
+        hugging_face.load_package()
+        check(loaded.config)
+
+    def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
+        transformers = hugging_face.load_package()
+        ours = loaded.build().requires_grad_(False)
+        assert isinstance(ours, Transformer)
+        theirs = transformers.MarianMTModel(_config(loaded, ours.config))
+        theirs.generation_config = _generation_config(loaded.config)
+        theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed
+        theirs.save_pretrained(destination)
+        export_folder.write(destination, loaded.config, loaded.vocabulary)
+        _write_tokenizer(destination, loaded)
+        model_card.write(destination, loaded, Usage("transformers", _usage(loaded)))
+        mode = (destination / export_folder.SETTINGS).stat().st_mode  # by the umask; safetensors allows only the owner
+        for weights in destination.glob("*.safetensors"):
+            weights.chmod(mode)
+
+    def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
+        return in_transformers.translate(destination, loaded.config, lines)
+
+    def notes(self, loaded: Checkpoint, options: ExportOptions) -> list[str]:
+        pairs = loaded.config.data.language_pairs
+        if not pairs.has_tags:
+            return []
+        codes = ", ".join(map(language_code, pairs.targets))
+        return [f"languages: each text must begin with the code of the target language: {codes}"]
 
 
 def check(settings: Config) -> None:
@@ -101,24 +123,6 @@ def check(settings: Config) -> None:
             f"data.language_tags: {settings.data.language_tags}: MarianTokenizer puts one token before a source: {fix} "
             "target"
         )
-
-
-def write(folder: Path, loaded: Checkpoint) -> None:
-    """Write model, tokenizer and settings into an empty folder. Raises NmtError as `check`."""
-    transformers = load_package()
-    ours = loaded.build().requires_grad_(False)
-    assert isinstance(ours, Transformer)
-    check(loaded.config)
-    theirs = transformers.MarianMTModel(_config(loaded, ours.config))
-    theirs.generation_config = _generation_config(loaded.config)
-    theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed
-    theirs.save_pretrained(folder)
-    export_folder.write(folder, loaded.config, loaded.vocabulary)
-    _write_tokenizer(folder, loaded)
-    model_card.write(folder, loaded, Usage("transformers", _usage(loaded)))
-    mode = (folder / export_folder.SETTINGS).stat().st_mode  # as the umask wants; safetensors allows only the owner
-    for weights in folder.glob("*.safetensors"):
-        weights.chmod(mode)
 
 
 def _config(loaded: Checkpoint, sizes: TransformerConfig) -> "MarianConfig":
@@ -204,8 +208,7 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     yield "final_logits_bias", bias[None]
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for number, layer in enumerate(layers):
-            for name, tensor in _layer(layer, order):
-                yield f"model.{side}.layers.{number}.{name}", tensor
+            yield from _layer(layer, side, number, order)
 
 
 def _target(model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
@@ -216,7 +219,7 @@ def _target(model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
     match model.config.decoder_start:
         case "zero":
             target = target.index_fill(0, torch.tensor([BOS]), 0)
-            output, bias[BOS] = target if model.config.ties_output else output, _NONE
+            output, bias[BOS] = target if model.config.ties_output else output, NEVER_CHOSEN
         case "bos" | "eos":
             pass
         case _:
@@ -224,73 +227,43 @@ def _target(model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
     return target, output, bias
 
 
-def _layer(layer: Any, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+def _layer(layer: Any, side: str, number: int, order: Tensor) -> Iterator[tuple[str, Tensor]]:
     """The parameters of an EncoderLayer or a DecoderLayer, by Marian's names."""
-    yield from _attention("self_attn", layer.self_attention, layer.self_attention_residual.norm, order)
-    if hasattr(layer, "cross_attention"):
-        yield from _attention("encoder_attn", layer.cross_attention, layer.cross_attention_residual.norm, order)
-    yield from _linear("fc1", layer.feed_forward.inner, inputs=order)
-    yield from _linear("fc2", layer.feed_forward.outer, outputs=order)
-    yield from _norm("final_layer_norm", layer.feed_forward_residual.norm, order)
+    feed_forward = layer.feed_forward
+    inner = feed_forward.inner.weight[:, order], _bias(feed_forward.inner)
+    outer = feed_forward.outer.weight[order], _bias(feed_forward.outer)[order]
+    linears = {"feed_forward.inner": inner, "feed_forward.outer": outer}
+    norms = {"feed_forward": layer.feed_forward_residual.norm}
+    for name in ATTENTIONS[side]:
+        projections = _attention(getattr(layer, name), order)
+        linears |= {f"{name}.{part}": linear for part, linear in zip(ATTENTION_PARTS, projections, strict=True)}
+        norms[name] = getattr(layer, f"{name}_residual").norm
+    for part, (weight, bias) in linears.items():
+        theirs = hugging_face.linear_name(side, number, part)
+        yield f"{theirs}.weight", weight
+        yield f"{theirs}.bias", bias
+    for block, norm in norms.items():
+        theirs = hugging_face.norm_name(side, number, block)
+        yield f"{theirs}.weight", norm.weight[order]
+        yield f"{theirs}.bias", norm.bias[order]
 
 
-def _attention(
-    name: str, attention: MultiHeadAttention, norm: nn.LayerNorm, order: Tensor
-) -> Iterator[tuple[str, Tensor]]:
-    width = len(order) // attention.heads
-    # Marian divides by sqrt(width), our model by sqrt(key_size).
-    *projections, output = padded(attention, width, math.sqrt(width / attention.key_size))
-    for letter, projection in zip("qkv", projections, strict=True):
-        yield from _linear(f"{name}.{letter}_proj", projection, inputs=order)
-    yield from _linear(f"{name}.out_proj", output, outputs=order)
-    yield from _norm(f"{name}_layer_norm", norm, order)
+def _attention(attention: MultiHeadAttention, order: Tensor) -> list[Linear]:
+    """Queries, keys, values and output, all with heads of d_model / heads numbers."""
+    joint, output, heads = attention.projection, attention.output, attention.heads
+    width = len(order) // heads
+    weights = [pad_heads(part, heads, width) for part in torch.split(joint.weight, attention.widths)]
+    biases = [pad_heads(part, heads, width) for part in torch.split(_bias(joint), attention.widths)]
+    scale = math.sqrt(width / attention.key_size)  # Marian divides by sqrt(width), our model by sqrt(key_size)
+    weights[0], biases[0] = scale * weights[0], scale * biases[0]
+    linears = [(weight[:, order], bias) for weight, bias in zip(weights, biases, strict=True)]
+    columns = pad_heads(output.weight.t(), heads, width).t()
+    return [*linears, (columns[order], _bias(output)[order])]
 
 
-@dataclass(frozen=True)
-class Linear:
-    """y = x weight^T + bias: weight [outputs, inputs], bias [outputs] or None."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-
-def padded(attention: MultiHeadAttention, width: int, query_scale: float) -> tuple[Linear, ...]:
-    """Queries, keys and values [H·W, D] and output [D, H·W] with heads of W = `width` numbers, at least dk and dv.
-
-    The queries are multiplied by query_scale. The added columns are zeros, so the result does not change: they add
-    nothing to the product of a query and a key, and the output projection multiplies the zeros of the values by zeros.
-    """
-
-    def separate(rows: Tensor) -> list[Tensor]:
-        query, key, value = (_widen(part, attention.heads, width) for part in torch.split(rows, attention.widths))
-        return [query * query_scale, key, value]
-
-    joint, output = attention.projection, attention.output
-    biases = [None] * 3 if joint.bias is None else separate(joint.bias)
-    query, key, value = map(Linear, separate(joint.weight), biases)
-    widened = _widen(output.weight.t(), attention.heads, width).t().contiguous()
-    return query, key, value, Linear(widened, output.bias)
-
-
-def _widen(rows: Tensor, heads: int, width: int) -> Tensor:
-    """Rows of H heads, [H·d, …] → [H·W, …], zeros at the end of each head."""
-    by_head = rows.reshape(heads, len(rows) // heads, *rows.shape[1:])  # [H, d, …]
-    missing = width - by_head.shape[1]
-    return F.pad(by_head, (0, 0) * (by_head.dim() - 2) + (0, missing)).flatten(0, 1)
-
-
-def _linear(
-    name: str, projection: Linear | nn.Linear, outputs: Tensor | slice = _ALL, inputs: Tensor | slice = _ALL
-) -> Iterator[tuple[str, Tensor]]:
-    """A projection with its outputs or its inputs reordered: those that are the model dimension."""
-    bias = projection.weight.new_zeros(len(projection.weight)) if projection.bias is None else projection.bias
-    yield f"{name}.weight", projection.weight[outputs][:, inputs]
-    yield f"{name}.bias", bias[outputs]
-
-
-def _norm(name: str, norm: nn.LayerNorm, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    yield f"{name}.weight", norm.weight[order]
-    yield f"{name}.bias", norm.bias[order]
+def _bias(layer: nn.Linear) -> Tensor:
+    """The bias, or zeros."""
+    return layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
 
 
 def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
@@ -320,11 +293,6 @@ def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
     ).save_pretrained(folder)
 
 
-def language_code(target: str) -> str:
-    """What stands before a text for MarianTokenizer, which makes one subword of it: that of the target language."""
-    return f">>{target}<<"
-
-
 def _usage(loaded: Checkpoint) -> str:
     pairs = loaded.config.data.language_pairs
     code = f"{language_code(pairs.targets[0])} " if pairs.has_tags else ""
@@ -338,12 +306,6 @@ outputs = model.generate(**tokenizer(["{code}A sentence."], return_tensors="pt")
 print(tokenizer.batch_decode(outputs, skip_special_tokens=True)[0])
 ```
 """
-
-
-def explain_languages(pairs: LanguagePairs) -> str:
-    """How a model of several pairs is told the languages."""
-    codes = ", ".join(map(language_code, pairs.targets))
-    return f"each text must begin with the code of the target language: {codes}"
 
 
 def _write_ids(path: Path, tokenizer: Tokenizer, names: Mapping[str, str]) -> None:

@@ -14,15 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.config.schema import TransformerConfig
+from nmt.config.schema import Config, TransformerConfig
 from nmt.errors import NmtError
 from nmt.interop import imported, languages, search_settings, source
 from nmt.interop.imported import Imported
 from nmt.interop.languages import NamedLanguages
+from nmt.interop.marian import names
 from nmt.interop.marian import vocabulary as marian_vocabulary
 from nmt.interop.marian.vocabulary import Sides
-from nmt.interop.source import Settings, Weights
+from nmt.interop.source import Settings
 from nmt.interop.subwords import Rows
+from nmt.interop.weights import Linear, Weights, layer_weights
 
 _SETTINGS = "special:model.yml"  # the array that holds the settings as text
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
@@ -77,31 +79,30 @@ def find(path: Path) -> Path | None:
     return files[0] if files else None
 
 
-def read(path: Path, name: str, wanted: Sequence[str]) -> Imported:
-    """The model in an .npz file. name: what it is called; wanted: codes of languages, as `languages.pairs_of`.
+class MarianNpzImporter:
+    """As nmt.interop.imported.Importer."""
 
-    Raises NmtError if files are missing or damaged, or the model is of another kind than nmt's.
-    """
-    files = MarianFiles.read(path)
-    model, decoder = _model(files.settings), _decoder_settings(path)
-    sides = _sides(path, files, decoder, one=model.ties_embeddings)
-    named = NamedLanguages.find({}, name)
-    pairs = languages.pairs_of(named, sides.codes, wanted)
-    search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
-    settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
-    arrays = {key: torch.from_numpy(array) for key, array in files.arrays.items()}
-    weights = Weights(str(path), arrays)
-    ours = dict(_weights(weights, model, files.settings, sides.rows))
-    weights.check_all_taken()
-    return Imported(
-        settings,
-        sides.vocabulary,
-        ours,
-        (sides.rows[0].theirs, sides.rows[1].theirs),
-        range(model.d_model),
-        notes=search.notes,
-        says_languages=named.source is not None,
-    )
+    program = "Marian"
+    reads_text = False
+
+    def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
+        files = MarianFiles.read(path)
+        model, decoder = _model(files.settings), _decoder_settings(path)
+        sides = _sides(path, files, decoder, one=model.ties_embeddings)
+        named = NamedLanguages.find({}, name)
+        pairs = languages.pairs_of(named, sides.codes, codes)
+        search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
+        settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
+        given = Weights(str(path), {key: torch.from_numpy(array) for key, array in files.arrays.items()})
+        weights = dict(_subword_weights(given, model, files.settings, sides.rows))
+        weights |= layer_weights(model, _Layers(given, model.d_model))
+        given.check_all_taken()
+        return Imported(
+            settings, sides.vocabulary, weights, notes=search.notes, says_languages=named.source is not None
+        )
+
+    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> None:
+        """Marian is a program of its own."""
 
 
 def _model(settings: Settings) -> TransformerConfig:
@@ -178,16 +179,16 @@ def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, one: bo
     )
 
 
-def _weights(
+def _subword_weights(
     given: Weights, model: TransformerConfig, settings: Settings, rows: tuple[Rows, Rows]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Theirs by our names."""
+    """The matrices with a row for each subword, and the output bias, by our names."""
     width, (source_size, size) = model.d_model, [max(side.theirs) + 1 for side in rows]
     one = settings.flag("tied-embeddings-all", False) or settings.flag("tied-embeddings-src", False)
-    names = ("Wemb", "Wemb") if one else ("encoder_Wemb", "decoder_Wemb")
-    yield "target_embedding.weight", rows[1].matrix(given.take(names[1], size, width))
+    tables = ("Wemb", "Wemb") if one else ("encoder_Wemb", "decoder_Wemb")
+    yield "target_embedding.weight", rows[1].matrix(given.take(tables[1], size, width))
     if not model.ties_embeddings:
-        yield "source_embedding.weight", rows[0].matrix(given.take(names[0], source_size, width))
+        yield "source_embedding.weight", rows[0].matrix(given.take(tables[0], source_size, width))
     output = "decoder_ff_logit_out"
     if not model.ties_output:
         legacy = f"{output}_W" in given
@@ -195,31 +196,18 @@ def _weights(
         yield "output.weight", rows[1].matrix(matrix)
     no_bias = settings.flag("output-omit-bias", False)
     yield "output.bias", rows[1].bias(torch.zeros(size) if no_bias else given.take(f"{output}_b", 1, size)[0])
-    for side, count in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers)):
-        for number in range(count or 0):
-            attentions = {"self": "self_attention", **({"context": "cross_attention"} if side == "decoder" else {})}
-            yield from _layer(given, f"{side}_l{number + 1}", f"{side}.{number}", attentions, model)
 
 
-def _layer(
-    given: Weights, theirs: str, ours: str, attentions: Mapping[str, str], model: TransformerConfig
-) -> Iterator[tuple[str, Tensor]]:
-    width, inner = model.d_model, model.feed_forward
+class _Layers:
+    """Reads the layers. As nmt.interop.weights.LayerReader."""
 
-    def linear(prefix: str, name: str, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
-        weight = given.take(f"{prefix}_W{name}", inputs, outputs).t().contiguous()
-        return weight, given.take(f"{prefix}_b{name}", 1, outputs)[0]
+    def __init__(self, weights: Weights, width: int):
+        self.weights, self.width = weights, width
 
-    def norm(prefix: str, name: str) -> Iterator[tuple[str, Tensor]]:
-        for theirs_part, part in (("scale", "weight"), ("bias", "bias")):
-            yield f"{name}.{part}", given.take(f"{prefix}_ln_{theirs_part}", 1, width)[0]
+    def linear(self, side: str, number: int, part: str, outputs: int, inputs: int) -> Linear:
+        matrix, bias = names.linear_names(side, number, part)
+        return self.weights.take(matrix, inputs, outputs).t().contiguous(), self.weights.take(bias, 1, outputs)[0]
 
-    for their_name, name in attentions.items():
-        prefix = f"{theirs}_{their_name}"
-        parts = {part: linear(prefix, part[0], width, width) for part in ("query", "key", "value", "output")}
-        yield from imported.attention(f"{ours}.{name}", parts)
-        yield from norm(f"{prefix}_Wo", f"{ours}.{name}_residual.norm")
-    for number, name, sizes in (("1", "inner", (width, inner)), ("2", "outer", (inner, width))):
-        of_layer = linear(f"{theirs}_ffn", number, *sizes)
-        yield from zip((f"{ours}.feed_forward.{name}.{part}" for part in ("weight", "bias")), of_layer, strict=True)
-    yield from norm(f"{theirs}_ffn_ffn", f"{ours}.feed_forward_residual.norm")
+    def norm(self, side: str, number: int, block: str) -> Linear:
+        scale, bias = names.norm_names(side, number, block)
+        return self.weights.take(scale, 1, self.width)[0], self.weights.take(bias, 1, self.width)[0]

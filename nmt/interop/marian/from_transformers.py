@@ -6,7 +6,7 @@ The decoder starts with the embedding of padding, which is a zero vector. Source
 Shapes: D d_model, V subwords of theirs, W of ours.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,50 +14,52 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nmt.config.schema import TransformerConfig
+from nmt.config.schema import Config, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, EOS
 from nmt.errors import NmtError
-from nmt.interop import hugging_face, imported, languages, search_settings, source
+from nmt.interop import hugging_face, imported, search_settings, source
+from nmt.interop.hugging_face import HuggingFaceWeights
 from nmt.interop.imported import Imported
-from nmt.interop.languages import NamedLanguages
+from nmt.interop.languages import NamedLanguages, pairs_of, tags_of
+from nmt.interop.marian import in_transformers
 from nmt.interop.marian import vocabulary as marian_vocabulary
 from nmt.interop.marian.vocabulary import Sides
 from nmt.interop.search_settings import Tokens
-from nmt.interop.source import Settings, Weights
+from nmt.interop.source import Settings
 from nmt.interop.subwords import NONE, Rows
+from nmt.interop.weights import Weights, layer_weights
 from nmt.models.transformer.positions import sinusoids
 
 _SHARED = "model.shared.weight"
 
 
-def read(folder: Path, name: str, wanted: Sequence[str]) -> Imported:
-    """The model in a folder. name: what it is called; wanted: codes of languages, as `languages.pairs_of`.
+class MarianImporter:
+    """As nmt.interop.imported.Importer."""
 
-    Raises NmtError if files are missing or damaged, or the model is of another kind than nmt's.
-    """
-    config = Settings(str(folder / "config.json"), source.read_mapping(folder / "config.json"))
-    about = source.read_mapping(folder / "tokenizer_config.json", optional=True)
-    model, sides = _settings(config), _sides(folder, config, one=not about.get("separate_vocabs"))
-    named = NamedLanguages.find(about, name)
-    pairs = languages.pairs_of(named, sides.codes, wanted)
-    of_target = sides.rows[1].theirs
-    search = search_settings.of_transformers(folder, config, Tokens(of_target[EOS], of_target[: BOS + 1]))
-    tags = languages.tags_of(pairs, sides.codes)
-    settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
-    weights = _MarianWeights(source.read_weights(folder), model)
-    ours = {**weights.embeddings(sides.rows), **weights.layers()}
-    model, ours = _started(config, model, weights, sides.rows[1], ours)
-    weights.given.check_all_taken()
-    return Imported(
-        replace(settings, model=model),
-        sides.vocabulary,
-        ours,
-        (sides.rows[0].theirs, sides.rows[1].theirs),
-        weights.dimensions.tolist(),
-        source.license_of(folder),
-        search.notes,
-        says_languages=named.source is not None,
-    )
+    program = "transformers"
+    reads_text = False
+
+    def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
+        config = Settings(str(path / "config.json"), source.read_mapping(path / "config.json"))
+        about = source.read_mapping(path / "tokenizer_config.json", optional=True)
+        model, sides = _settings(config), _sides(path, config, one=not about.get("separate_vocabs"))
+        named = NamedLanguages.find(about, name)
+        pairs = pairs_of(named, sides.codes, codes)
+        target_ids = sides.rows[1].theirs
+        search = search_settings.of_transformers(path, config, Tokens(target_ids[EOS], target_ids[: BOS + 1]))
+        settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags_of(pairs, sides.codes))
+        model, weights = _read_weights(source.read_weights(path), config, model, sides.rows)
+        return Imported(
+            replace(settings, model=model),
+            sides.vocabulary,
+            weights,
+            source.license_of(path),
+            search.notes,
+            says_languages=named.source is not None,
+        )
+
+    def translate(self, path: Path, config: Config, lines: Sequence[str]) -> list[str]:
+        return in_transformers.translate(path, config, lines)
 
 
 def _settings(config: Settings) -> TransformerConfig:
@@ -81,102 +83,58 @@ def _sides(folder: Path, config: Settings, *, one: bool) -> Sides:
     return found
 
 
-def _started(
-    config: Settings, model: TransformerConfig, weights: "_MarianWeights", rows: Rows, ours: dict[str, Tensor]
+def _read_weights(
+    given: Weights, config: Settings, model: TransformerConfig, rows: tuple[Rows, Rows]
+) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """Theirs by our names, with the model dimension in our order; and the settings with the start of the decoder."""
+    half = model.d_model // 2
+    # Theirs are all sines, then all cosines: their first half are ours of even numbers.
+    dimensions = torch.stack([torch.arange(half), torch.arange(half, 2 * half)], dim=1).flatten()
+    one, (source_size, size) = model.ties_embeddings, [max(side.theirs) + 1 for side in rows]
+    own = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
+
+    def matrix(names: Sequence[str], size: int) -> Tensor:
+        """The first of these that there is [V, D]."""
+        name = next((name for name in names if name in given), names[0])
+        return given.take(name, size, model.d_model)[:, dimensions]
+
+    target = matrix([_SHARED, own["decoder"]] if one else [own["decoder"], _SHARED], size)
+    weights = {"target_embedding.weight": rows[1].matrix(target)}
+    if not one:
+        weights["source_embedding.weight"] = rows[0].matrix(matrix([own["encoder"], _SHARED], source_size))
+    if not model.ties_output:
+        weights["output.weight"] = rows[1].matrix(matrix(["lm_head.weight"], size))
+    bias = given.take("final_logits_bias", 1, size)[0] if "final_logits_bias" in given else torch.zeros(size)
+    weights["output.bias"] = rows[1].bias(bias)
+    given.ignore([_SHARED, *own.values(), "lm_head.weight"])  # a file may hold a matrix under several names
+    for side in own:
+        _check_positions(given, f"model.{side}.embed_positions.weight", dimensions)
+    weights |= layer_weights(model, HuggingFaceWeights(given, dimensions))
+    given.check_all_taken()
+    return _start_decoder(config, model, target, rows[1], weights)
+
+
+def _check_positions(given: Weights, name: str, dimensions: Tensor) -> None:
+    """Raise NmtError if a file holds other positions than the sinusoids that are computed."""
+    if name in given:
+        length, width = given.length(name), len(dimensions)
+        table = given.take(name, length, width)[:, dimensions]
+        if not torch.allclose(table, sinusoids(length, width, "interleaved"), atol=1e-3):
+            raise NmtError(f"{given.where}: {name}: not the sinusoids of the paper: cannot be imported")
+
+
+def _start_decoder(
+    config: Settings, model: TransformerConfig, target: Tensor, rows: Rows, weights: dict[str, Tensor]
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
     """Settings and weights by which the decoder starts as theirs: with the row of one of its subwords, most often of
-    padding, whose row is zeros."""
-    start, theirs = config.number("decoder_start_token_id"), weights.target
-    if start >= len(theirs):
-        raise NmtError(f"{config.path}: decoder_start_token_id: {start}: there are {len(theirs)} subwords")
-    if not bool(theirs[start].any()):
-        return model, ours
+    padding, whose row is zeros. target: their embedding of the target [V, D]; rows: of the target."""
+    start = config.number("decoder_start_token_id")
+    if start >= len(target):
+        raise NmtError(f"{config.path}: decoder_start_token_id: {start}: there are {len(target)} subwords")
+    if not bool(target[start].any()):
+        return model, weights
     if rows.theirs[BOS] == NONE:
-        ours["target_embedding.weight"][BOS] = theirs[start]
+        weights["target_embedding.weight"][BOS] = target[start]
     elif rows.theirs[BOS] != start:
         raise NmtError(f"{config.path}: decoder_start_token_id: {start}: cannot be imported: nmt starts with <s>")
-    return replace(model, decoder_start="bos"), ours
-
-
-class _MarianWeights:
-    """Theirs by our names, with the model dimension in our order. dimensions: for each of ours theirs [D]; target
-    [V, D]: the target's embedding."""
-
-    def __init__(self, given: Weights, model: TransformerConfig):
-        self.given, self.model = given, model
-        width = model.d_model
-        # Theirs are all sines, then all cosines: their first half are ours of even numbers.
-        self.dimensions = torch.stack([torch.arange(width // 2), torch.arange(width // 2, width)], dim=1).flatten()
-        self.target = torch.empty(0, width)
-
-    def embeddings(self, rows: tuple[Rows, Rows]) -> dict[str, Tensor]:
-        """The matrices with a row for each subword, and the output bias."""
-        one, (source_size, size) = self.model.ties_embeddings, [max(side.theirs) + 1 for side in rows]
-        own = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
-        self.target = self._matrix([_SHARED, own["decoder"]] if one else [own["decoder"], _SHARED], size)
-        found = {"target_embedding.weight": rows[1].matrix(self.target)}
-        if not one:
-            of_source = self._matrix([own["encoder"], _SHARED], source_size)
-            found["source_embedding.weight"] = rows[0].matrix(of_source)
-        if not self.model.ties_output:
-            found["output.weight"] = rows[1].matrix(self._matrix(["lm_head.weight"], size))
-        bias, zeros = "final_logits_bias", torch.zeros(size)
-        found["output.bias"] = rows[1].bias(self.given.take(bias, 1, size)[0] if bias in self.given else zeros)
-        self.given.ignore([_SHARED, *own.values(), "lm_head.weight"])  # a file may hold a matrix under several names
-        return found
-
-    def _matrix(self, names: Sequence[str], size: int) -> Tensor:
-        """The first of these that there is [V, D]."""
-        name = next((name for name in names if name in self.given), names[0])
-        return self.given.take(name, size, self.model.d_model)[:, self.dimensions]
-
-    def layers(self) -> dict[str, Tensor]:
-        """Those of the encoder's and the decoder's layers."""
-        counts = {"encoder": self.model.encoder_layers, "decoder": self.model.decoder_layers}
-        found = dict[str, Tensor]()
-        for side, count in counts.items():
-            self._check_positions(f"model.{side}.embed_positions.weight")
-            for number in range(count or 0):
-                found |= self._layer(f"model.{side}.layers.{number}", f"{side}.{number}", decoder=side == "decoder")
-        return found
-
-    def _check_positions(self, name: str) -> None:
-        """Raise NmtError if a file holds other positions than the sinusoids that are computed."""
-        if name in self.given:
-            length = self.given.length(name)
-            table = self.given.take(name, length, self.model.d_model)[:, self.dimensions]
-            if not torch.allclose(table, sinusoids(length, self.model.d_model, "interleaved"), atol=1e-3):
-                raise NmtError(f"{self.given.where}: {name}: not the sinusoids of the paper: cannot be imported")
-
-    def _layer(self, theirs: str, ours: str, *, decoder: bool) -> Iterator[tuple[str, Tensor]]:
-        width, inner = self.model.d_model, self.model.feed_forward
-        attentions = {"self_attn": "self_attention", **({"encoder_attn": "cross_attention"} if decoder else {})}
-        for their_name, name in attentions.items():
-            parts = {
-                part: self._linear(f"{theirs}.{their_name}.{letter}_proj", width, width, by_inputs=True)
-                for letter, part in (("q", "query"), ("k", "key"), ("v", "value"))
-            }
-            parts["output"] = self._linear(f"{theirs}.{their_name}.out_proj", width, width, by_outputs=True)
-            yield from imported.attention(f"{ours}.{name}", parts)
-            yield from self._norm(f"{theirs}.{their_name}_layer_norm", f"{ours}.{name}_residual.norm")
-        sizes = {"inner": ("fc1", inner, width), "outer": ("fc2", width, inner)}
-        for name, (their_name, outputs, inputs) in sizes.items():
-            of_inner = name == "inner"
-            linear = self._linear(
-                f"{theirs}.{their_name}", outputs, inputs, by_inputs=of_inner, by_outputs=not of_inner
-            )
-            yield from zip((f"{ours}.feed_forward.{name}.{part}" for part in ("weight", "bias")), linear, strict=True)
-        yield from self._norm(f"{theirs}.final_layer_norm", f"{ours}.feed_forward_residual.norm")
-
-    def _linear(
-        self, name: str, outputs: int, inputs: int, *, by_inputs: bool = False, by_outputs: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """Weight and bias; its inputs or its outputs are the model dimension."""
-        weight, bias = self.given.take(f"{name}.weight", outputs, inputs), self.given.take(f"{name}.bias", outputs)
-        if by_inputs:
-            weight = weight[:, self.dimensions]
-        return (weight[self.dimensions], bias[self.dimensions]) if by_outputs else (weight, bias)
-
-    def _norm(self, theirs: str, ours: str) -> Iterator[tuple[str, Tensor]]:
-        for part in ("weight", "bias"):
-            yield f"{ours}.{part}", self.given.take(f"{theirs}.{part}", self.model.d_model)[self.dimensions]
+    return replace(model, decoder_start="bos"), weights

@@ -17,7 +17,7 @@ from torch import Tensor
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.candidates import best_candidates, candidate_count
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options, length_penalties
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, length_penalties
 
 # kept: one of the K that the search continued; finished: ended, as one of the K best; dropped: neither; open: it would
 # have been continued, but the search was over.
@@ -40,7 +40,7 @@ class Node:
 class Recorder:
     """The nodes of one search of one sentence. It is the last logits processor of the search."""
 
-    def __init__(self, options: Options):
+    def __init__(self, options: SearchOptions):
         self.options = options
         self.nodes: list[Node] = []
         self._live = torch.zeros(1, 1)  # [1, K]: log P so far; -inf: unused place of the beam
@@ -51,10 +51,10 @@ class Recorder:
         """Record the best C candidates. Raises ValueError for several sentences at once."""
         if len(log_p) != 1:
             raise ValueError(f"a recorder can follow one sentence, not {len(log_p)}")
-        size = self.options.beam_size
+        size = self.options.decoding.beam_size
         live = self._live.to(log_p)
         best = best_candidates(log_p, live, candidate_count(size))
-        penalty = length_penalties(length + 1, self.options)[-1]
+        penalty = length_penalties(length + 1, self.options.decoding)[-1]
         self._candidates = {}
         for rank, (total, row, token) in enumerate(zip(*(column[0].tolist() for column in best), strict=True)):
             if total == -math.inf:
@@ -99,12 +99,14 @@ class RecordingEngine(PyTorchEngine):
     nodes: list[Node]
     hypotheses: list[Hypothesis]
 
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
+    ) -> list[list[Hypothesis]]:
         results = super().search(sources, options, batch_tokens)
         [self.hypotheses] = results
         return results
 
-    def _processors(self, batch: list[SearchInput], options: Options) -> list[LogitsProcessor]:
+    def _processors(self, batch: list[SearchInput], options: SearchOptions) -> list[LogitsProcessor]:
         recorder = Recorder(options)
         self.nodes = recorder.nodes
         return [*super()._processors(batch, options), recorder]

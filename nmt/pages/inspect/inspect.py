@@ -1,6 +1,6 @@
 """Inspects how a model translates a sentence: attention, word alignment, beam search, positions.
 
-Shapes: L layers, H heads, S source and T target subwords (both with EOS), P positions, D d_model.
+Shapes: L layers, H heads, S source and T target subwords (both with EOS), N and M their words, P positions, D d_model.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.data.subwords.vocabulary import BOS, EOS, Vocabulary
 from nmt.decoding.translator import Translation, Translator
-from nmt.decoding.word_alignment import Word, attention_by_word, to_words
+from nmt.decoding.word_alignment import Word, to_words
 from nmt.errors import NmtError
 from nmt.interop import export_folder
 from nmt.loading import model_loader
@@ -183,3 +183,13 @@ class Inspector:
 
 def _on_cpu(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.cpu()
+
+
+def attention_by_word(weights: Tensor, rows: Sequence[Word], columns: Sequence[Word]) -> Tensor:
+    """Attention between subwords [..., T, S] as attention between words [..., M, N]; the sum of a row stays 1.
+
+    Attention to a word is the sum over its subwords; attention from a word is the mean over its subwords (Clark et al.
+    2019, section 4.1).
+    """
+    to = torch.stack([weights[..., word.start : word.end].sum(dim=-1) for word in columns], dim=-1)  # [..., T, N]
+    return torch.stack([to[..., word.start : word.end, :].mean(dim=-2) for word in rows], dim=-2)

@@ -125,7 +125,7 @@ function commonestOf({commonest, languages, kept}) {
 function corpusOf(corpus, number) {
   const parts = [make("h3", {textContent: "Dropped"}),
     make("div", {className: "drops"}, ...corpus.drops.map(drop => dropOf(drop, corpus)))];
-  if (data.recorded && corpus.kept) {
+  if (corpus.kept) {
     parts.push(make("h3", {textContent: "Lengths of what is kept"}), make("div", {className: "charts"}, lengthsOf(corpus), ratiosOf(corpus)));
     parts.push(...languagesOf(corpus), ...commonestOf(corpus));
     parts.push(make("h3", {textContent: "Pairs that are kept and look suspicious"}), note("The most extreme ones of each kind. They may well be right."),
@@ -169,7 +169,6 @@ function vocabularyOf(one) {
 
 function start() {
   at("written").append(`Written by nmt ${data.nmt}, ${clock(data.written)} UTC. Prepared data: `, ...pathed(data.folder));
-  at("folder").append(...pathed(data.folder));
   at("problems").hidden = !data.problems.length;
   at("problems-list").append(...data.problems.map(textContent => make("li", {textContent})));
   at("summary").append(...data.tables.map(table => tableOf(`Data by ${table[0][0]}`, table)));
@@ -177,9 +176,7 @@ function start() {
     ...(title ? [make("h3", {textContent: title})] : []), note(text), ...(table.length ? [tableOf(title || "Mix", table)] : [])]));
   at("overlaps-sheet").hidden = !data.overlaps.length;
   at("overlaps").append(...data.overlaps.map(overlapOf));
-  at("unrecorded").hidden = data.recorded;
   at("corpora").append(...data.corpora.map(corpusOf));
-  at("vocabulary-sheet").hidden = !data.recorded;
   at("text").append(tableOf("Subwords by side", data.text));
   at("vocabularies").append(...data.vocabularies.map(vocabularyOf));
   const [titles, ...settings] = data.settings;

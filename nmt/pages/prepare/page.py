@@ -19,7 +19,6 @@ from nmt.data.cleaning import cleaner as cleaning
 from nmt.data.cleaning import statistics
 from nmt.data.cleaning.rules import language_identifier
 from nmt.data.cleaning.rules.examples import DropExamples, Example, RuleExamples
-from nmt.data.cleaning.rules.judge import MEANINGS
 from nmt.data.cleaning.summary import CorpusCounts, SideCounts
 from nmt.data.cleaning.suspicious import SCORES, SUSPICIONS
 from nmt.data.prepare import PreparedData
@@ -44,70 +43,62 @@ def to_data(config: schema.Config, prepared: PreparedData) -> dict[str, Any]:
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "folder": str(prepared.folder),
         "problems": [*cleaning.not_checked(config.data), *prepared.problems],
-        "recorded": counted is not None,
         "tables": prepared.summary.tables(),
         "mixes": _mixes(config.data, prepared.summary.counts),
         "overlaps": _overlaps(config.data, prepared),
         "corpora": [_corpus(config, prepared, counted, number) for number in range(len(config.data.train))],
         "text": _text(config.data, prepared.summary.counts, counted),
-        "vocabularies": [] if counted is None else _vocabularies(config, counted),
+        "vocabularies": _vocabularies(config, counted),
         "settings": _settings(config),
     }
 
 
-def _corpus(
-    config: schema.Config, prepared: PreparedData, counted: Mapping[str, Any] | None, number: int
-) -> dict[str, Any]:
-    """What is known of a corpus. Without statistics, which a store of an earlier version lacks, only its counts."""
-    counts, mine = prepared.summary.counts[number], None if counted is None else counted["corpora"][number]
-    corpus: dict[str, Any] = {
+def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What is known of a corpus. counted: as `statistics.read`."""
+    counts, mine = prepared.summary.counts[number], counted["corpora"][number]
+    return {
         "label": config.data.train[number].label,
         "languages": config.data.pair_of(config.data.train[number]),
         "read": counts.read,
         "kept": counts.kept,
         "drops": _drops(config.data, counts, _examples(prepared, mine, number)),
+        "lengths": mine["lengths"],
+        "ratios": mine["ratios"],
+        "suspicious": [
+            {"title": title, "score": SCORES[name], "examples": mine["suspicious"]["rules"][name]["nearly_dropped"]}
+            for name, title in SUSPICIONS.items()
+            if mine["suspicious"]["rules"].get(name, {}).get("nearly_dropped")
+        ],
+        "sample": mine["sample"][:: max(1, len(mine["sample"]) // SHOWN)][:SHOWN],
+        "guesses": _guess_languages(mine["sample"]),
+        "commonest": mine["commonest"],
     }
-    if mine is not None:
-        rest = {name: mine[name] for name in ("lengths", "ratios")}
-        corpus |= rest | {
-            "suspicious": [
-                {"title": title, "score": SCORES[name], "examples": mine["suspicious"]["rules"][name]["nearly_dropped"]}
-                for name, title in SUSPICIONS.items()
-                if mine["suspicious"]["rules"].get(name, {}).get("nearly_dropped")
-            ],
-            "sample": mine["sample"][:: max(1, len(mine["sample"]) // SHOWN)][:SHOWN],
-            "guesses": _guess_languages(mine["sample"]),
-            "commonest": mine.get("commonest", []),
-        }
-    return corpus
 
 
-def _examples(prepared: PreparedData, mine: Mapping[str, Any] | None, number: int) -> Mapping[str, RuleExamples]:
+def _examples(prepared: PreparedData, mine: Mapping[str, Any], number: int) -> Mapping[str, RuleExamples]:
     """Of what was dropped from a corpus when it was cleaned, and when it was encoded, by reason."""
     both = DropExamples()
-    for cleaned in token_store.examples(prepared.folder)[number : number + 1]:
-        both.merge(cleaned)
-    if mine is not None:
-        both.merge(DropExamples.from_json(mine["examples"]))
+    both.merge(token_store.examples(prepared.folder)[number])
+    both.merge(DropExamples.from_json(mine["examples"]))
     return both.rules
 
 
 def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str, RuleExamples]) -> list[dict[str, Any]]:
     """Each reason for which pairs can be dropped: its setting, how many were, and examples."""
-    names = ["empty", "drop_copies", "drop_duplicates", *counts.rules, "max_length", "max_length_ratio"]
     rows = []
-    for name, (reason, dropped) in zip(names, counts.dropped.items(), strict=True):
-        setting = getattr(data.clean if name in MEANINGS else data, name, None)
-        of_rule = examples.get(name, RuleExamples())
+    for dropped in counts.dropped:
+        section, _, name = dropped.setting.rpartition(".")
+        value = getattr(data.clean if section == "data.clean" else data, name, None)
+        shown = examples.get(name or "empty", RuleExamples())
         rows.append(
             {
-                "reason": reason.partition(" (")[0],
-                "setting": _NONE if name == "empty" else f"data.{'clean.' * (name in MEANINGS)}{name}",
-                "limit": _NONE if setting is None else writer.in_one_line(setting),
-                "off": name != "empty" and setting in (None, False),
-                "pairs": dropped,
-                "dropped": list(map(_shown, of_rule.dropped_examples)),
-                "near": list(map(_shown, of_rule.nearly_dropped)),
+                "reason": dropped.reason,
+                "setting": dropped.setting or _NONE,
+                "limit": _NONE if value is None else writer.in_one_line(value),
+                "off": bool(dropped.setting) and value in (None, False),
+                "pairs": dropped.pairs,
+                "dropped": list(map(_shown, shown.dropped_examples)),
+                "near": list(map(_shown, shown.nearly_dropped)),
             }
         )
     return rows
@@ -191,13 +182,10 @@ def _guess_languages(sample: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     return guesses
 
 
-def _text(
-    data: schema.DataConfig, counts: Sequence[CorpusCounts], counted: Mapping[str, Any] | None
-) -> list[list[str]]:
+def _text(data: schema.DataConfig, counts: Sequence[CorpusCounts], counted: Mapping[str, Any]) -> list[list[str]]:
     """A table: how the text of each side of each corpus is cut into subwords."""
     rows = [["side", "words", "subwords", "subwords per word", "characters per subword", "unknown", "single bytes"]]
-    for i, corpus in enumerate(data.train if counted else ()):
-        assert counted is not None
+    for i, corpus in enumerate(data.train):
         mine = counted["corpora"][i]
         for number, (side, language) in enumerate(zip(("source", "target"), data.pair_of(corpus), strict=True)):
             of_side: SideCounts = getattr(counts[i], side)

@@ -189,9 +189,8 @@ def _evaluated(of_runs: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, An
     """The systems in files of one name, by run: names and scores of the first ones, then of the second ones, …"""
     places = list(zip_longest(*of_runs))
     for number, systems in enumerate(places, start=1):
-        names = [evaluation.system or _NONE if evaluation else _NONE for evaluation in systems]
-        if set(names) != {_NONE}:
-            yield _row("system" if len(places) == 1 else f"system {number}", names)
+        names = [evaluation.system if evaluation else _NONE for evaluation in systems]
+        yield _row("system" if len(places) == 1 else f"system {number}", names)
         by_label = [
             {label: _score(label, value, half) for label, value, half, _ in evaluation.scores} if evaluation else {}
             for evaluation in systems

@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.checkpoints import model_file
-from nmt.config import reader
+from nmt.config import schema
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
-from nmt.data.batches import token_store
-from nmt.data.cleaning import statistics
 from nmt.data.cleaning.summary import DataSummary
 from nmt.errors import NmtError
 from nmt.files import json_lines
 from nmt.pages.report.curves import PROGRESS, Curves, curves, is_number, stage_starts, with_corpora, with_sets
-from nmt.training import state
 
 log = logging.getLogger("nmt")
 
@@ -50,7 +47,7 @@ class Evaluation:
 
     name: str  # of the file
     scores: list[Score]
-    system: str = ""  # the model or file of translations that was scored; empty if the file does not have it
+    system: str  # the model or file of translations that was scored
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ class _Reader:
         self.folder, self.notes = folder, list[str]()
 
     def run(self, name: str) -> Run:
-        config = reader.load(Config, self.folder / "config.yaml")
+        config = schema.load(self.folder / "config.yaml")
         labels = _distinct([corpus.label for corpus in config.data.train])
         metrics = self._rows("metrics.jsonl", lambda row: with_corpora(with_sets(row), labels))
         best = self._provenance(self.folder / model_file.BEST)
@@ -134,7 +131,7 @@ class _Reader:
             sessions=sessions,
             best=best,
             evaluations=list(self._evaluations()),
-            data=self._data(config, sessions),
+            data=self._data(sessions),
             notes=self.notes,
         )
 
@@ -187,26 +184,18 @@ class _Reader:
                 self._note(f"{path}: not an output of `nmt evaluate --format json`: not shown")
             yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
 
-    def _data(self, config: Config, sessions: Sequence[Session]) -> DataSummary | None:
-        """The summary of the data that the run recorded, or else that of the token store of its newest state."""
+    def _data(self, sessions: Sequence[Session]) -> DataSummary | None:
+        """The summary of the data that the newest session recorded."""
         recorded = [session.facts["data"] for session in sessions if "data" in session.facts]
+        if not recorded:
+            return None
         try:
-            summary = DataSummary.of(recorded[-1]) if recorded else self._prepared(config)
+            summary = DataSummary.of(recorded[-1])
             str(summary)  # fails if its numbers or names are damaged
-        except (NmtError, *_DAMAGE) as error:
+        except _DAMAGE as error:
             self._note(f"{self.folder}: the data report cannot be read ({error}): not shown")
             return None
         return summary
-
-    def _prepared(self, config: Config) -> DataSummary | None:
-        store = Path(config.data.store_dir or self.folder / "data")
-        saved = state.saved(self.folder)
-        key = "" if saved is None else saved[0].data_key.partition(",")[0]
-        if not key or not (store / key).is_dir():
-            return None
-        labels = tuple(corpus.label for corpus in config.data.train)
-        sides, counts = config.data.language_pairs.sides, token_store.counts(store / key)
-        return DataSummary(sides, labels, counts, *statistics.changes_and_notes(store / key))
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:
@@ -259,18 +248,17 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
 
 
 def _signature(signature: object, forms: Iterable[object]) -> str:
-    """sacreBLEU's signature, and in which form texts were compared, which older versions do not tell."""
+    """sacreBLEU's signature, and in which form texts were compared."""
     return "".join([str(signature), *dict.fromkeys(f"; texts compared {form}" for form in forms)])
 
 
 def _by_system(rows: Iterable[dict[str, Any]]) -> dict[str, list[Score]]:
     systems: dict[str, list[Score]] = {}
     for row in rows:
-        interval = row.get("interval")
-        half = interval["half_width"] if interval else None
+        half = row["interval"]["half_width"] if row["interval"] else None
         if not is_number(row["value"]) or not (half is None or is_number(half)):
             raise ValueError
-        signature = _signature(row["signature"], [row["compared"]] if "compared" in row else [])
+        signature = _signature(row["signature"], [row["compared"]])
         score = (str(row["name"]), float(row["value"]), None if half is None else float(half), signature)
-        systems.setdefault(str(row.get("system", "")), []).append(score)
+        systems.setdefault(str(row["system"]), []).append(score)
     return systems

@@ -319,9 +319,6 @@ def test_the_rules_are_a_part_of_what_prepared_data_is_found_by(
     ):
         assert prepared_anew(other, caplog), other.data.clean
         assert not prepared_anew(other, caplog)
-    monkeypatch.setattr(judge, "FORMAT", 0)
-    assert prepared_anew(run, caplog)
-    assert not prepared_anew(changed(run, clean=None), caplog)  # which they do not concern
 
 
 # --------------------------------------------------------------------------- what cannot be checked
@@ -436,14 +433,3 @@ def test_rules_in_other_programs() -> None:
     ):
         with pytest.raises(NmtError, match=reason):
             nmt.keeps(["a"], ["b"], source_language=languages[0], target_language=languages[1], clean=[clean])
-
-
-def test_text_without_duplicates_is_made_again_when_other_pairs_are_duplicates(
-    run: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for drops in (False, True):
-        text = training_text.TrainingText(changed(run, drop_duplicates=drops).data, ["one", "two"], Path())
-        key = text.key
-        with monkeypatch.context() as patch:
-            patch.setattr(training_text, "DUPLICATES_FORMAT", 99)
-            assert (text.key != key) is drops

@@ -1,9 +1,7 @@
 """Tables as spreadsheets and people write them: quotes are those of a table, or text, but never both."""
 
 import csv
-import hashlib
 import io
-import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.sources import corpus
 from nmt.errors import NmtError
-from nmt.files.text import file_digest
 
 Pairs = list[tuple[str, str]]
 DATA = DataConfig(source_language="en", target_language="de", train=())
@@ -26,12 +23,6 @@ def read(path: Path, content: str | bytes, **columns: str) -> tuple[Pairs, list[
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     said = list[str]()
     return list(corpus.read_pairs(Corpus(file=str(path), **columns), DATA, "train", notes=said)), said
-
-
-def key_is_of_bytes_alone(path: Path) -> bool:
-    """As an earlier version named what it prepared of a plain file."""
-    old = hashlib.sha256(json.dumps([None, None, file_digest(path)]).encode()).hexdigest()
-    return corpus.fingerprint(Corpus(file=str(path)), DATA, "train") == old
 
 
 @pytest.mark.parametrize(
@@ -62,11 +53,9 @@ def key_is_of_bytes_alone(path: Path) -> bool:
     ],
 )  # fmt: skip
 def test_tsv(tmp_path: Path, content: str, pairs: Pairs, said: list[str]) -> None:
-    """What can only be of a table is read so, and said; ordinary text with quotes stays as it is, and has the
-    fingerprint that it had."""
+    """What can only be of a table is read so, and said; ordinary text with quotes stays as it is."""
     path = tmp_path / "a.tsv"
     assert read(path, content) == (pairs, said)
-    assert key_is_of_bytes_alone(path) == (not said)
     for encoding in ("utf-8-sig", "utf-16"):
         assert read(tmp_path / "b.tsv", content.encode(encoding)) == (pairs, said)
 
@@ -98,7 +87,6 @@ def test_columns_and_widths_that_are_not_expected_are_said_once(tmp_path: Path, 
     pairs, remarks = read(path, content)
     assert len(pairs) == content.count("\n") and remarks[-1] == said
     assert sum("not used" in remark for remark in remarks) == (not content.startswith("a\tb\n"))
-    assert key_is_of_bytes_alone(path)
     csv_said = read(tmp_path / "a.csv", "a,b,c\nd,e\nf,g,h\n")[1]
     assert csv_said[1:] == [
         "1 of 3 columns is not used: 3 ('c')",

@@ -1,7 +1,5 @@
 """Translation memories: the text of each unit, however it is marked up, encoded and named."""
 
-import hashlib
-import json
 import logging
 import tracemalloc
 from collections.abc import Iterator
@@ -14,7 +12,6 @@ from nmt.config.schema import Corpus, DataConfig
 from nmt.data.sources import corpus, tmx
 from nmt.errors import NmtError
 from nmt.files import notes
-from nmt.files.text import file_digest
 
 Pairs = list[tuple[str, str]]
 
@@ -209,19 +206,6 @@ def test_fingerprint_follows_content_and_named_languages(tmp_path: Path) -> None
     with pytest.raises(NmtError, match="has changed while it was read"):
         list(corpus.read_pairs(reader, settings(), "train", before))
     assert list(corpus.read_pairs(reader, settings(), "train", fingerprint())) == [("a", "c")]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_the_fingerprint_of_a_memory_without_codes_is_that_of_its_bytes(
-    tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that what an earlier version prepared is used again, unless it has codes, which are read in another way."""
-    monkeypatch.setattr(tmx, "_BLOCK_BYTES", 3)
-    path = tmp_path / "a.tmx"
-    for text, same in (("a<hi>b</hi>", True), ('a<ph type="lb"/>', False)):
-        path.write_bytes(memory(unit(en=text, de="b"), head="").encode(encoding))
-        old = hashlib.sha256(json.dumps([None, None, file_digest(path)]).encode()).hexdigest()
-        assert (corpus.fingerprint(Corpus(file=str(path)), settings(), "train") == old) == same
 
 
 # --------------------------------------------------------------------------- what is wrong

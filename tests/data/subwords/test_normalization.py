@@ -115,8 +115,8 @@ def test_what_is_used_is_written() -> None:
 
 
 @pytest.mark.parametrize("rule", ["nmt_nfkc", "nfkc", "identity"])
-def test_rules_of_sentencepiece_are_as_they_were(rule: str) -> None:
-    """Nothing is done to the text before them, so that older models translate as before."""
+def test_rules_of_sentencepiece_alone(rule: str) -> None:
+    """Nothing is done to the text before them."""
     known = vocabulary.learn(LETTERS * 3, schema.VocabularyConfig(size=300, normalization=rule))
     texts = ["e\u0301 ﬁ", "o\u0302\u0323", "a\x00b", "a\u200cb m²"]
     assert sentencepiece_model.normalization_name(known.proto) == rule

@@ -3,12 +3,11 @@
 import codecs
 import re
 import unicodedata
-from dataclasses import replace
 
 import pytest
 import torch
 from helpers.model_files import tokenizer
-from helpers.tables import EOS, OPTIONS, Table
+from helpers.tables import EOS, OPTIONS, Table, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -183,7 +182,7 @@ def test_no_output_of_any_search_holds_a_banned_word(
     spellings = [*SPECIAL, *(subword.encode() for subword in subwords), *(bytes([byte]) for byte in sorted(known))]
     table, sentences = Table(seed, len(spellings), spread=1.0), 3
     rule = logits_processors.NoBannedWords(BannedWords(words, spellings, EOS), sentences, CPU)
-    options, source = replace(OPTIONS, **SEARCHES[method]), torch.tensor([[i, EOS] for i in range(sentences)])  # type: ignore[arg-type]
+    options, source = changed(OPTIONS, **SEARCHES[method]), torch.tensor([[i, EOS] for i in range(sentences)])  # type: ignore[arg-type]
     phrase = st.lists(st.integers(len(SPECIAL), len(spellings) - 1), min_size=1, max_size=2)
     required = [[[data.draw(phrase)]] for _ in range(sentences)] if method == "constrained" else ()
     limits = torch.full((sentences,), 12)

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import pytest
 import torch
@@ -18,6 +17,7 @@ from helpers.tables import (
     alphas,
     assert_equal,
     assert_same,
+    changed,
     seeds,
 )
 from hypothesis import given, settings
@@ -30,7 +30,7 @@ from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import beam_width, constrained_beam_search
 from nmt.decoding.search.phrase_automaton import Group, Phrases, PhraseState
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions
 from nmt.models.transformer.model import Transformer
 
 FIRST = EOS + 1  # of the tokens that outputs hold
@@ -40,13 +40,13 @@ def run(
     table: Table,
     required: Sequence[Sequence[Group]],
     longest: Sequence[int],
-    options: Options,
+    options: SearchOptions,
     limiting: Sequence[LogitsProcessor] = (),
     sentences: Sequence[int] | None = None,
     continuing: Collection[int] = (),
 ) -> list[list[Hypothesis]]:
     source = torch.tensor([[i, EOS] for i in sentences or range(len(longest))])
-    options = replace(options, continuing=frozenset(token for token in continuing if token < table.table.shape[1]))
+    options = changed(options, continuing=frozenset(token for token in continuing if token < table.table.shape[1]))
     return constrained_beam_search(table, source, torch.tensor(longest), options, required, limiting)
 
 
@@ -135,7 +135,7 @@ def test_a_phrase_that_begins_amid_a_word() -> None:
 def test_nothing_required_is_beam_search(seed: int, alpha: float, size: int, data: st.DataObject) -> None:
     """Beside sentences that have to hold something."""
     vocabulary = data.draw(st.integers(FIRST + 1, 12))
-    options = replace(OPTIONS, beam_size=size, length_penalty=alpha, n_best=data.draw(st.integers(1, size)))
+    options = changed(OPTIONS, beam_size=size, length_penalty=alpha, n_best=data.draw(st.integers(1, size)))
     longest = data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=10))
     required = [data.draw(st.just([]) | groups_of(vocabulary)) for _ in longest]
     found = run(Table(seed, vocabulary), required, longest, options)
@@ -155,7 +155,7 @@ def test_what_is_required_appears(
     vocabulary = data.draw(st.integers(FIRST + 1, 15))
     groups = groups_of(vocabulary, most=4, continuing=continuing)
     required = data.draw(st.lists(groups, min_size=1, max_size=5))
-    options = replace(OPTIONS, beam_size=size, n_best=size)
+    options = changed(OPTIONS, beam_size=size, n_best=size)
     longest = [room_for(groups) + spare for groups in required]
     found = run(Table(seed, vocabulary), required, longest, options, continuing=continuing)
     for groups, limit, hypotheses in zip(required, longest, found, strict=True):
@@ -184,10 +184,10 @@ def test_a_wide_enough_beam_is_exhaustive(
     outputs = all_outputs(table, 0, longest, alpha)
     left = [unmet(output.tokens, groups, continuing) for output in outputs]
     expected = [output for output, count in zip(outputs, left, strict=True) if count == min(left)]
-    options = replace(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
+    options = changed(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
     [found] = run(table, [groups], [longest], options, continuing=continuing)
     assert_same(found, expected)
-    [best] = run(table, [groups], [longest], replace(options, n_best=1), continuing=continuing)
+    [best] = run(table, [groups], [longest], changed(options, n_best=1), continuing=continuing)
     assert_same(best, expected, 1)
 
 
@@ -223,7 +223,7 @@ def test_an_unlikely_phrase_is_put_where_it_fits() -> None:
 
     table.after = after  # type: ignore[method-assign]
     for size in (1, 2, 4):
-        [[found]] = run(table, [[[[10, 11, 12]]]], [30], replace(OPTIONS, beam_size=size))
+        [[found]] = run(table, [[[[10, 11, 12]]]], [30], changed(OPTIONS, beam_size=size))
         assert found.tokens == [4, 10, 11, 12, 6, 7]
 
 
@@ -255,30 +255,30 @@ def test_a_word_ends_however_likely_it_goes_on() -> None:
             return found
 
     for size in (2, 4):
-        options = replace(OPTIONS, beam_size=size)
+        options = changed(OPTIONS, beam_size=size)
         [[found]] = run(Glued(0, 60), [[[[4]]]], [2], options, continuing=continuing)
         assert found.tokens == [4, 58]
 
 
 def test_more_phrases_than_the_beam_is_wide() -> None:
     groups = [[list(range(FIRST + i, FIRST + i + 5))] for i in range(0, 60, 5)]
-    options = replace(OPTIONS, beam_size=2)
+    options = changed(OPTIONS, beam_size=2)
     assert beam_width(groups, 70, options) == 32
     [[found]] = run(Table(seed=1, vocabulary=80), [groups], [60], options)
     assert unmet(found.tokens, groups) == 0
 
 
 def test_width() -> None:
-    assert beam_width([], 9, OPTIONS) == beam_width([[[5]]], 9, OPTIONS) == OPTIONS.beam_size
+    assert beam_width([], 9, OPTIONS) == beam_width([[[5]]], 9, OPTIONS) == OPTIONS.decoding.beam_size
     assert beam_width([[[5, 6, 7]], [[8, 9, 5, 6], [4, 5]]], 9, OPTIONS) == 6
-    assert beam_width([[[5] * 10], [[UNK]]], 9, OPTIONS) == OPTIONS.beam_size
-    assert beam_width([[[5]]], 9, replace(OPTIONS, beam_size=1)) == 2
+    assert beam_width([[[5] * 10], [[UNK]]], 9, OPTIONS) == OPTIONS.decoding.beam_size
+    assert beam_width([[[5]]], 9, changed(OPTIONS, beam_size=1)) == 2
 
 
 def test_rules_hold_too() -> None:
     """A shortest length, no repetition, and a beam whose sentences leave at different steps."""
     required = [[[[4, 5]], [[6]]] if i % 3 else [] for i in range(12)]
-    longest, options = [5 + i for i in range(12)], replace(OPTIONS, beam_size=3, n_best=3)
+    longest, options = [5 + i for i in range(12)], changed(OPTIONS, beam_size=3, n_best=3)
     shortest = torch.tensor([i % 6 for i in range(12)])
 
     def limiting(kept: slice) -> list[LogitsProcessor]:
@@ -337,7 +337,7 @@ def test_with_a_transformer() -> None:
     model = Transformer(sizes, 20, 20, PAD).eval()
     source = torch.tensor([[7 + i, 8, 9 + i, EOS] for i in range(9)])
     required = [[[[5 + i, 6, 7]], [[4], [9, 10]], [[8, 8]]][: i % 4] for i in range(9)]
-    longest, options = [6 + i for i in range(9)], replace(OPTIONS, n_best=3)
+    longest, options = [6 + i for i in range(9)], changed(OPTIONS, n_best=3)
     found = constrained_beam_search(model, source, torch.tensor(longest), options, required)
     plain = beam_search(model, source, torch.tensor(longest), options)
     for i, hypotheses in enumerate(found):

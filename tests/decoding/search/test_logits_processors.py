@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from helpers.tables import (
     alphas,
     assert_equal,
     assert_same,
+    changed,
     log_probabilities,
     penalty,
     told_apart,
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from nmt.decoding.search import beam, logits_processors
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions
 
 CPU = torch.device("cpu")
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "▁a", "b", "▁c", "a", "▁b"]
@@ -34,7 +34,7 @@ V = len(PIECES)
 Allowed = Callable[[int, list[int], int], bool]  # sentence, tokens so far, the next
 
 
-def plain_beam(table: Table, sentence: int, longest: int, options: Options, allowed: Allowed) -> list[Hypothesis]:
+def plain_beam(table: Table, sentence: int, longest: int, options: SearchOptions, allowed: Allowed) -> list[Hypothesis]:
     """Beam search for one sentence as one would explain it; it never stops because nothing better can come.
 
     All that ended, best first. An example in which rounding decides what lives on is none."""
@@ -49,12 +49,12 @@ def plain_beam(table: Table, sentence: int, longest: int, options: Options, allo
         ]
         candidates.sort(key=lambda candidate: -candidate[0])
         assume(told_apart([total for total, *_ in candidates]))
-        for total, tokens, scores in candidates[: options.beam_size]:
+        for total, tokens, scores in candidates[: options.decoding.beam_size]:
             if tokens[-1] == EOS:
-                lp = penalty(len(tokens), options.length_penalty)
+                lp = penalty(len(tokens), options.decoding.length_penalty)
                 ended.append(Hypothesis(tokens[:-1], total / lp, total, scores))
-        live = [candidate for candidate in candidates if candidate[1][-1] != EOS][: options.beam_size]
-        if len(ended) >= options.beam_size or not live:
+        live = [candidate for candidate in candidates if candidate[1][-1] != EOS][: options.decoding.beam_size]
+        if len(ended) >= options.decoding.beam_size or not live:
             break
     return sorted(ended, key=lambda hypothesis: -hypothesis.score)
 
@@ -70,7 +70,7 @@ def check(
 ) -> None:
     """Batched, in parts, stopping early, dropping what is finished = one by one, running to the end, copying lists."""
     table = Table(seed, vocabulary)
-    options_ = replace(OPTIONS, beam_size=size, **{"n_best": size, **options})
+    options_ = changed(OPTIONS, beam_size=size, **{"n_best": size, **options})
     source = torch.tensor([[sentence, EOS] for sentence in range(len(longest))])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beam, "SCORED_AT_ONCE", 1 + seed % 9)  # so that processors get slices of the sentences
@@ -169,7 +169,7 @@ def test_a_processor_changes_neither_the_algorithm_nor_the_result(
 
     def run(processors: Sequence[LogitsProcessor]) -> tuple[list[list[Hypothesis]], list[int]]:
         table = Table(5, 40)
-        found = search(table, source, limits, replace(OPTIONS, **options), processors, seeds=range(count))
+        found = search(table, source, limits, changed(OPTIONS, **options), processors, seeds=range(count))
         return found, table.scored
 
     nothing = Nothing(count)
@@ -185,7 +185,7 @@ def test_greedy_search_with_processors_is_a_beam_of_one(seed: int, longest: list
     """With and without scores, also where nothing is allowed any more."""
     shortest = [data.draw(st.integers(0, limit)) for limit in longest]
     source = torch.tensor([[sentence, EOS] for sentence in range(len(longest))])
-    options = replace(OPTIONS, beam_size=1)
+    options = changed(OPTIONS, beam_size=1)
 
     def made() -> list[LogitsProcessor]:
         return [
@@ -195,7 +195,7 @@ def test_greedy_search_with_processors_is_a_beam_of_one(seed: int, longest: list
 
     expected = beam.beam_search(Table(seed, V), source, torch.tensor(longest), options, made())
     assert_equal(search(Table(seed, V), source, torch.tensor(longest), options, made()), expected)
-    plain = search(Table(seed, V), source, torch.tensor(longest), replace(options, scores=False), made())
+    plain = search(Table(seed, V), source, torch.tensor(longest), changed(options, scores=False), made())
     assert [[one.tokens for one in each] for each in plain] == [[one.tokens for one in each] for each in expected]
 
 
@@ -205,7 +205,7 @@ def test_where_nothing_is_allowed_nothing_is_found(size: int) -> None:
     table = Table(1, 7)
     made = [logits_processors.MinLength(torch.tensor([4, 0]), EOS), logits_processors.NoRepeatNgram(1, 2, CPU)]
     source = torch.tensor([[0, EOS], [1, EOS]])
-    found = search(table, source, torch.tensor([6, 6]), replace(OPTIONS, beam_size=size), made)
+    found = search(table, source, torch.tensor([6, 6]), changed(OPTIONS, beam_size=size), made)
     assert found[0] == []
     assert found[1][0].log_probability > -math.inf
     assert BOS not in found[1][0].tokens

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from helpers.gpu_steps import NEEDS_COMPILER, counted
-from helpers.tables import OPTIONS, Table
+from helpers.tables import OPTIONS, Table, changed
 from helpers.translators import LINES, new_model, new_translator
 
 from nmt.decoding.search import beam, finished, logits_processors
@@ -35,7 +35,7 @@ def test_outputs_are_the_same(beam_size: int, method: str, monkeypatch: pytest.M
     source = torch.arange(40)[:, None]
     for seed in range(5):
         limits = torch.randint(0, 9, (40,), generator=torch.Generator().manual_seed(seed))
-        options = dataclasses.replace(OPTIONS, beam_size=beam_size, n_best=beam_size, method=method)
+        options = changed(OPTIONS, beam_size=beam_size, n_best=beam_size, method=method)
         arguments = (source, limits, options, (), list(range(40)))
         at_once, late = Counting(seed, 9), Counting(seed, 9)
         at_once.longest = late.longest = int(limits.max())

@@ -2,26 +2,25 @@
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
-from helpers.tables import EOS, OPTIONS, Table, log_probabilities
+from helpers.tables import EOS, OPTIONS, Table, changed, log_probabilities
 
 from nmt.decoding.search.sampling import _draw, _draws, sample
-from nmt.decoding.search.stepper import Hypothesis, Options
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 
-SAMPLES = replace(OPTIONS, method="sample")
+SAMPLES = changed(OPTIONS, method="sample")
 
 
 def sampled(
-    table: Table, sentences: list[int], n: int, options: Options, seeds: list[int], longest: int = 4
+    table: Table, sentences: list[int], n: int, options: SearchOptions, seeds: list[int], longest: int = 4
 ) -> list[list[Hypothesis]]:
     source = torch.tensor([[sentence, EOS] for sentence in sentences])
-    return sample(table, source, torch.full((len(sentences),), longest), replace(options, n_best=n), seeds)
+    return sample(table, source, torch.full((len(sentences),), longest), changed(options, n_best=n), seeds)
 
 
-def first_tokens(table: Table, options: Options, n: int = 5_000) -> dict[int, float]:
+def first_tokens(table: Table, options: SearchOptions, n: int = 5_000) -> dict[int, float]:
     """The share of each first token among samples (EOS: of the empty output)."""
     [samples] = sampled(table, [0], n, options, [7], longest=1)
     counts = Counter([*one.tokens, EOS][0] for one in samples)
@@ -43,7 +42,7 @@ def assert_close(found: dict[int, float], expected: dict[int, float]) -> None:
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_samples_follow_the_distribution(temperature: float) -> None:
     table = Table(3, 9, spread=1.0)
-    assert_close(first_tokens(table, replace(SAMPLES, temperature=temperature)), distribution(table, temperature))
+    assert_close(first_tokens(table, changed(SAMPLES, temperature=temperature)), distribution(table, temperature))
 
 
 def test_top_k_takes_the_likeliest() -> None:
@@ -54,8 +53,8 @@ def test_top_k_takes_the_likeliest() -> None:
         kept = dict(expected[:count])
         return {token: p / sum(kept.values()) for token, p in kept.items()}
 
-    assert_close(first_tokens(table, replace(SAMPLES, top_k=2)), among(2))
-    assert_close(first_tokens(table, replace(SAMPLES, top_k=1, temperature=9.0)), among(1))
+    assert_close(first_tokens(table, changed(SAMPLES, top_k=2)), among(2))
+    assert_close(first_tokens(table, changed(SAMPLES, top_k=1, temperature=9.0)), among(1))
 
 
 @pytest.mark.parametrize("shift", [-1e-6, 1e-6])
@@ -68,7 +67,7 @@ def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temper
     draws = torch.linspace(0, 1 - 2**-24, 1001)[None]
     for count, together in ((1, 0.5), (2, 0.75), (3, 0.875)):
         kept = order[: count + (shift > 0)]
-        drawn = _draw(log_p, draws, replace(SAMPLES, temperature=temperature, top_p=together + shift))[0]
+        drawn = _draw(log_p, draws, changed(SAMPLES, temperature=temperature, top_p=together + shift))[0]
         assert set(drawn.tolist()) == {*kept}
         # A draw is a share of what the nucleus has: the likeliest come first.
         edges = probabilities[kept].cumsum(0) / probabilities[kept].sum()
@@ -80,14 +79,14 @@ def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temper
 
 def test_a_nucleus_of_all_that_may_come() -> None:
     log_p = torch.tensor([0.5, 0.25, 0.25, 0.0]).log().expand(1, 100, 4)
-    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], replace(SAMPLES, top_p=1.0))
+    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], changed(SAMPLES, top_p=1.0))
     assert set(drawn.flatten().tolist()) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("temperature", [1e36, 1e300])
 def test_however_hot_what_may_not_come_does_not(temperature: float) -> None:
     log_p = torch.tensor([math.log(0.75), -math.inf, math.log(0.25), math.nan]).expand(1, 100, 4)
-    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], replace(SAMPLES, temperature=temperature))
+    drawn = _draw(log_p, torch.linspace(0, 1 - 2**-24, 100)[None], changed(SAMPLES, temperature=temperature))
     assert Counter(drawn.flatten().tolist()) == {0: 50, 2: 50}
 
 
@@ -118,7 +117,7 @@ def test_a_sentences_samples_follow_from_its_seed_whatever_else_is_in_the_batch(
 
 def test_probabilities_are_the_models_own() -> None:
     table = Table(8, 12)
-    options = replace(SAMPLES, temperature=0.7, top_k=6, top_p=0.9)
+    options = changed(SAMPLES, temperature=0.7, top_k=6, top_p=0.9)
     for samples in sampled(table, [0, 1], 5, options, [1, 2], longest=6):
         assert [one.score for one in samples] == sorted((one.score for one in samples), reverse=True)
     for sentence, samples in enumerate(sampled(table, [0, 1], 5, options, [1, 2], longest=6)):

@@ -14,6 +14,7 @@ from helpers.tables import (
     alphas,
     assert_equal,
     assert_same,
+    changed,
     penalty,
     seeds,
 )
@@ -25,10 +26,10 @@ from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, Options, length_penalty_tensor
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions, length_penalty_tensor
 
 
-def run(table: Table, sentences: list[int], longest: list[int], options: Options) -> list[list[Hypothesis]]:
+def run(table: Table, sentences: list[int], longest: list[int], options: SearchOptions) -> list[list[Hypothesis]]:
     source = torch.tensor([[sentence, EOS] for sentence in sentences])
     return search(table, source, torch.tensor(longest), options)
 
@@ -38,10 +39,10 @@ def run(table: Table, sentences: list[int], longest: list[int], options: Options
 def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: int, longest: int) -> None:
     table = Table(seed, vocabulary)
     outputs = all_outputs(table, 0, longest, alpha)
-    options = replace(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
+    options = changed(OPTIONS, beam_size=len(outputs), length_penalty=alpha, n_best=len(outputs))
     [found] = run(table, [0], [longest], options)
     assert_same(found, outputs)
-    [best] = run(table, [0], [longest], replace(options, n_best=1))
+    [best] = run(table, [0], [longest], changed(options, n_best=1))
     assert_same(best, outputs, 1)
 
 
@@ -49,7 +50,7 @@ def test_a_wide_enough_beam_is_exhaustive(seed: int, alpha: float, vocabulary: i
 def test_batched_equals_one_by_one(size: int) -> None:
     """Though sentences of all lengths leave the batch at different steps."""
     table = Table(seed=3, vocabulary=40, spread=3.0)
-    options = replace(OPTIONS, beam_size=size, n_best=size)
+    options = changed(OPTIONS, beam_size=size, n_best=size)
     sentences, longest = list(range(50)), [1 + 3 * i % 40 for i in range(50)]
     together = run(table, sentences, longest, options)
     assert table.steps[0] == 50
@@ -65,7 +66,7 @@ def test_stops_when_nothing_better_can_come(n_best: int, steps: int) -> None:
     table = Table(seed=1, vocabulary=8)
     table.table.zero_()
     table.table[:, EOS] = 20.0  # so each hypothesis's best way on is to end
-    [found] = run(table, [0], [60], replace(OPTIONS, beam_size=4, n_best=n_best))
+    [found] = run(table, [0], [60], changed(OPTIONS, beam_size=4, n_best=n_best))
     assert [len(hypothesis.tokens) for hypothesis in found] == [0, 1, 1, 1][:n_best]
     assert len(table.steps) == steps
 
@@ -92,7 +93,7 @@ def test_two_stages_select_what_one_does(seed: int, size: int, data: st.DataObje
 @pytest.mark.parametrize(("size", "bad"), [(1, -math.inf), (3, math.nan)])
 def test_scores_that_are_no_probabilities(size: int, bad: float) -> None:
     """Where the model has no probabilities there is no hypothesis; the other sentences are as without it."""
-    options = replace(OPTIONS, beam_size=size, n_best=size)
+    options = changed(OPTIONS, beam_size=size, n_best=size)
 
     class Spoiled(Table):
         def after(self, sentences: Tensor, prefixes: Tensor) -> Tensor:
@@ -116,20 +117,20 @@ def test_dead_hypotheses_beside_live_ones(size: int) -> None:
                 scores[..., 4] = torch.where(prefixes[..., -1] == 5, math.nan, scores[..., 4])
             return scores
 
-    for hypotheses in run(Holes(seed=4, vocabulary=8), list(range(20)), [5] * 20, replace(OPTIONS, beam_size=size)):
+    for hypotheses in run(Holes(seed=4, vocabulary=8), list(range(20)), [5] * 20, changed(OPTIONS, beam_size=size)):
         for hypothesis in hypotheses:
             assert not {5, 6} & set(hypothesis.tokens), "5 leads nowhere and 6 is conflicts"
 
 
 def test_only_endings_are_possible() -> None:
     """A vocabulary with nothing but EOS to produce."""
-    [found] = run(Table(seed=1, vocabulary=4), [0], [5], replace(OPTIONS, beam_size=3, n_best=3))
+    [found] = run(Table(seed=1, vocabulary=4), [0], [5], changed(OPTIONS, beam_size=3, n_best=3))
     assert [hypothesis.tokens for hypothesis in found] == [[]]
 
 
 def test_length_penalties_are_the_formula_and_in_order() -> None:
     for alpha in (0.0, 1e-15, 1e-9, 0.6, 1.0, 20.0):
-        penalties = length_penalty_tensor(300, replace(OPTIONS, length_penalty=alpha))
+        penalties = length_penalty_tensor(300, DecodingConfig(length_penalty=alpha))
         assert (penalties[1:] >= penalties[:-1]).all()
         assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
 
@@ -140,22 +141,22 @@ def test_no_length_penalty_that_settings_allow_makes_a_score_nothing(normalizati
     (most,) = (
         field.metadata["bounds"]["at most"] for field in fields(DecodingConfig) if field.name == "length_penalty"
     )
-    options = replace(OPTIONS, normalization=normalization, length_penalty=most)
-    penalties = length_penalty_tensor(LONGEST_OUTPUT + 1, options)
+    options = changed(OPTIONS, normalization=normalization, length_penalty=most)
+    penalties = length_penalty_tensor(LONGEST_OUTPUT + 1, options.decoding)
     assert penalties.isfinite().all() and (penalties.diff() >= 0).all()
     least = torch.log(torch.tensor(1 - 2**-24))
     assert (least / penalties < -torch.finfo(torch.float32).tiny).all()
     with pytest.raises(ValueError, match="length_penalty: 300 is too large for outputs of 50 tokens"):
-        length_penalty_tensor(50, replace(options, length_penalty=300.0))
+        length_penalty_tensor(50, replace(options.decoding, length_penalty=300.0))
 
 
 def test_other_normalizations() -> None:
-    average = length_penalty_tensor(40, replace(OPTIONS, normalization="average", length_penalty=1.0))
+    average = length_penalty_tensor(40, DecodingConfig(normalization="average", length_penalty=1.0))
     assert average[1:].tolist() == list(range(1, 41))
-    assert length_penalty_tensor(40, replace(OPTIONS, normalization="none")).tolist() == [1.0] * 41
+    assert length_penalty_tensor(40, DecodingConfig(normalization="none")).tolist() == [1.0] * 41
 
 
 @pytest.mark.parametrize("wrong", [{"n_best": 5}, {"beam_size": 0}, {"length_penalty": math.nan}])
 def test_impossible_options(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"n_best|length_penalty"):
-        replace(OPTIONS, **wrong)  # type: ignore[arg-type]
+        changed(OPTIONS, **wrong)  # type: ignore[arg-type]

@@ -6,16 +6,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from helpers.export_models import LINES, engine_of, make_model
+from helpers.bergamot_engine import BergamotFolder
+from helpers.equivalence import random_lines
+from helpers.export_models import LINES, engine_of, make_model, written
 from helpers.other_models import marian_npz, text
 from helpers.scripts import load
 from interop.bergamot.test_bergamot import VARIANTS
 
 from nmt.checkpoints import model_file
 from nmt.commands.imports import import_model
-from nmt.interop import parity
-from nmt.interop.bergamot import export as bergamot
-from nmt.interop.bergamot.engine import BergamotFolder
+from nmt.interop.bergamot.export import BergamotExporter
+from nmt.interop.exporter import ExportOptions
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant[-1])
@@ -23,8 +24,8 @@ def test_the_engine_translates_as_the_folder_is_computed_here(variant: tuple[str
     """Every line: sums of products of integers are exact, and a random model has few close choices."""
     script = load("bergamot_parity")
     made = make_model(*variant)
-    lines = [line for line in [*LINES, *parity.sample(made.vocabulary.source)] if line]
-    bergamot.write(tmp_path, made, lines)
+    lines = [line for line in [*LINES, *random_lines(made.vocabulary.source)] if line]
+    BergamotExporter().write(tmp_path, made, ExportOptions("int8", lines))
     found = script.in_the_engine(tmp_path, lines)
     expected = script.here(BergamotFolder(tmp_path, made), made, lines)
     # Where a text ends in a space, the engine's SentencePiece, which is older, leaves it there or not.
@@ -35,7 +36,7 @@ def test_the_engine_translates_as_the_folder_is_computed_here(variant: tuple[str
 def test_rounding_is_what_differs_from_the_model(tmp_path: Path) -> None:
     script = load("bergamot_parity")
     made = make_model(*VARIANTS[0])
-    bergamot.write(tmp_path, made, LINES)
+    written(BergamotExporter(), tmp_path, made)
     lines = [line for line in LINES if line]
     engine, model = script.in_the_engine(tmp_path, lines), script.here(engine_of(made), made, lines)
     assert sum(one == other for one, other in zip(engine, model, strict=True)) >= len(lines) / 2
@@ -44,7 +45,7 @@ def test_rounding_is_what_differs_from_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("variant", VARIANTS[:2], ids=["one vocabulary", "two vocabularies"])
 def test_the_example_in_the_model_card_works(variant: tuple[str, ...], tmp_path: Path) -> None:
     made = make_model(*variant)
-    bergamot.write(tmp_path, made, LINES)
+    written(BergamotExporter(), tmp_path, made)
     [example] = re.findall("```js\n(.*?)```", (tmp_path / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     page = f"""
         import {{ readFileSync }} from 'node:fs';
@@ -66,7 +67,7 @@ def test_a_model_that_marian_has_trained_comes_to_the_engine(tmp_path: Path) -> 
     made = model_file.load(tmp_path / "imported.safetensors")
     lines = [line for line in text(5, 40) if line.strip()]
     (tmp_path / "out").mkdir()
-    bergamot.write(tmp_path / "out", made, lines)
+    BergamotExporter().write(tmp_path / "out", made, ExportOptions("int8", lines))
     script = load("bergamot_parity")
     found = script.in_the_engine(tmp_path / "out", lines)
     expected = script.here(BergamotFolder(tmp_path / "out", made), made, lines)

@@ -17,14 +17,15 @@ from helpers.model_files import make_checkpoint
 import nmt
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.schema import RecurrentConfig
+from nmt.config.schema import DecodingConfig, RecurrentConfig
 from nmt.data.subwords.vocabulary import EOS
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files import packages
+from nmt.interop.ctranslate2 import engine as ctranslate2_engine
 from nmt.interop.ctranslate2 import files
 from nmt.interop.ctranslate2.engine import CTranslate2Engine, from_model_file
 from nmt.loading import opened_model
@@ -54,7 +55,7 @@ def model(tmp_path: Path) -> Path:
 def both_engines(made: Checkpoint) -> tuple[CTranslate2Engine, PyTorchEngine]:
     pytorch = engine_of(made)
     with tempfile.TemporaryDirectory() as folder:
-        loaded = model_file.load_arrays(save(made, Path(folder)))
+        loaded = model_file.load(save(made, Path(folder)))
     return from_model_file("it", loaded, made.config, lambda: pytorch), pytorch
 
 
@@ -68,7 +69,9 @@ def random_sources(vocabulary_size: int, count: int) -> list[SearchInput]:
 @pytest.mark.parametrize(("beam_size", "length_penalty"), [(1, 0.6), (4, 0.6), (5, 2.0)])
 def test_98_of_100_outputs_are_equal(beam_size: int, length_penalty: float) -> None:
     """Of those that end by themselves: at the length limit, random models differ more."""
-    options = Options(beam_size=beam_size, n_best=min(2, beam_size), length_penalty=length_penalty)
+    options = SearchOptions(
+        DecodingConfig(beam_size=beam_size, length_penalty=length_penalty), n_best=min(2, beam_size)
+    )
     compared = equal = 0
     for overrides in VARIANTS:
         made = make_model(*overrides)
@@ -90,7 +93,7 @@ def test_98_of_100_outputs_are_equal(beam_size: int, length_penalty: float) -> N
 def test_the_length_limit_of_a_batch_is_the_largest_and_longer_outputs_are_cut() -> None:
     engine, _ = both_engines(make_model(*SEPARATE))  # whose outputs are long
     engine.model.workers = 1
-    options = Options(n_best=4)
+    options = SearchOptions(n_best=4)
     long, short = SearchInput([50] * 10, 2), SearchInput([60] * 3, 9)
     of_long, of_short = engine.search([long, short], options, 16_000)
     assert all(len(hypothesis.tokens) <= 2 for hypothesis in of_long)
@@ -118,7 +121,7 @@ def test_few_batches_are_begun_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = engine.model.translator
     monkeypatch.setattr(engine.model, "translator", Counting())
     engine.on_searched = searched.append
-    finish = engine.begin_search(random_sources(300, 40), Options(beam_size=1), 60)
+    finish = engine.begin_search(random_sources(300, 40), SearchOptions(DecodingConfig(beam_size=1)), 60)
     assert len(begun) == 4
     finish()
     assert len(begun) > 8 and searched == begun and sum(begun) == 40
@@ -159,7 +162,7 @@ def test_a_model_that_it_does_not_have_is_left_to_pytorch_before_its_weights_are
     tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A recurrent one, or one with a value of a setting that was added to the model alone."""
-    monkeypatch.setattr(model_file, "load_arrays", lambda path: pytest.fail("read for CTranslate2"))
+    monkeypatch.setattr(ctranslate2_engine, "from_model_file", lambda *_: pytest.fail("opened by CTranslate2"))
     monkeypatch.setitem(files._VALUES, "norm", ("other",))  # type: ignore[arg-type]
     why = "model.norm: post: nmt writes no such model for CTranslate2, only other"
     assert loaded(model, caplog)[1] == f"search: PyTorch ({why})"

@@ -1,13 +1,18 @@
 """Every variant of our model is the same model in CTranslate2."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers.equivalence import random_lines, random_pairs
 from helpers.export_models import LINES, MARIAN, SEPARATE, VARIANTS, engine_of, make_model
 
+from nmt.checkpoints.model_file import Checkpoint
 from nmt.interop import parity
 from nmt.interop.ctranslate2 import export as ctranslate2
+from nmt.interop.ctranslate2.export import CTranslate2Exporter
 from nmt.interop.ctranslate2.files import QUANTIZATIONS
 from nmt.interop.ctranslate2.folder import CTranslate2Folder
 
@@ -26,11 +31,16 @@ ONLY_HERE = [
 def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: Path) -> None:
     made = make_model(*overrides)
     ctranslate2.write(tmp_path, made)
-    ours, theirs = engine_of(made), CTranslate2Folder(tmp_path, "cpu")
-    lines = [*LINES, *parity.sample(made.vocabulary.source)]
-    found = parity.compare(ours, theirs, made.vocabulary, made.config, lines)
-    assert found.holds and not found.greedy, str(found)
-    assert found.largest < 5e-5
+    lines = [*LINES, *random_lines(made.vocabulary.source)]
+    assert largest_difference(made, tmp_path, lines) < 5e-5
+    assert CTranslate2Exporter().translate(tmp_path, made, lines) == parity.translate(made, lines)
+
+
+def largest_difference(made: Checkpoint, folder: Path, lines: Sequence[str]) -> float:
+    """Of log P of random subwords, each after all before it."""
+    pairs = random_pairs(made, lines)
+    ours, theirs = (engine.score(pairs, 1000) for engine in (engine_of(made), CTranslate2Folder(folder, "cpu")))
+    return float(np.abs(np.concatenate(ours) - np.concatenate(theirs)).max())
 
 
 def test_the_folder_holds_what_text_needs(tmp_path: Path) -> None:
@@ -52,10 +62,8 @@ def test_quantized_weights_are_smaller_and_near(tmp_path: Path) -> None:
         ctranslate2.write(tmp_path / quantization, made, quantization)
         sizes[quantization] = (tmp_path / quantization / "model.bin").stat().st_size
         assert quantization == "float32" or sizes[quantization] < 0.7 * sizes["float32"]
-        ours, theirs = engine_of(made), CTranslate2Folder(tmp_path / quantization, "cpu")
-        found = parity.compare(ours, theirs, made.vocabulary, made.config, LINES)
-        assert found.largest < 0.4
-        assert found.holds == (quantization == "float32")
+        largest = largest_difference(made, tmp_path / quantization, LINES)
+        assert largest < 1 and (largest < 1e-4) == (quantization == "float32")
     assert sizes["int8_float16"] == sizes["int8_bfloat16"] < sizes["int8"] == sizes["int8_float32"]
 
 

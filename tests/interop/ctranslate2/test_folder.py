@@ -9,9 +9,10 @@ from helpers.model_files import tokenizer
 
 import nmt
 from nmt.checkpoints import model_file
+from nmt.config.schema import DecodingConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.options import Options
+from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import export as ctranslate2
 from nmt.interop.ctranslate2 import folder as ctranslate2_folder
@@ -47,7 +48,7 @@ def test_a_folder_translates_as_its_model_file(beam_size: int, folder: Path, tmp
 def test_each_source_has_its_own_shortest_and_longest_output(beam_size: int, folder: Path) -> None:
     ids = [ids for ids in MADE.vocabulary.source.encode(LINES * 2) if ids]
     sources = [SearchInput(each, 2 * n, shortest=min(2 * n, n % 3)) for n, each in enumerate(ids)]
-    options = Options(beam_size=beam_size, scores=beam_size > 1)
+    options = SearchOptions(DecodingConfig(beam_size=beam_size), scores=beam_size > 1)
     results = CTranslate2Folder(folder, "cpu").search(sources, options, 16_000)
     for source, [best] in zip(sources, results, strict=True):
         assert source.shortest <= len(best.tokens) <= source.longest
@@ -61,7 +62,7 @@ def test_special_subwords_are_never_produced(tmp_path: Path) -> None:
     engine = CTranslate2Folder(tmp_path, "cpu")
     sources = [SearchInput(ids, 9) for ids in MADE.vocabulary.source.encode(LINES) if ids]
     for beam_size in (1, 4):
-        for [best] in engine.search(sources, Options(beam_size=beam_size), 1000):
+        for [best] in engine.search(sources, SearchOptions(DecodingConfig(beam_size=beam_size)), 1000):
             assert min(best.tokens, default=EOS) >= EOS
 
 
@@ -126,8 +127,8 @@ def test_damaged_and_foreign_folders_are_told(tmp_path: Path) -> None:
         nmt.load(str(tmp_path), "cpu")
 
 
-def test_weights_that_are_no_numbers_are_told(tmp_path: Path) -> None:
-    weights = {name: weight * float("nan") for name, weight in MADE.weights.items()}
+def test_scores_that_are_no_numbers_are_told(tmp_path: Path) -> None:
+    weights = {name: weight * 1e30 for name, weight in MADE.weights.items()}
     ctranslate2.write(tmp_path, replace(MADE, weights=weights))
     with pytest.raises(NmtError, match="the model's scores are not numbers"):
         nmt.load(str(tmp_path), "cpu").translate(["", "one"])

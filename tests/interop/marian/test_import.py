@@ -2,10 +2,9 @@
 
 import dataclasses
 import json
-import math
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +12,29 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from helpers.equivalence import TransformersModel, difference, random_lines
+from helpers.marian_numpy import MarianNumpy
 from helpers.other_models import marian_folder, marian_npz, text
 from safetensors.torch import load_file, save_file
 
 import nmt
 from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.export import export
 from nmt.commands.imports import import_model
 from nmt.commands.init import init
 from nmt.commands.train import train
 from nmt.config import schema
-from nmt.data.subwords.vocabulary import BOS, PAD
+from nmt.data.subwords.vocabulary import BOS
 from nmt.errors import NmtError
-from nmt.interop import parity, source
-from nmt.interop.imported import ABSENT, Imported
-from nmt.interop.marian import from_npz as npz
-from nmt.interop.marian import from_transformers as marian
-from nmt.interop.marian.from_npz import MarianFiles
-from nmt.interop.marian.numpy_engine import MarianNumpy
-from nmt.interop.proof import MarianSource, Proof, prove
+from nmt.interop import source
+from nmt.interop.imported import Imported
+from nmt.interop.marian import from_npz, from_transformers
+from nmt.interop.marian.from_npz import MarianFiles, MarianNpzImporter
+from nmt.interop.marian.from_transformers import MarianImporter
+from nmt.interop.sample_text import LINES
+from nmt.interop.source import Settings
+from nmt.interop.weights import NEVER_CHOSEN
 
 HUB: dict[str, dict[str, Any]] = {
     "one matrix": {},
@@ -49,34 +52,57 @@ NPZ: dict[str, dict[str, Any]] = {
 }
 
 
+HUB_IMPORTER, NPZ_IMPORTER = MarianImporter(), MarianNpzImporter()
+SAMPLE = [*text(5, 6), *LINES[::6]]
+
+
+def in_transformers(folder: Path) -> TransformersModel:
+    from transformers import MarianMTModel
+
+    config = Settings("", json.loads((folder / "config.json").read_text()))
+    about = json.loads((folder / "tokenizer_config.json").read_text())
+    sides = from_transformers._sides(folder, config, one=not about.get("separate_vocabs"))
+    model = MarianMTModel.from_pretrained(folder, local_files_only=True)
+    return TransformersModel(model, *(side.theirs for side in sides.rows))
+
+
 @pytest.mark.parametrize("changes", HUB.values(), ids=HUB)
 def test_models_of_the_hub_are_the_same_models(changes: dict[str, Any], tmp_path: Path) -> None:
     folder = marian_folder(tmp_path, **changes)
-    read = marian.read(folder, "name", ())
-    every = 1 if not changes or "codes" in changes else 5
-    assert_same(prove(read, MarianSource(folder, read), every), lines={1: 56, 5: 12}[every])
+    read = HUB_IMPORTER.read(folder, "name", ())
+    made, theirs = read.checkpoint({}), in_transformers(folder)
+    assert difference(made, theirs, SAMPLE) < 1e-4
+    assert_cut_alike(made, folder, theirs.source_ids, [*LINES, *random_lines(made.vocabulary.source)])
     codes = changes.get("codes", ("de",))
     assert [pair.target for pair in read.config.data.language_pairs.pairs] == list(codes)
     assert read.config.decoding.beam_size == 3 and read.config.decoding.normalization == "average"
 
 
+def assert_cut_alike(made: Checkpoint, folder: Path, source_ids: Sequence[int], lines: Sequence[str]) -> None:
+    """Text becomes the ids that transformers' tokenizer gives, with the token of the target before it."""
+    from transformers import MarianTokenizer
+
+    tokenizer, known = MarianTokenizer.from_pretrained(folder, local_files_only=True), made.config.data.language_pairs
+    tags = made.vocabulary.source.tags(known.tags(known.pairs[0]))
+    code = f">>{known.pairs[0].target}<< " if tags else ""
+    theirs = tokenizer([code + line for line in made.vocabulary.source.prepared(list(lines))])["input_ids"]
+    for ids, its in zip(made.vocabulary.source.encode(list(lines)), theirs, strict=True):
+        assert [source_ids[i] for i in (*tags, *ids)] == its[:-1]
+
+
 @pytest.mark.parametrize("changes", NPZ.values(), ids=NPZ)
 def test_models_of_marian_are_the_same_models(changes: dict[str, Any], tmp_path: Path) -> None:
     path = marian_npz(tmp_path, **changes)
-    read = npz.read(path, "name", ("en", "de"))
-    assert_same(prove(read, MarianNumpy(MarianFiles.read(path), read), every=6), lines=10)
-
-
-def assert_same(proof: Proof, lines: int) -> None:
-    found = proof.parity
-    assert found.lines == lines and found.holds and not found.greedy and not found.beam, str(proof)
-    assert found.largest < 1e-4 and proof.states < 1e-4
+    made, files = NPZ_IMPORTER.read(path, "name", ("en", "de")).checkpoint({}), MarianFiles.read(path)
+    one = made.config.model.tie == "all"  # type: ignore[union-attr]
+    sides = from_npz._sides(path, files, yaml.safe_load((tmp_path / "decoder.yml").read_text()), one=one)
+    assert difference(made, MarianNumpy(files, *(side.theirs for side in sides.rows)), SAMPLE) < 1e-4
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Imported]:
     folder = marian_folder(tmp_path_factory.mktemp("hub"))
-    return folder, marian.read(folder, "name", ())
+    return folder, HUB_IMPORTER.read(folder, "name", ())
 
 
 def without_bias(read: Imported) -> Imported:
@@ -114,44 +140,36 @@ def untied(read: Imported) -> Imported:
     ],
     ids=["epsilon", "offset", "positions", "start", "activation", "bias", "tying"],
 )
-def test_the_comparison_finds_a_fault(fault: Callable[[Imported], Imported], hub: tuple[Path, Imported]) -> None:
+def test_another_model_would_be_noticed(fault: Callable[[Imported], Imported], hub: tuple[Path, Imported]) -> None:
     folder, read = hub
-    with pytest.raises(NmtError, match="another model than its source"):
-        prove(fault(read), MarianSource(folder, read), every=7)
+    assert difference(fault(read).checkpoint({}), in_transformers(folder), SAMPLE) > 1e-3
 
 
-def test_a_source_of_16_bits_is_compared_in_float32(hub: tuple[Path, Imported], tmp_path: Path) -> None:
+def test_translations_are_compared_with_those_of_transformers(hub: tuple[Path, Imported], tmp_path: Path) -> None:
+    """Of 16 bits too, and whatever the search in the files is."""
     folder = tmp_path / "copy"
     shutil.copytree(hub[0], folder)
     halves = {name: weight.half() for name, weight in load_file(folder / "model.safetensors").items()}
     save_file(halves, folder / "model.safetensors", {"format": "pt"})
     with_json("config.json", dtype="float16")(folder)
-    read = marian.read(folder, "name", ())
-    assert prove(read, MarianSource(folder, read), every=7).parity.holds  # in 16 bits it is refused
+    with_json("generation_config.json", repetition_penalty=1.3, no_repeat_ngram_size=2)(folder)
+    found = import_model(str(folder), tmp_path / "model.safetensors")
+    assert found is not None and len(found.ours) > 20
+    begins = [its.startswith(our.strip()) for our, its in zip(found.ours, found.theirs, strict=True)]
+    assert sum(begins) >= 0.9 * len(begins), str(found)  # of random weights some end at our longest length
 
 
-def test_the_search_in_the_files_does_not_disturb_the_comparison(hub: tuple[Path, Imported], tmp_path: Path) -> None:
+def test_what_transformers_cannot_search_is_not_compared(
+    hub: tuple[Path, Imported], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(hub[0], folder)
     search = {"num_beam_groups": 3, "repetition_penalty": 1.3, "suppress_tokens": [5], "constraints": [1]}
     with_json("generation_config.json", **search)(folder)
-    read = marian.read(folder, "name", ())
-    assert_same(prove(read, MarianSource(folder, read), every=9), lines=7)
-    [note] = read.notes
-    assert all(key in note for key in search)
-
-
-def test_scores_that_are_no_numbers_do_not_agree(hub: tuple[Path, Imported], monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = MarianSource(*hub)
-    score = theirs.score
-    monkeypatch.setattr(
-        theirs,
-        "score",
-        lambda *given: [[math.nan] * len(row) if n == 3 else row for n, row in enumerate(score(*given))],
-    )
-    with pytest.raises(NmtError, match="another model"):
-        prove(hub[1], theirs, every=7)
-    assert math.isnan(parity.largest_of([0.1, math.nan, 0.2]))
+    assert import_model(str(folder), tmp_path / "model.safetensors") is None
+    note, warning = caplog.messages[-2:]
+    assert all(key in note for key in search) and warning.startswith("not compared with transformers: ")
+    assert (tmp_path / "model.safetensors").exists()
 
 
 def test_subwords_that_the_model_lacks_are_unknown_to_it_and_never_written(hub: tuple[Path, Imported]) -> None:
@@ -160,8 +178,7 @@ def test_subwords_that_the_model_lacks_are_unknown_to_it_and_never_written(hub: 
     pieces, bias = read.vocabulary.source.every_piece(), read.weights["output.bias"]
     lacking = [i for i, piece in enumerate(pieces) if piece not in given]
     assert any(pieces[i].endswith("Fenster") for i in lacking) and BOS in lacking
-    assert bool((bias[lacking] == ABSENT).all()) and int((bias == ABSENT).sum()) == len(lacking)
-    assert read.to_theirs[0][PAD] == given["<pad>"]
+    assert bool((bias[lacking] == NEVER_CHOSEN).all()) and int((bias == NEVER_CHOSEN).sum()) == len(lacking)
 
 
 def test_a_run_from_an_imported_model_is_resumed_bit_for_bit(tmp_path: Path) -> None:
@@ -190,7 +207,7 @@ def test_a_run_from_an_imported_model_is_resumed_bit_for_bit(tmp_path: Path) -> 
 
 def test_with_another_vocabulary_known_subwords_keep_row_and_bias(tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
-    read = marian.read(marian_folder(tmp_path / "hub"), "name", ())
+    read = HUB_IMPORTER.read(marian_folder(tmp_path / "hub"), "name", ())
     model_file.save(tmp_path / "start.safetensors", read.checkpoint({}))
     (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in text(6)), encoding="utf-8")
     files = tmp_path / "train.txt", tmp_path / "train.txt"
@@ -211,13 +228,14 @@ def test_with_another_vocabulary_known_subwords_keep_row_and_bias(tmp_path: Path
 def test_one_language_of_a_model_with_tokens_gets_its_token(
     codes: tuple[str, ...], wanted: tuple[str, ...], tmp_path: Path
 ) -> None:
-    read = marian.read(marian_folder(tmp_path, codes=codes), "name", wanted)
-    assert_same(prove(read, MarianSource(tmp_path, read), every=9), lines=7)
+    read = HUB_IMPORTER.read(marian_folder(tmp_path, codes=codes), "name", wanted)
+    assert difference(read.checkpoint({}), in_transformers(tmp_path), SAMPLE) < 1e-4
     [pair] = read.config.data.language_pairs.pairs
     assert read.config.data.language_pairs.tags(pair) == (f"<2{codes[-1]}>",)
     model_file.save(tmp_path / "model.safetensors.nmt", read.checkpoint({}))
-    compared, kept = export(tmp_path / "model.safetensors.nmt", "marian", tmp_path / "out")
-    assert kept and compared.holds
+    export(tmp_path / "model.safetensors.nmt", "marian", tmp_path / "out", lines=SAMPLE)
+    again = HUB_IMPORTER.read(tmp_path / "out", "name", ())
+    assert difference(again.checkpoint({}), in_transformers(tmp_path / "out"), SAMPLE) < 1e-4
 
 
 def test_import_and_export_keep_the_model(tmp_path: Path) -> None:
@@ -230,8 +248,7 @@ def test_import_and_export_keep_the_model(tmp_path: Path) -> None:
     provenance = model_file.load_provenance(first)
     assert provenance["license"] == "cc-by-4.0" and provenance["imported_from"] == folder.name
 
-    _, kept = export(first, "marian", tmp_path / "out")
-    assert kept
+    export(first, "marian", tmp_path / "out")
     shutil.copy(folder / "README.md", tmp_path / "out")
     assert import_model(str(tmp_path / "out"), again) is not None
     lines = text(5, 20)

@@ -11,13 +11,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
-from nmt.config.schema import RecurrentConfig
+from nmt.config.schema import DecodingConfig, RecurrentConfig
 from nmt.data.batches.padding import Batch
-from nmt.data.subwords.vocabulary import EOS
 from nmt.decoding import ensemble
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.stepper import Options
+from nmt.decoding.search.stepper import SearchOptions
 from nmt.loading import model_loader
 from nmt.models.build import build
 from nmt.models.recurrent import attention as attention_module
@@ -250,7 +249,7 @@ def test_quantized_it_scores_nearly_the_same_and_searches(precision: str, change
         assert changed.target_embedding.weight.dtype == torch.bfloat16
     found = ensemble.token_scores([changed], source, target)
     assert 1e-7 < (found - expected).abs().max() < 0.2
-    options = Options(bos=BOS, eos=EOS, never=(PAD, 1, BOS), beam_size=3, n_best=3)
+    options = SearchOptions(DecodingConfig(beam_size=3), n_best=3)
     [hypotheses] = PyTorchEngine([changed], CPU).search([SearchInput([5, 6, 7], 6)], options, 1000)
     [again] = PyTorchEngine([changed], CPU).score([([5, 6, 7], hypotheses[0].tokens)], 1000)
     assert hypotheses[0].token_scores == pytest.approx(again, abs=0.03)

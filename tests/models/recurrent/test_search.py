@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 import torch
 from helpers.recurrent_models import make, name_of
-from helpers.tables import assert_same, penalty
+from helpers.tables import assert_same, changed, penalty
 from torch import Tensor
 
-from nmt.config.schema import RecurrentConfig, TransformerConfig
-from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.config.schema import DecodingConfig, RecurrentConfig, TransformerConfig
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.ensemble import Ensemble
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, Options
+from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 from nmt.models.build import build
 from nmt.models.translation_model import TranslationModel
 
 CPU = torch.device("cpu")
 V = 7  # three words besides the special tokens
-OPTIONS = Options(bos=BOS, eos=EOS, never=(PAD, UNK, BOS), length_penalty=0.6)
+OPTIONS = SearchOptions(DecodingConfig(length_penalty=0.6))
 VARIANTS: list[dict[str, Any]] = [
     {"attention": "additive"},
     {"attention": "general", "attention_span": "local-m", "cell": "gru", "direction": "forward"},
@@ -65,7 +65,7 @@ def all_outputs(models: list[TranslationModel], source: Tensor, longest: int) ->
             for place, token in enumerate([*tokens, EOS]):
                 each = [probabilities(model, source, list(tokens[:place])) for model in models]
                 log_p.append(float(torch.stack(each).mean(dim=0)[token].log()))
-            score = sum(log_p) / penalty(length + 1, OPTIONS.length_penalty)
+            score = sum(log_p) / penalty(length + 1, OPTIONS.decoding.length_penalty)
             found.append(Hypothesis(list(tokens), score, sum(log_p), log_p))
     return sorted(found, key=lambda hypothesis: -hypothesis.score)
 
@@ -79,7 +79,7 @@ def assert_exhaustive(models: list[TranslationModel], longest: int) -> None:
     size = len(expected[0])
     stepper = models[0] if len(models) == 1 else Ensemble(models)
     with torch.inference_mode():
-        found = search(stepper, batch, torch.tensor(limits), replace(OPTIONS, beam_size=size, n_best=size))
+        found = search(stepper, batch, torch.tensor(limits), changed(OPTIONS, beam_size=size, n_best=size))
     for mine, ranked in zip(found, expected, strict=True):
         assert_same(mine, ranked, rounding=1e-5)
 
@@ -93,7 +93,7 @@ def test_a_wide_enough_beam_is_exhaustive(changes: dict[str, Any]) -> None:
 def test_an_ensemble_with_a_transformer_scores_what_it_finds(changes: dict[str, Any]) -> None:
     engine = PyTorchEngine([recurrent(changes).float(), model_of(TRANSFORMER).float()], CPU)
     sources = [[4, 5, 6, 6], [6], [5, 4]]
-    options = replace(OPTIONS, beam_size=3, n_best=3)
+    options = changed(OPTIONS, beam_size=3, n_best=3)
     found = engine.search([SearchInput(source, 6) for source in sources], options, 1000)
     for source, hypotheses in zip(sources, found, strict=True):
         for one, scores in zip(
@@ -108,7 +108,7 @@ def test_an_ensemble_with_a_transformer_scores_what_it_finds(changes: dict[str, 
 def test_batched_equals_one_by_one(changes: dict[str, Any]) -> None:
     engine = PyTorchEngine([recurrent(changes).float()], CPU)
     sources = [[4 + (i * j) % 3 for j in range(1 + i % 6)] for i in range(12)]
-    options = replace(OPTIONS, beam_size=3, n_best=3)
+    options = changed(OPTIONS, beam_size=3, n_best=3)
     inputs = [SearchInput(source, 1 + i % 7) for i, source in enumerate(sources)]
     together = engine.search(inputs, options, 1000)
     for one, mine in zip(inputs, together, strict=True):

@@ -9,8 +9,9 @@ import torch
 from helpers.transformers import BOS, EOS, PAD, TINY, VARIANTS, V, decoder_input, make, sentences
 from torch import Tensor, nn
 
+from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Options
+from nmt.decoding.search.stepper import SearchOptions
 from nmt.errors import NmtError
 from nmt.models.transformer.model import DecoderState, Transformer
 
@@ -181,7 +182,7 @@ def test_more_than_the_learned_positions_is_an_error(source: int, target: int) -
 def test_under_autocast_a_search_scores_as_the_forward_pass(dtype: torch.dtype, rounding: float) -> None:
     """A cache of another type than its keys would end it. rounding: in nats, of log P of a short output."""
     model, source = make(double=False).eval(), sentences([7, 7, 7])
-    options = Options(bos=BOS, eos=EOS, never=(PAD, BOS), beam_size=3)
+    options = SearchOptions(DecodingConfig(beam_size=3), never=(PAD, BOS))
     with torch.no_grad(), torch.autocast("cpu", dtype):
         for row, (found,) in zip(source, search(model, source, torch.full((3,), 7), options), strict=True):
             before, after = torch.tensor([[BOS, *found.tokens]]), torch.tensor([*found.tokens, EOS])

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from nmt.config import schema
-from nmt.decoding.search.stepper import Options, length_penalty_tensor
+from nmt.config.schema import DecodingConfig
+from nmt.decoding.search.stepper import length_penalty_tensor
 from nmt.models.transformer.model import Transformer
 from nmt.training.loss import smoothed_cross_entropy
 
@@ -148,6 +149,6 @@ def test_the_loss_is_cross_entropy_with_the_smoothed_distribution(epsilon: float
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
 def test_the_length_penalty_is_wu_et_al_equation_14(alpha: float) -> None:
     """lp(Y) = (5 + |Y|)^α / (5 + 1)^α, which section 6.1 uses with α = 0.6."""
-    found = length_penalty_tensor(400, Options(length_penalty=alpha)).tolist()
+    found = length_penalty_tensor(400, DecodingConfig(length_penalty=alpha)).tolist()
     expected = [(5 + length) ** alpha / (5 + 1) ** alpha for length in range(401)]
     assert found == pytest.approx(expected, rel=6e-8)  # kept in float32

@@ -8,8 +8,7 @@ import pytest
 from helpers.chromium import WIDTHS, Browser, accessibility_faults, contrast
 from helpers.inspection_models import RECURRENT, SENTENCES, inspector_of, labels, new_checkpoint
 
-from nmt.decoding.word_alignment import attention_by_word
-from nmt.pages.inspect.inspect import Inspection
+from nmt.pages.inspect.inspect import Inspection, attention_by_word
 from nmt.pages.inspect.output_folder import page
 
 FROM, TO = "#from button", "#to button"

@@ -2,26 +2,25 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 import torch
-from helpers.tables import BOS, EOS, OPTIONS, Table
+from helpers.tables import BOS, EOS, OPTIONS, Table, changed
 from helpers.translators import CPU, LINES, MODEL, new_translator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, Options
+from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions
 from nmt.pages.inspect.beam_trace import Recorder, RecordingEngine, tokens_of
 
 
-def run(table: Table, longest: int, options: Options, rules: Sequence[LogitsProcessor] = ()) -> list[Hypothesis]:
+def run(table: Table, longest: int, options: SearchOptions, rules: Sequence[LogitsProcessor] = ()) -> list[Hypothesis]:
     [found] = beam_search(table, torch.tensor([[1, EOS]]), torch.tensor([longest]), options, rules)
     return found
 
 
-def log_p(table: Table, tokens: Sequence[int], options: Options) -> list[float]:
+def log_p(table: Table, tokens: Sequence[int], options: SearchOptions) -> list[float]:
     scores = table.after(torch.tensor(1), torch.tensor([BOS, *tokens])).clone()
     row = torch.log_softmax(scores, dim=-1)
     row[list(options.never)] = -math.inf
@@ -32,7 +31,7 @@ def log_p(table: Table, tokens: Sequence[int], options: Options) -> list[float]:
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 5), longest=st.integers(0, 6), alpha=st.sampled_from([0, 0.6]))
 def test_it_is_what_a_search_by_hand_looks_at(seed: int, size: int, longest: int, alpha: float) -> None:
     """Step by step: of all continuations of what was kept, the 2K best; the K best of these that go on; and so on."""
-    table, options = Table(seed, 9), replace(OPTIONS, beam_size=size, n_best=size, length_penalty=alpha)
+    table, options = Table(seed, 9), changed(OPTIONS, beam_size=size, n_best=size, length_penalty=alpha)
     recorder = Recorder(options)
     assert run(table, longest, options, [recorder]) == run(table, longest, options)
     nodes, live = recorder.nodes, [(0.0, [])]

@@ -9,7 +9,6 @@ from helpers.noisy_corpora import FIRST, GOOD, HELD_OUT, HOSTILE, config_of, wri
 
 from nmt.config import schema
 from nmt.config.schema import Config
-from nmt.data.cleaning import statistics
 from nmt.data.prepare import prepare
 from nmt.pages.prepare.page import page
 
@@ -56,7 +55,6 @@ def test_what_it_says_of_one_corpus(browser: Browser, tmp_path: Path, one: Confi
     assert ["copies", "off", "data.drop_copies: false"] in rows
     assert "Of 4 validation pairs, 2 (50.00 %) are training pairs too" in browser.texts("#overlaps p")[0]
     assert browser.texts("#overlaps .trained li:first-child bdi") == [*HELD_OUT[2], GOOD[2][1]]
-    assert browser.js("return document.getElementById('unrecorded').hidden")
 
 
 def test_a_reason_unfolds_to_examples(browser: Browser, tmp_path: Path, one: Config) -> None:
@@ -106,14 +104,6 @@ def test_all_widths_and_grounds(
             browser.js(f"document.getElementById('{place}').scrollIntoView()")
             browser.shot(f"prepare-{name}-{width}-{'dark' if dark else 'light'}-{place.removesuffix('-title')}")
         assert overlapping_labels(browser) == 0
-
-
-def test_a_store_without_statistics(browser: Browser, tmp_path: Path, one: Config) -> None:
-    (prepare(one).folder / statistics.FILE).unlink()
-    show(browser, tmp_path, one)
-    assert not browser.js("return document.getElementById('unrecorded').hidden")
-    assert browser.js("return document.getElementById('vocabulary-sheet').hidden")
-    assert browser.texts(".corpus > h3") == ["Dropped"]
 
 
 def test_nothing_is_asked_of_others_and_nothing_complains(browser: Browser) -> None:

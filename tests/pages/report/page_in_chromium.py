@@ -12,7 +12,7 @@ from helpers.report_runs import SENTENCES, new_run
 from helpers.services import until
 
 from nmt.config import writer
-from nmt.data.cleaning.summary import CorpusCounts, DataSummary, SideCounts
+from nmt.data.cleaning.summary import CorpusCounts, DataSummary, SideChanges, SideCounts
 from nmt.pages.report.page import page
 from nmt.pages.report.run import Evaluation, Run
 
@@ -24,10 +24,12 @@ def two_runs() -> list[Run]:
     """One finished, one stopped earlier that lacks a metric and has no sample of a sentence."""
     finished, stopped = new_run("finished", seed=1), new_run("<i>stopped</i>", last_step=1000, seed=2)
     counts = (CorpusCounts(read=29_000, source=SideCounts(345_020), target=SideCounts(322_383)),)
-    finished = replace(finished, data=DataSummary(("en", "de"), ("train.en + train.de",), counts))
+    unchanged = SideChanges(0, 0, (), 0, ())
+    summary = DataSummary(("en", "de"), ("train.en + train.de",), counts, (unchanged, unchanged), ((),))
+    finished = replace(finished, data=summary)
     values = {name: column for name, column in stopped.training.values.items() if name != "padding"}
     training, notes = replace(stopped.training, values=values), ["metrics.jsonl: line 3 is damaged: not shown"]
-    scored = [Evaluation("evaluation-test", SCORES)]
+    scored = [Evaluation("evaluation-test", SCORES, "model")]
     samples = dict(list(stopped.samples.items())[:2])
     return [finished, replace(stopped, training=training, samples=samples, notes=notes, evaluations=scored)]
 

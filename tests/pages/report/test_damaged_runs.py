@@ -23,9 +23,14 @@ COUNTS = {
     "duplicates": 0,
     "too_long": 0,
     "ratio": 0,
+    "kept_copies": 0,
+    "kept_duplicates": 0,
     "source": SIDE,
     "target": SIDE,
+    "rules": {},
+    "scores": None,
 }
+CHANGES = {"lines": 3, "removed": 0, "removed_characters": [], "not_written": 0, "lost_characters": []}
 RECORDS: dict[str, list[dict[str, Any]]] = {
     "metrics.jsonl": [
         {"step": 4, "epoch": 0, "stage": 1, "stage_step": 4, "loss": 5.5, "learning_rate": 0.01, "target_tokens": 90,
@@ -39,12 +44,14 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
     "sessions.jsonl": [
         {"event": "started", "step": 0, "time": "2030-01-01T10:00:00+00:00", "cores": 2, "nmt": "0.1", "ranks": 1,
          "parameters": {"total": 900}, "skipped_pairs": 0,
-         "data": {"languages": ["en", "de"], "labels": ["corpus"], "counts": [COUNTS]}},
+         "data": {"languages": ["en", "de"], "labels": ["corpus"], "counts": [COUNTS], "changes": [CHANGES, CHANGES],
+                  "notes": [[]]}},
         {"event": "finished", "step": 8, "time": "2030-01-01T11:00:00+00:00", "reason": "training.max_steps"},
     ],
     "evaluation-test.json": [
-        {"name": "BLEU", "value": 30.5, "interval": {"half_width": 1.5}, "signature": "nrefs:1", "system": "run"},
-        {"name": "chrF", "value": 55.0, "signature": "nrefs:1", "system": "run"},
+        {"name": "BLEU", "value": 30.5, "interval": {"half_width": 1.5}, "signature": "nrefs:1", "system": "run",
+         "compared": "raw"},
+        {"name": "chrF", "value": 55.0, "interval": None, "signature": "nrefs:1", "system": "run", "compared": "raw"},
     ],
 }  # fmt: skip
 

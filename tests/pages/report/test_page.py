@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nmt.config import schema, writer
 from nmt.config.reader import parse
-from nmt.data.cleaning.summary import CorpusCounts, DataSummary, SideCounts
+from nmt.data.cleaning.summary import CorpusCounts, DataSummary, SideChanges, SideCounts
 from nmt.evaluation.output import to_text
 from nmt.evaluation.scores import Interval, Score
 from nmt.pages.html_page import html_page
@@ -97,14 +97,14 @@ def test_what_a_session_does_not_say_is_not_0() -> None:
 
 def test_scores_and_each_signature_once() -> None:
     one, other = new_run("a", last_step=1000), new_run("b")
-    scored = [Evaluation("evaluation-test", [("BLEU", 35.456, 1.2, "nrefs:1|v"), ("TER", 48.0, None, "ter|v")])]
+    scored = [Evaluation("evaluation-test", [("BLEU", 35.456, 1.2, "nrefs:1|v"), ("TER", 48.0, None, "ter|v")], "b.de")]
     data = page.to_data([one, replace(other, evaluations=scored)])
     best, test = data["scores"]
     assert rows(best["rows"]) == {
         "step": ["1,000", "2,400"], "validation loss": ["2.0000", "1.7083"],
         "BLEU": ["35.00", "42.00"], "chrF": ["55.00", "62.00"],
     }  # fmt: skip
-    assert rows(test["rows"]) == {"BLEU": ["–", "35.46 ± 1.20"], "TER": ["–", "48.00"]}
+    assert rows(test["rows"]) == {"system": ["–", "b.de"], "BLEU": ["–", "35.46 ± 1.20"], "TER": ["–", "48.00"]}
     assert data["signatures"] == [
         {"score": "BLEU", "signature": "nrefs:1|v", "runs": [0, 1]},
         {"score": "TER", "signature": "ter|v", "runs": [1]},
@@ -140,10 +140,11 @@ def test_scores_have_the_digits_that_evaluate_prints() -> None:
     interval = Interval(mean=0.8, half_width=1.234, samples=1000, seed="1")
     scores = [Score("a", name, 0.851249, interval if name != "COMET" else None, None, "s")
               for name in ("BLEU", "chrF2", "TER", "COMET")]  # fmt: skip
-    evaluated = Evaluation("test", [(of.name, of.value, of.interval and of.interval.half_width, "s") for of in scores])
+    shown = [(score.name, score.value, score.interval and score.interval.half_width, "s") for score in scores]
+    evaluated = Evaluation("test", shown, "a")
     (_, table) = page.to_data([replace(new_run("a"), evaluations=[evaluated])])["scores"]
     printed = [line.split() for line in to_text(scores).split("\n")[:4]]
-    assert [[row["label"], *row["cells"][0].split()] for row in table["rows"]] == printed
+    assert [[row["label"], *row["cells"][0].split()] for row in table["rows"][1:]] == printed
     assert printed[3] == ["COMET", "0.8512"]
 
 
@@ -189,7 +190,7 @@ def test_runs_of_different_architectures_have_the_settings_of_both() -> None:
 
 def test_samples_and_data_that_runs_share_are_there_once() -> None:
     counts = (CorpusCounts(read=10, empty=1, source=SideCounts(90, 400, 100, 20), target=SideCounts(80, 390, 99, 21)),)
-    report = DataSummary(("en", "de"), ("corpus",), counts)
+    report = DataSummary(("en", "de"), ("corpus",), counts, (SideChanges(0, 0, (), 0, ()),) * 2, ((),))
     a = replace(new_run("a"), data=report, samples={("s", "r"): [(1, "x")]})
     b = replace(new_run("b"), data=report, samples={("s", "r"): [(2, "y")], ("t", "u"): [(2, "z")]})
     data = page.to_data([a, b, replace(new_run("c"), samples={})])

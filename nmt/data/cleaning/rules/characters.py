@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 _CODE_POINTS = 0x110000
 
@@ -56,8 +57,6 @@ class Lines:
 
 def _marked(pattern: str) -> npt.NDArray[np.bool_]:
     """Which code points match a pattern of one character, by Unicode's properties: [code points]."""
-    import regex
-
     marked = np.zeros(_CODE_POINTS, np.bool_)
     for match in regex.finditer(f"(?:{pattern})+", _every_character()):
         marked[match.start() : match.end()] = True

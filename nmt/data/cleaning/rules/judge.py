@@ -15,10 +15,6 @@ from nmt.data.cleaning.rules.scores import RULES, Score, Scores
 from nmt.data.sources.corpus import Pair
 from nmt.errors import NmtError
 
-# Part of the key by which prepared data is found: increase it when the same settings drop other pairs, as after a
-# change to a rule or to the model of languages. Stored text is then prepared anew.
-FORMAT = 3
-
 MEANINGS = {  # of the rules, in the order in which they are asked
     **{name: meaning for name, (meaning, _) in RULES.items()},
     "near_duplicates": "near-duplicates",  # found by `folded_hashes`: it needs the pairs that came before

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
+import langcodes
 import numpy as np
 import numpy.typing as npt
+from py3langid.langid import MODEL_FILE
+from py3langid.langid import LanguageIdentifier as Library
 
 from nmt.config.language_codes import known_language, likely_scripts, macrolanguage, scripts
 from nmt.errors import NmtError
@@ -41,9 +44,6 @@ class LanguageIdentifier:
 
     def __init__(self) -> None:
         """Raises NmtError if there is no room for a temporary file."""
-        from py3langid.langid import MODEL_FILE
-        from py3langid.langid import LanguageIdentifier as Library
-
         try:
             model = Library.from_model_file(MODEL_FILE)
         except OSError as error:  # it is unpacked into a temporary file
@@ -162,8 +162,6 @@ class LanguageIdentifier:
 @cache
 def alike(code: str) -> set[str]:
     """The names that the identifier may have for a language, and for those that are much like it."""
-    import langcodes
-
     language = known_language(code)
     names = {language, macrolanguage(language)}
     with suppress(LookupError):  # a code for private use, such as x-klingon, has none

@@ -2,7 +2,7 @@
 with.
 
 Written from marian-dev: src/models/transformer.h, src/layers/generic.h (layer norm), src/graph/node_initializers.cpp
-(positions), src/functional/operators.h (activations). Ids are ours outside, and Marian's inside. Shapes: K hypotheses,
+(positions), src/functional/operators.h (activations). Shapes: K hypotheses,
 S source and T target positions, D width, H heads, V subwords.
 """
 
@@ -14,30 +14,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.config.language_pairs import LanguagePair
-from nmt.data.subwords.vocabulary import BOS, EOS, UNK
-from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput
-from nmt.decoding.search.options import Hypothesis, Options, best_first, length_penalties
-from nmt.interop.imported import Imported
+from nmt.data.subwords.vocabulary import EOS, UNK
 from nmt.interop.marian.from_npz import MarianFiles, activation
 
 Numbers = NDArray[np.float64]
-_Scored = tuple[tuple[int, ...], tuple[float, ...]]  # tokens, and log P of each
 
 
 class MarianNumpy:
     """A model of Marian, in float64."""
 
-    auto_batch_tokens = AUTO_BATCH_TOKENS
-    positions: int | None = None
-
-    def __init__(self, files: MarianFiles, imported: Imported):
+    def __init__(self, files: MarianFiles, source_ids: Sequence[int], target_ids: Sequence[int]):
+        """source_ids, target_ids: Marian's id of each of our subwords; -1 where it has none."""
         self.weights = {name: array.astype(np.float64) for name, array in files.arrays.items()}
-        self.settings, self._own = files.settings, imported.vocabulary.source
-        source_ids, target_ids = imported.to_theirs
-        self._source = np.array([source_ids[UNK] if each < 0 else each for each in source_ids])
-        self._target = np.array(target_ids)
-        self._ours = {their: our for our, their in enumerate(target_ids) if their >= 0}
+        self.settings = files.settings
+        self._source_ids = [source_ids[UNK] if i < 0 else i for i in source_ids]
+        self._target_ids, self.columns = target_ids, [our for our, their in enumerate(target_ids) if their >= 0]
 
     # ---- Marian
 
@@ -49,7 +40,7 @@ class MarianNumpy:
             x = self._feed_forward(f"encoder_l{number}_ffn", x)
         return x
 
-    def log_p(self, states: Numbers, ids: NDArray[np.int64]) -> Numbers:
+    def next_log_p(self, states: Numbers, ids: NDArray[np.int64]) -> Numbers:
         """The encoder's states [S, D] and Marian's target ids [K, T] → log P of the next subword after none, one, … T
         of them [K, T+1, V]."""
         vectors = np.pad(self._embedding("decoder")[ids], ((0, 0), (1, 0), (0, 0)))  # the first is a zero vector
@@ -110,55 +101,10 @@ class MarianNumpy:
         chosen = activations[activation(self.settings)]
         return self._norm(f"{prefix}_ffn", x + self._affine(prefix, "2", chosen(inner)))
 
-    # ---- what the comparison needs
+    # ---- as helpers.equivalence.OtherModel
 
-    def states(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
-        """As nmt.interop.proof.Source."""
-        return [torch.from_numpy(self.encode(self._theirs(ids))).float() for ids in sources]
-
-    def _theirs(self, ids: Sequence[int]) -> list[int]:
-        return [int(self._source[i]) for i in (*ids, EOS)]
-
-    def subwords(self, lines: Sequence[str], pairs: Sequence[LanguagePair] | None = None) -> list[list[int]]:
-        """As nmt.interop.parity.Exported; that SentencePiece cuts text as before is known already."""
-        return self._own.encode(list(lines))
-
-    def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
-        """As nmt.decoding.engine_protocol.Searcher."""
-        scores = []
-        for source, target in pairs:
-            ids = self._target[[*target, EOS]]
-            log_p = self.log_p(self.encode(self._theirs(source)), ids[None, :-1])[0]
-            scores.append(log_p[range(len(ids)), ids].tolist())
-        return scores
-
-    def search(self, sources: Sequence[SearchInput], options: Options, batch_tokens: int) -> list[list[Hypothesis]]:
-        """As nmt.decoding.engine_protocol.Searcher, for beam search and greedy search."""
-        return [self._search(source, options)[: options.n_best] for source in sources]
-
-    def _search(self, source: SearchInput, options: Options) -> list[Hypothesis]:
-        states, beam = self.encode(self._theirs(source.ids)), options.beam_size
-        never, end = [their for our, their in enumerate(self._target[: BOS + 1]) if their >= 0], int(self._target[EOS])
-        live, ended = list[_Scored]([((), ())]), list[_Scored]()
-        for length in range(source.longest + 1):
-            log_p = self.log_p(states, np.array([ids for ids, _ in live], np.int64).reshape(len(live), length))[:, -1]
-            log_p[:, never] = -np.inf
-            if length == source.longest:
-                log_p[:, np.arange(log_p.shape[1]) != end] = -np.inf
-            totals = log_p + np.array([[math.fsum(scores)] for _, scores in live])
-            best = np.argsort(-totals, axis=None, kind="stable")[: 2 * beam]
-            places = [divmod(int(place), log_p.shape[1]) for place in best]
-            found = [
-                ((*live[row][0], token), (*live[row][1], float(log_p[row, token])))
-                for row, token in places
-                if log_p[row, token] > -np.inf
-            ]
-            ended += [each for each in found[:beam] if each[0][-1] == end]
-            live = [each for each in found if each[0][-1] != end][:beam]
-            if len(ended) >= beam or not live:
-                break
-        by_length = length_penalties(source.longest + 1, options)
-        return best_first(
-            Hypothesis.scored([self._ours[token] for token in ids[:-1]], list(scores), by_length)
-            for ids, scores in ended
-        )
+    def log_p(self, source: list[int], target: list[int]) -> Tensor:
+        states = self.encode([self._source_ids[i] for i in (*source, EOS)])
+        ids = np.array([[self._target_ids[i] for i in target]], np.int64).reshape(1, len(target))
+        columns = [self._target_ids[i] for i in self.columns]
+        return torch.from_numpy(self.next_log_p(states, ids)[0][:, columns]).float()

@@ -1,0 +1,38 @@
+"""`nmt inspect`: how a sentence is translated, as text and as a folder with a page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.errors import NmtError
+from nmt.files.text import lines_out
+from nmt.loading.models import ModelsOfCommand
+from nmt.pages.inspect import output_folder
+from nmt.pages.inspect import text as printing
+from nmt.pages.inspect.inspect import Inspector
+
+
+def inspect(
+    model: Path,
+    text: str,
+    target: str | None,
+    output: Path | None,
+    overrides: Sequence[str],
+    device: str,
+    to: str | None,
+    from_: str | None,
+) -> None:
+    """Print what is seen, and write it to the folder `output`. Raises NmtError for a model or text that cannot be read,
+    and for a folder that cannot be written."""
+    if output is not None:
+        output_folder.check(output)
+    for what, given in (("TEXT", text), ("--target", target or "")):
+        try:
+            given.encode()
+        except UnicodeEncodeError:
+            raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
+    with lines_out(None) as write:
+        ModelsOfCommand.open(model, (), to, from_).log()
+        seen = Inspector.load(model, device, overrides).inspect(text, target, to=to, from_=from_)
+        write(printing.to_text(seen))
+    if output is not None:
+        output_folder.write(seen, output)

@@ -1,0 +1,43 @@
+"""What one call asks of a translator."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nmt.config.language_pairs import LanguagePair
+from nmt.config.schema import DecodingConfig
+from nmt.decoding.search.options import SearchOptions
+from nmt.decoding.target_words import TargetWords
+
+
+@dataclass(frozen=True)
+class TranslateRequest:
+    """As the arguments of `Translator.stream_hypotheses`. scores: whether the translations need them; counted: whether
+    the lines are counted and reported."""
+
+    decoding: DecodingConfig
+    pair: LanguagePair
+    n_best: int = 1
+    scores: bool = True
+    token_scores: bool = True
+    alignment: bool = False
+    chunk_lines: int | None = None
+    prefixes: Iterable[str] | None = None
+    first: int = 1
+    read_ahead: bool = False
+    counted: bool = True
+
+    def search_options(self, words: TargetWords, has_glossary: bool) -> SearchOptions:
+        """The options of a search for the translations, or for the candidates that they are chosen from."""
+        decoding, n_best, scores = self.decoding, self.n_best, self.scores
+        if decoding.consensus != "none":
+            n_best = max(n_best, decoding.candidates) if decoding.method == "sample" else decoding.beam_size
+            scores = True
+        return SearchOptions(
+            decoding,
+            n_best,
+            scores,
+            self.token_scores,
+            banned_words=words.banned(decoding.banned),
+            continuing=words.continuing if has_glossary else frozenset(),
+            spellings=words.spellings if has_glossary else (),
+        )
