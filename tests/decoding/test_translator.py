@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.translators import (
+    CPU,
     DECODING,
     LINES,
     MODEL,
@@ -34,19 +35,22 @@ from torch.profiler import ProfilerActivity, profile
 
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
+from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.cleaning.source_text import SourceText
+from nmt.data.subwords import vocabulary as vocabularies
 from nmt.data.subwords.sentences import join_texts
-from nmt.data.subwords.vocabulary import EOS, PAD, UNK
+from nmt.data.subwords.vocabulary import EOS, PAD, UNK, Vocabulary
 from nmt.decoding import engine as engine_module
 from nmt.decoding import translation
 from nmt.decoding.chunks import LineCounts
+from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.translate_request import TranslateRequest
-from nmt.decoding.translator import Translation
+from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.loading.opened_model import open_model
 from nmt.models.transformer.model import DecoderState, Transformer
@@ -374,6 +378,24 @@ def test_no_repeats_and_banned_words() -> None:
     assert translator.counts.unconstrained == 0
 
 
+def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
+    longer = len(VOCABULARY.target) + 5
+    settings = {"beam_size": 1, "max_length": longer, "max_length_ratio": 500.0}
+    translator = new_translator(no_repeat_ngram=1, min_length=longer, **settings)
+    assert translator.translate(["one"]) == new_translator(**settings).translate(["one"])
+    assert translator.counts.unconstrained == 1
+
+
+def test_what_the_vocabulary_would_change_is_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    changes = vocabularies.learn([" ".join(WORDS)] * 20, schema.VocabularyConfig(size=300, normalization="nmt_nfkc"))
+    model = Transformer(SIZES, len(changes), len(changes), PAD).eval()
+    translator = Translator(PyTorchEngine([model], CPU), Vocabulary(changes, changes), DECODING)
+    translator.hypotheses(LINES[:2], prefixes=["5 m²", "e\u0301 m²"])
+    assert translator.counts.prefixes == 2 and "5 m²" in caplog.text
+    translator.use_glossary(Glossary([("two", "pears"), ("red", "（rot）")]), "terms.tsv")
+    assert "terms.tsv" in caplog.text and "（rot）" in caplog.text
+
+
 @pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 12}, {"beam_size": 6}], ids=["sample", "beam"])
 def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     """A text that was found several times counts as often."""
@@ -389,6 +411,20 @@ def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
         assert len(texts) == (12 if "method" in decoding else 6)
         assert text == texts[rank_by_agreement(texts, "chrf")[0]]
     assert [found[0].text for found in translator.hypotheses(LINES, 2)] == chosen
+
+
+def test_coverage_ranks_what_the_beam_ended() -> None:
+    whole = new_translator(beam_size=4).hypotheses(LINES, 4, alignment=True)
+    found = new_translator(beam_size=4, coverage_penalty=3.0).hypotheses(LINES)
+    for all_four, [one] in zip(whole, found, strict=True):
+        best = max(
+            all_four,
+            key=lambda each: (
+                each.score
+                + 3.0 * sum(math.log(min(1.0, sum(column))) for column in zip(*(each.alignment or []), strict=True))
+            ),
+        )
+        assert one.text == best.text
 
 
 def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:

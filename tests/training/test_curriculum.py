@@ -185,3 +185,18 @@ def test_pairs_that_fit_in_no_batch_are_in_no_step_and_nothing_stops(stages: str
     trained = whole_run(course, 90)
     assert not any(pair % 3 == 0 for step in trained.steps for pair in step) and all(trained.steps)
     assert len(set(trained.stages)) >= 3
+
+
+def test_the_beginning_of_a_stage_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nmt")
+    course, progress = (
+        curriculum("{weights: {a: 1, c: 3}, steps: 12}, {weights: {b: 1}, passes: {b: 2.5}}, {temperature: 5}"),
+        Progress.for_corpora(3),
+    )
+    course.announce(progress)
+    train(course, progress, 15, Trained())
+    assert caplog.messages == [
+        "stage 1 of 3, from step 0, for 12 steps: a 25.0%, c 75.0%",
+        "stage 2 of 3, from step 12, for 2.5 passes over b: b 100.0%",
+    ]
+    assert course.metrics(progress) == {"stage": 2, "stage_step": 3}

@@ -71,6 +71,15 @@ def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, d
     assert fitting(batch_tokens, longest, capacity) == max(longest, -(-batch_tokens // parts))
 
 
+def test_where_the_longest_pair_does_not_fit_that_is_an_error() -> None:
+    message = (
+        r"training\.micro_batch_tokens: auto: one pair of 50 subwords .*"
+        r"data\.max_length, .*training\.activation_checkpointing: true"
+    )
+    with pytest.raises(NmtError, match=message):
+        fitting(100, longest=50, capacity=49)
+
+
 @dataclass(frozen=True)
 class BesideASmallerOne(Ranks):
     """A rank whose neighbour has to cut its steps into five parts."""

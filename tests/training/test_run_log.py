@@ -4,7 +4,9 @@ import json
 import math
 import platform
 import resource
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from helpers.runs import rows_of
 import nmt
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.training.run_log import RunLog, environment
+from nmt.training.run_log import RunLog, _scalars, environment
 
 
 def opened(run: Path | None, metrics_bytes: int = 0, samples_bytes: int = 0) -> RunLog:
@@ -67,6 +69,30 @@ def test_a_disk_that_refuses(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "metrics.jsonl").read_text().startswith('{"step": 1}\n')
+
+
+def test_numbers_in_lists_have_names_of_their_own_in_tensorboard() -> None:
+    row = {"step": 3, "bleu": 1.5, "corpora": [{"share": 0.5, "nll": None}, {"share": 0.25}]}
+    row["validation"] = [{"name": "en-de", "bleu": 2.5}]
+    assert dict(_scalars(row)) == {
+        "bleu": 1.5, "corpora/0/share": 0.5, "corpora/1/share": 0.25, "validation/en-de/bleu": 2.5,
+    }  # fmt: skip
+
+
+def test_tensorboard_hides_what_is_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int]] = []
+
+    class SummaryWriter:
+        def __init__(self, folder: str, purge_step: int) -> None:
+            made.append((folder, purge_step))
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
+    with RunLog(tmp_path, 0, 0, tensorboard=20):
+        pass
+    assert made == [(str(tmp_path / "tensorboard"), 21)]
 
 
 def test_the_environment_names_models_and_versions_and_no_host() -> None:

@@ -150,6 +150,22 @@ def test_a_resumed_run_needs_the_model_no_more_and_is_bit_exact(
     assert same_weights(*last) and last[0].provenance["start_from"] == last[1].provenance["start_from"]
 
 
+def test_in_a_begun_run_another_model_is_refused(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
+    some = (QUIET, *SHORT, "training.max_steps=2")
+    for name, first, now in [
+        ("one", f"training.start_from={trained}", "training.start_from=another"),
+        ("two", "training.start_from=null", f"training.start_from={trained}"),
+    ]:
+        run = f"run_dir={tmp_path / name}"
+        train(make_config(run, first, *some), "cpu")
+        path, before = first.split("=")
+        said = (
+            f"({path}: {before} in the saved run, {now.split('=')[1]} now): restore {path}={before}, or set a new run"
+        )
+        with pytest.raises(NmtError, match=re.escape(said)):
+            train(make_config(run, now, *some), "cpu")
+
+
 # ------------------------------------------------------------------------ another vocabulary
 
 

@@ -123,3 +123,9 @@ def test_length_penalties_are_the_formula_and_in_order() -> None:
         penalties = length_penalty_tensor(300, DecodingConfig(length_penalty=alpha))
         assert (penalties[1:] >= penalties[:-1]).all()
         assert penalties[[0, 1, 300]].tolist() == pytest.approx([penalty(n, alpha) for n in (0, 1, 300)], rel=1e-6)
+
+
+def test_other_normalizations() -> None:
+    average = length_penalty_tensor(40, DecodingConfig(normalization="average", length_penalty=1.0))
+    assert average[1:].tolist() == list(range(1, 41))
+    assert length_penalty_tensor(40, DecodingConfig(normalization="none")).tolist() == [1.0] * 41
