@@ -374,6 +374,12 @@ def test_no_repeats_and_banned_words() -> None:
     assert translator.counts.unconstrained == 0
 
 
+def test_rules_that_nothing_meets_are_given_up_and_counted() -> None:
+    translator = new_translator(no_repeat_ngram=1, min_length=len(VOCABULARY.target) + 5, max_length_ratio=500.0)
+    assert translator.translate(["one"]) == new_translator(max_length_ratio=500.0).translate(["one"])
+    assert translator.counts.unconstrained == 1
+
+
 @pytest.mark.parametrize("decoding", [{"method": "sample", "candidates": 12}, {"beam_size": 6}], ids=["sample", "beam"])
 def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     """A text that was found several times counts as often."""
