@@ -11,10 +11,10 @@ from tqdm import tqdm
 
 from nmt.commands.progress import line_bar
 from nmt.config.language_pairs import LanguagePair
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
-from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores

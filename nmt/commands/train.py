@@ -1,6 +1,5 @@
 """One run put together: prepared data, validation by search, and the trainer."""
 
-import hashlib
 import logging
 import os
 import time
@@ -23,7 +22,7 @@ from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import check_launch, check_variables, seconds_since_launch
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
-from nmt.files.text import to_path
+from nmt.files.text import content_key, to_path
 from nmt.training import memory, schedule, start_from, state
 from nmt.training.data import TrainingData
 from nmt.training.identity import check_settings
@@ -131,6 +130,5 @@ def training_data(
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
         translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text))
-    digests = b"".join(hashlib.sha256(proto).digest() for proto in prepared.vocabulary.protos)
     of_validation = validation_key(sets, training, config.decoding)
-    return TrainingData(prepared, translate, hashlib.sha256(digests).hexdigest(), of_validation, start)
+    return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), of_validation, start)

@@ -3,7 +3,6 @@ store, named by a hash of what it is made from, and reused when it exists. The l
 the encoding, continues where an interrupted preparation ended.
 """
 
-import hashlib
 import logging
 import os
 import shutil
@@ -320,9 +319,8 @@ def _find_tokens(
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
     """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
     data, versions = text.data, config.versions
-    models = [hashlib.sha256(proto).hexdigest() for proto in subwords.protos]
     encoded_with = [writer.affecting(of, "tokens") for of in (data, config.vocabulary)]
-    folder = store / f"tokens-{content_key(text.key, models, encoded_with)}"
+    folder = store / f"tokens-{content_key(text.key, subwords.digests, encoded_with)}"
     start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not exists:
         _encode(text, subwords, config, unfinished, folder)

@@ -9,13 +9,10 @@ import unicodedata
 from collections import Counter
 from functools import cache
 
+from nmt.config.unspaced_scripts import HANGUL, UNSPACED
 from nmt.data.subwords.copied_items import TAG
 
-# Scripts without spaces between words, and Korean, whose particles follow a word; their punctuation, and wide forms.
-_UNSPACED = (
-    "\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u2e80-\ua4cf\ua960-\ua9ff"
-    "\uaa60-\uaadf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U0001aff0-\U0001b2ff\U00020000-\U0003ffff"
-)
+_UNSPACED = UNSPACED + HANGUL
 _LETTER = rf"[^\W{_UNSPACED}]"  # or a digit, or `_`
 
 # Of a URL: what it can end with, and the rest. Brackets belong to it in pairs, and so do placeholders.

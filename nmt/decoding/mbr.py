@@ -7,7 +7,7 @@ from typing import Literal, assert_never
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.decoding.search.scripts import is_unspaced
+from nmt.config.unspaced_scripts import is_unspaced
 
 
 def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[int]:

@@ -8,6 +8,7 @@ from typing import assert_never
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
@@ -16,7 +17,6 @@ from nmt.decoding.glossary import Glossary
 from nmt.decoding.kept_items import kept_items
 from nmt.decoding.long_input import Part, Splitter
 from nmt.decoding.search.phrase_automaton import Group
-from nmt.decoding.search.scripts import is_unspaced
 from nmt.errors import NmtError
 from nmt.machine import cpu_threads
 

@@ -10,6 +10,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import DecodingConfig
 from nmt.data.prepare import read_validation
 from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files.table import table
@@ -83,21 +84,23 @@ def first_lines(lines: Iterable[str]) -> list[str]:
     return list(islice((line for line in lines if line.strip()), _MOST_LINES))
 
 
-def greedy_search(decoding: DecodingConfig) -> DecodingConfig:
-    """Greedy search with the limits of these settings, and without anything that other programs do not have."""
-    return DecodingConfig(
+def translate(loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
+    """The translations by nmt on the CPU. Raises NmtError if weights and settings do not belong together, or the model
+    gives no probabilities."""
+    return translate_by(PyTorchEngine([loaded.build()], torch.device("cpu")), loaded, lines)
+
+
+def translate_by(engine: Engine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
+    """The translations by an engine that has the model, into the first of its languages: by greedy search with the
+    model's limits, and without anything that other programs do not have."""
+    decoding, languages = loaded.config.decoding, loaded.config.data.language_pairs
+    greedy = DecodingConfig(
         beam_size=1,
         max_extra_tokens=decoding.max_extra_tokens,
         max_length_ratio=decoding.max_length_ratio,
         max_length=decoding.max_length,
         capitals="keep",
     )
-
-
-def translate(loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
-    """The translations by nmt, by greedy search on the CPU, into the first of the model's languages. Raises NmtError if
-    weights and settings do not belong together, or the model gives no probabilities."""
-    pairs = loaded.config.data.language_pairs
-    engine = PyTorchEngine([loaded.build()], torch.device("cpu"))
-    translator = Translator(engine, loaded.vocabulary, greedy_search(loaded.config.decoding), pairs)
-    return translator.translate(lines, to=pairs.pairs[0].target, from_=pairs.pairs[0].source)
+    pair = languages.pairs[0]
+    translator = Translator(engine, loaded.vocabulary, greedy, languages)
+    return translator.translate(lines, to=pair.target, from_=pair.source or None)

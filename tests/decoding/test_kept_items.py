@@ -2,8 +2,8 @@
 
 import pytest
 
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.kept_items import kept_items
-from nmt.decoding.search.scripts import is_unspaced
 from nmt.documents.placeholders.messages import KEPT
 
 

@@ -1,6 +1,5 @@
 """Which pairs of the training corpora are kept, and how many are dropped for each reason."""
 
-import hashlib
 import logging
 import math
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from nmt.config import reader, schema
 from nmt.data.cleaning.rules import judge
 from nmt.data.cleaning.rules.examples import DropExamples
-from nmt.data.cleaning.rules.near_duplicates import folded_hashes
+from nmt.data.cleaning.rules.near_duplicates import folded_hashes, hashes
 from nmt.data.cleaning.rules.verdicts import Job, verdict
 from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.processes import mapped
@@ -186,9 +185,7 @@ def is_full(pair: Pair) -> bool:
 def hashes_of(pairs: list[Pair]) -> npt.NDArray[np.uint64]:
     """A hash of each pair [pairs], the same for pairs that a model reads as equal: in NFC, without invisible characters
     that mean nothing, with single spaces. Case and punctuation are different, as a model can learn them."""
-    texts = ("\n".join(map(as_read, pair)).encode("utf-8", "surrogatepass") for pair in pairs)
-    digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]
-    return np.frombuffer(b"".join(digests), dtype=np.uint64)
+    return hashes("\n".join(map(as_read, pair)).encode("utf-8", "surrogatepass") for pair in pairs)
 
 
 class SeenPairs:

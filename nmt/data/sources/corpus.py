@@ -1,7 +1,5 @@
 """Read parallel corpora as pairs of sentences: text files, tables, translation memories, and what is downloaded."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from nmt.data.sources import (
 from nmt.errors import NmtError, current_folder, no_such_file
 from nmt.files import compression
 from nmt.files.notes import Note, say_once
-from nmt.files.text import Digests, file_digest, line_pairs
+from nmt.files.text import Digests, content_key, file_digest, line_pairs
 
 Pair = tuple[str, str]  # source sentence, target sentence
 
@@ -175,4 +173,4 @@ def fingerprint(
         content += [digest(path) for path in _text_files(corpus, data.with_languages_of(corpus))]
     if corpus.scores:
         content.append(digest(Path(corpus.scores)))
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return content_key(*content)

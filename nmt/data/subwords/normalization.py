@@ -18,6 +18,7 @@ from itertools import permutations
 
 import sentencepiece
 
+from nmt.config.unspaced_scripts import SOUTHEAST_ASIAN
 from nmt.data.subwords import sentencepiece_model
 
 NFC, FOLDED = "nmt_nfc", "nmt_nfc_folded"  # the names of our normalizations in a SentencePiece model
@@ -43,12 +44,10 @@ _SHAPED = (
     "[\u0600-\u07ff\u0840-\u0dff\u1000-\u109f\u1780-\u18af\u1900-\u1c4f\ua840-\uaaff\ufb50-\ufdff\ufe70-\ufefc"
     "\U00010a00-\U00011fff\U0001e900-\U0001e95f]"
 )
-# Scripts that have no space between words: Thai to Myanmar, Khmer, Tai, Balinese, Javanese, Cham, …
-_UNSPACED = "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1bff\ua980-\uaadf]"
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _MEANT = {
     character: re.compile(f"{letters}{character}|{character}{letters}")
-    for characters, letters in ((_JOINERS, _SHAPED), (_ZERO_WIDTH_SPACE, _UNSPACED))
+    for characters, letters in ((_JOINERS, _SHAPED), (_ZERO_WIDTH_SPACE, f"[{SOUTHEAST_ASIAN}]"))
     for character in characters
 }
 # What readers do not see. A joiner is seen where it changes the form of a letter beside it.

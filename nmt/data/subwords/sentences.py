@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 import sentencex
 
 from nmt.config.language_codes import two_letters
+from nmt.config.unspaced_scripts import CJK, UNSPACED
 
 # Full stops, exclamation marks and question marks that end a sentence only before a space: `3.5`, `nmt.load`, `a?b`.
 _SPACED = ".!?…‼⁇⁈⁉"
@@ -19,8 +20,6 @@ _SPACED = ".!?…‼⁇⁈⁉"
 _ANYWHERE = "。！？｡؟۔।॥։።፧။។៕"
 _STOPS = f"{_SPACED}{_ANYWHERE}፡"  # in Ethiopian text `፡፡` is a full stop, also written `::`
 _CLOSING = "\"'”’»›)\\]}」』）】》〉"
-# Scripts written without spaces between sentences: CJK with its punctuation and kana, full-width forms.
-_CJK = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef\U00020000-\U0003ffff"
 # The end of a sentence with its closing quotes and the space after it. A match begins only at the first of several
 # stops: otherwise a line of stops would take quadratic time. A no-break space binds: `1. Oktober`, `St. Louis`.
 _END = re.compile(
@@ -28,7 +27,7 @@ _END = re.compile(
       (?<![{_STOPS}]) (?: [{_SPACED}] [{_STOPS}]*+ | ፡፡ | (?<=[\u1200-\u137f])::)
         (?: [{_CLOSING}“‘] | [ \u00a0\u202f]»(?=\s) )* (?=\s) (?![\u00a0\u202f]\S)
       | (?<![{_STOPS}]) [{_STOPS}]* [{_ANYWHERE}] [{_STOPS}]* [{_CLOSING}]*
-      | (?<=[{_CJK}]) [?!]++ [{_CLOSING}]* (?=[{_CJK}"“‘])
+      | (?<=[{CJK}]) [?!]++ [{_CLOSING}]* (?=[{CJK}"“‘])
     )\s*""",
     re.VERBOSE,
 )
@@ -52,10 +51,8 @@ _WORD = re.compile(r"\S+")
 _CAPITAL_NOUNS = {"bar", "de", "gsw", "lb", "nds"}  # languages that write `Der Mann` also within a sentence
 _LONGEST_WORD = 24  # characters: what is longer is no abbreviation
 _LONGEST_BEFORE_NUMBER = 6  # of one like `No. 5`, `Abb. 3`, with its stop, that is none elsewhere
-# Scripts without spaces between words, for a class of a pattern: also Thai, Lao, Burmese, Khmer.
-UNSPACED = f"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{_CJK}"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_OF_CJK = re.compile(f"[{_CJK}]")
+_OF_CJK = re.compile(f"[{CJK}]")
 
 
 def sentences(text: str, language: str = "", first_words: Set[str] = frozenset()) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """SentencePiece byte-pair encoding (Sennrich et al. 2016; Kudo and Richardson 2018): learn, encode, decode."""
 
+import hashlib
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -195,6 +196,12 @@ class Vocabulary:
     def protos(self) -> tuple[bytes, bytes]:
         """Both SentencePiece models."""
         return self.source.proto, self.target.proto
+
+    @property
+    def digests(self) -> tuple[str, str]:
+        """The SHA-256 of both SentencePiece models."""
+        source, target = (hashlib.sha256(proto).hexdigest() for proto in self.protos)
+        return source, target
 
 
 def load(path: Path) -> Tokenizer:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.subwords.sentences import UNSPACED
+from nmt.config.unspaced_scripts import UNSPACED
 from nmt.decoding.markup.elements import Span
 from nmt.decoding.translation import Translation
 from nmt.decoding.word_alignment import Word, to_words

@@ -16,7 +16,7 @@ from functools import partial
 from html import escape, unescape
 from itertools import accumulate, chain
 
-from nmt.data.subwords.sentences import UNSPACED
+from nmt.config.unspaced_scripts import UNSPACED
 from nmt.decoding.kept_items import kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords, can_search
 from nmt.decoding.markup.blocks import RULES, WHITE, Markup, Part, line_of, parts_of_sentences

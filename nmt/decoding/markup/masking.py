@@ -8,11 +8,11 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.kept_items import is_kept, kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Element, Span, with_elements
 from nmt.decoding.markup.placement import place
-from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.translation import Translation
 
 log = logging.getLogger("nmt.texts")  # apart, as it quotes texts: a service switches it off

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.search.phrase_automaton import Automaton
-from nmt.decoding.search.scripts import is_unspaced
 
 # The kinds of letters, which are also the symbols of letters that are in none of the words.
 _SEPARATOR, _SPACED, _UNSPACED, _MARK = range(4)

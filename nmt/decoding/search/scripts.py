@@ -1,15 +1,11 @@
-"""Which letters form a word, and the scripts that are written without spaces between words."""
+"""Which letters form a word."""
 
 import unicodedata
 from enum import Enum, auto
 from functools import cache
 
-# First words of the Unicode names of letters that are written without spaces between words; Korean has spaces,
-# but its particles follow a word without one.
-_UNSPACED = {
-    *("CJK", "IDEOGRAPHIC", "BOPOMOFO", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL"),
-    *("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI", "NEW", "BALINESE", "JAVANESE"),  # NEW TAI LUE
-}
+from nmt.config.unspaced_scripts import is_unspaced
+
 _JOINERS = "\u200c\u200d"  # occur inside words of Persian and Indian languages
 
 
@@ -21,11 +17,6 @@ class Kind(Enum):
     ALONE = auto()  # a letter that is a word by itself
     MARK = auto()  # belongs to the letter before it
     OTHER = auto()
-
-
-def is_unspaced(letter: str) -> bool:
-    """Whether a word may begin or end next to this letter without a space: Chinese, Japanese, Korean, Thai, …"""
-    return unicodedata.category(letter)[0] == "L" and unicodedata.name(letter, "").partition(" ")[0] in _UNSPACED
 
 
 @cache

@@ -14,6 +14,7 @@ from html import unescape
 from itertools import accumulate
 from pathlib import Path
 
+from nmt.config.unspaced_scripts import UNSPACED
 from nmt.documents.document import Document, Segment, Text
 from nmt.documents.formats.subtitle_codes import around, has_codes, to_text, without_codes
 from nmt.errors import NmtError
@@ -28,7 +29,7 @@ _NUMBER = re.compile(r"\s*\d+\s*")  # of a cue
 _SPEAKER = re.compile(r"[-–—‐]\s*(?=\S)")  # before what each of two people says
 _VOICE = re.compile(r"<v[ .][^<>]*>")
 _END = re.compile(r"""[.?!…。！？।؟♪][\])"'”’»」』\s]*\Z""")
-_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_WITHOUT_SPACES = re.compile(rf"(?=\w)[{UNSPACED}]")
 _GOES_ON = ("、", "，", ",", "→", "➡")  # at the end of a cue in such a script
 # What stays together there: a word in Latin letters, and a character with marks beside it that begin or end no line.
 _MARK = r"(?:[^\w!-~「『（【〈《“‘]|[ーぁぃぅぇぉっゃゅょァィゥェォッャュョ])"

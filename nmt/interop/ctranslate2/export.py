@@ -6,7 +6,6 @@ from pathlib import Path
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import DecodingConfig
-from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card, parity
 from nmt.interop.ctranslate2 import files as ctranslate2_files
@@ -33,9 +32,7 @@ class CTranslate2Exporter:
         write(destination, loaded, options.quantization)
 
     def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
-        folder, pairs = CTranslate2Folder(destination, "cpu"), loaded.config.data.language_pairs
-        translator = Translator(folder, folder.vocabulary, parity.greedy_search(loaded.config.decoding), pairs)
-        return translator.translate(lines, to=pairs.pairs[0].target, from_=pairs.pairs[0].source)
+        return parity.translate_by(CTranslate2Folder(destination, "cpu"), loaded, lines)
 
     def notes(self, loaded: Checkpoint, options: ExportOptions) -> list[str]:
         pairs = loaded.config.data.language_pairs

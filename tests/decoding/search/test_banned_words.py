@@ -10,9 +10,9 @@ from helpers.tables import EOS, OPTIONS, Table, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.scripts import is_unspaced
 from nmt.decoding.search.search import search
 
 CPU = torch.device("cpu")

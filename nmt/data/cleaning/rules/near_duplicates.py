@@ -4,7 +4,7 @@ differ in digits are near-duplicates too; validation and test text is compared w
 import hashlib
 import string
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,17 @@ def folded_hashes(pairs: Sequence[Pair]) -> npt.NDArray[np.uint64]:
     the corpus which pairs are new.
     """
     sides = [_folded([pair[side] for pair in pairs]) for side in (0, 1)]
-    digests = []
+    texts = []
     for pair, source, target in zip(pairs, *sides, strict=True):
         if min(len(source), len(target)) < 4 * _FEWEST_LETTERS:
             source, target = (side.encode("utf-32-le", "surrogatepass") for side in pair)
-        digests.append(hashlib.blake2b(b"\n\0\0\0".join((source, target)), digest_size=8).digest())
-    return np.frombuffer(b"".join(digests), np.uint64)
+        texts.append(b"\n\0\0\0".join((source, target)))
+    return hashes(texts)
+
+
+def hashes(texts: Iterable[bytes]) -> npt.NDArray[np.uint64]:
+    """A hash of each text: [texts]."""
+    return np.frombuffer(b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts), np.uint64)
 
 
 def folded_texts(texts: Sequence[str]) -> list[str]:
