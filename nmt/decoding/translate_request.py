@@ -28,16 +28,16 @@ class TranslateRequest:
 
     def search_options(self, words: TargetWords, has_glossary: bool) -> SearchOptions:
         """The options of a search for the translations, or for the candidates that they are chosen from."""
-        decoding, n_best, scores = self.decoding, self.n_best, self.scores
+        decoding, n_best = self.decoding, self.n_best
         if decoding.consensus != "none":
             n_best = max(n_best, decoding.candidates) if decoding.method == "sample" else decoding.beam_size
-            scores = True
         return SearchOptions(
             decoding,
             n_best,
-            scores,
+            self.scores,
             self.token_scores,
             banned_words=words.banned(decoding.banned),
             continuing=words.continuing if has_glossary else frozenset(),
             spellings=words.spellings if has_glossary else (),
+            constrained=has_glossary or self.prefixes is not None,
         )

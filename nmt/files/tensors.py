@@ -65,8 +65,10 @@ def _reporting(path: Path) -> Iterator[None]:
         raise no_such_file(path) from None
     except OSError as error:
         raise NmtError(f"{path}: cannot be read: {error.strerror or error}") from None
-    # The library: SafetensorError; PyTorch, for shapes that cannot exist: the others.
-    except (SafetensorError, RuntimeError, TypeError, ValueError, KeyError, OverflowError, MemoryError) as error:
+    except MemoryError:
+        raise NmtError(f"{path}: larger than the free memory: close other programs, or use a larger machine") from None
+    # Besides its own error, the library lets through those of Python and PyTorch for unknown types and large shapes.
+    except (SafetensorError, RuntimeError, TypeError, ValueError, KeyError) as error:
         raise NotAModelFile(path, str(error).partition("\n")[0]) from None
 
 
