@@ -104,7 +104,9 @@ def main() -> int:
         command = [sys.executable, "-m", "nmt", "serve", given.model, "--port", "0", *given.serve.split()]
         service = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert service.stderr
-        url = service.stderr.readline().split()[-1]
+        url = next((line.split()[-1] for line in service.stderr if line.startswith("listening on")), None)
+        if url is None:
+            parser.error(f"{given.model}: nmt serve did not start")
     place = urlsplit(url)
     seen = asyncio.run(load((place.hostname or "", place.port or 80), expected, given.clients, given.seconds))
     status = report(seen, given.seconds)

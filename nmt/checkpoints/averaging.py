@@ -38,7 +38,7 @@ def average(paths: Sequence[Path]) -> Checkpoint:
         )
     sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
     provenance = {**model_file.origin(last.provenance), "averaged": sources}
-    return dataclasses.replace(last, weights=mean, provenance=provenance, digest="", path=None)
+    return dataclasses.replace(last, weights=mean, provenance=provenance, path=None)
 
 
 def _are_in_one_run(paths: Sequence[Path]) -> bool:

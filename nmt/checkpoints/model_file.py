@@ -39,15 +39,13 @@ class Checkpoint:
     """The contents of a model file.
 
     weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
-    digest: the SHA-256 of the file's bytes, as they were read; path: where. Empty and None if this was not read from a
-    file.
+    path: of the file that this was read from; None if it was not.
     """
 
     config: Config
     vocabulary: Vocabulary
     weights: Mapping[str, Tensor]
     provenance: Mapping[str, Any]
-    digest: str = field(default="", compare=False)
     path: Path | None = field(default=None, compare=False)
 
     def build(self) -> TranslationModel:
@@ -120,7 +118,7 @@ def load(path: Path) -> Checkpoint:
     No settings in a file can make this use more memory than the file has bytes, and building the model twice that: the
     weights' shapes are compared with those of a model that is built without memory.
     """
-    tensors, metadata, digest = tensor_file.read_with_digest(path)
+    tensors, metadata = tensor_file.read(path)
     config, provenance = _config(path, metadata), _provenance(path, metadata)
     _check_tensors(path, tensors)
     protos = {name: tensors.pop(name).numpy().tobytes() for name in (_SOURCE, _TARGET) if name in tensors}
@@ -131,7 +129,7 @@ def load(path: Path) -> Checkpoint:
     except NmtError as error:
         raise NmtError(f"{path}: settings inside: {error}") from None
     _check_shapes(path, dict(expected.named_parameters()), weights)
-    return Checkpoint(config, vocabulary, weights, provenance, digest, path)
+    return Checkpoint(config, vocabulary, weights, provenance, path)
 
 
 def _vocabulary(path: Path, protos: Mapping[str, bytes], config: Config) -> Vocabulary:

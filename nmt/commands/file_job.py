@@ -24,7 +24,7 @@ from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_output
-from nmt.files.text import Digests, content_key, file_digest, read_lines, survey
+from nmt.files.text import Stamp, content_key, file_stamp, read_lines, survey
 
 log = logging.getLogger("nmt")
 
@@ -46,7 +46,7 @@ class FileJob:
     chunk_lines: int
     format: OutputFormat = field(default_factory=OutputFormat)
     prefixes: Path | None = None  # a file with the beginning of each line's translation
-    digests: Mapping[Path, str] = field(default_factory=dict)  # of the model's files, when the key was computed
+    stamps: Mapping[Path, Stamp] = field(default_factory=dict)  # of the model's files, when the key was computed
 
     @classmethod
     def from_files(
@@ -59,7 +59,8 @@ class FileJob:
         processes: int = 1,
         prefixes: Path | None = None,
     ) -> "FileJob":
-        """The job for these files (the model's, a glossary, …) and options (JSON values). Reads the files once.
+        """The job for these files (the model's, a glossary, …) and options (JSON values). A file is known by its size
+        and the time of its last change.
 
         Chunks have 5,000 lines; those of a long file have a fiftieth of its lines, at most 16,000. For several
         processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError where a file
@@ -75,10 +76,10 @@ class FileJob:
         chunk_lines = min(_MOST_CHUNK_LINES, max(CHUNK_LINES, lines // _LEAST_CHUNKS))
         if processes > 1:
             chunk_lines = max(1, min(chunk_lines, -(-lines // (_SHARES * processes))))
-        digests: Digests = {path: file_digest(path) for path in model_files}
-        parts = {name: [digests[path] for path in paths] for name, paths in files.items()}
+        stamps = {path: file_stamp(path) for path in model_files}
+        parts = {name: [stamps[path] for path in paths] for name, paths in files.items()}
         key = content_key(__version__, parts, dict(options), asdict(format))
-        return cls(source, output, key, lines, chunk_lines, format, prefixes, digests)
+        return cls(source, output, key, lines, chunk_lines, format, prefixes, stamps)
 
     @property
     def folder(self) -> Path:
@@ -103,10 +104,10 @@ class FileJob:
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"{self.output}: {self._done()}: run the same command to continue") from None
 
-    def check_loaded(self, translator: Translator) -> None:
-        """Raise NmtError where a file has changed between computing the key and loading it."""
-        for path, digest in self.digests.items():
-            if (translator.digests.get(path) or file_digest(path)) != digest:
+    def check_unchanged(self) -> None:
+        """Raise NmtError where a file of the model has changed since the key was computed."""
+        for path, stamp in self.stamps.items():
+            if file_stamp(path) != stamp:
                 raise NmtError(f"{path}: has changed since the command was started: run it again")
 
     def translate(self, translator: Translator, process: int = 0, processes: int = 1) -> None:
@@ -119,7 +120,7 @@ class FileJob:
         def run_of(chunk: _Chunk) -> tuple[bool, int]:
             return chunk.path.exists(), chunk.first if processes > 1 else 0
 
-        self.check_loaded(translator)
+        self.check_unchanged()
         share = islice(self._chunks(), process, None, processes)
         for (is_translated, _), run in groupby(share, run_of):
             if not is_translated:

@@ -40,4 +40,5 @@ class TranslateRequest:
             banned_words=words.banned(decoding.banned),
             continuing=words.continuing if has_glossary else frozenset(),
             spellings=words.spellings if has_glossary else (),
+            constrained=has_glossary or self.prefixes is not None,
         )

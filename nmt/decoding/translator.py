@@ -2,12 +2,11 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import NoReturn
 
 from torch import Tensor
@@ -55,11 +54,9 @@ class Translator:
         decoding: DecodingConfig,
         languages: LanguagePairs | None = None,
         source_text: SourceText | None = None,
-        digests: Mapping[Path, str] | None = None,
     ):
-        """source_text: that the model was trained on: longer lines are split; digests: of the model files."""
+        """source_text: that the model was trained on: longer lines are split."""
         self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
-        self.digests = digests or {}
         self.words = TargetWords(vocabulary.target)
         self.languages = LanguageChoice(languages, vocabulary)
         self.counts = LineCounts()

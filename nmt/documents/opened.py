@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
 from nmt.documents.document import Document, LeftAsItIs, Text
@@ -16,9 +15,6 @@ from nmt.documents.formats import word
 from nmt.errors import NmtError
 from nmt.files.notes import counted
 from nmt.files.text import reading
-
-if TYPE_CHECKING:  # it loads PyTorch, which the processes in which a service reads documents do not need
-    pass
 
 log = logging.getLogger("nmt")
 

@@ -1,6 +1,5 @@
 """Write and read safetensors files with a checksum."""
 
-import hashlib
 import json
 import stat
 import zlib
@@ -34,14 +33,8 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and metadata of a file. Raises NmtError if it is missing, damaged or of another kind."""
-    tensors, metadata, _ = read_with_digest(path)
-    return tensors, metadata
-
-
-def read_with_digest(path: Path) -> tuple[dict[str, Tensor], dict[str, str], str]:
-    """As `read`, and the SHA-256 of the file's bytes. They are read once, so that a file that is renamed over this one
-    does not change the result."""
+    """The tensors and metadata of a file. It is read once, so that a file that is renamed over it does not change the
+    result. Raises NmtError if it is missing, damaged or of another kind."""
     read_metadata(path)  # refuses a file of another kind, which may be larger than the memory
     with _reporting(path):
         content = path.read_bytes()
@@ -50,7 +43,7 @@ def read_with_digest(path: Path) -> tuple[dict[str, Tensor], dict[str, str], str
         metadata = dict[str, str](json.loads(content[8:header_end]).get("__metadata__") or {})
     if metadata.pop(_CHECKSUM, None) != _checksum(tensors, metadata):
         raise NmtError(f"{path}: damaged: its content does not match its checksum: use another copy or checkpoint")
-    return tensors, metadata, hashlib.sha256(content).hexdigest()
+    return tensors, metadata
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("nmt")
 
 _BLOCK_OF_LINES = 1 << 16  # bytes, at least
+Stamp = tuple[int, int]  # the size of a file, and the time of its last change
 Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
 
 
@@ -153,6 +154,13 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file's bytes. Raises NmtError if it cannot be read."""
     with reading(path), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def file_stamp(path: Path) -> Stamp:
+    """Another one if the file was written again. Raises NmtError if it cannot be read."""
+    with reading(path):
+        about = path.stat()
+    return about.st_size, about.st_mtime_ns
 
 
 def content_key(*parts: object) -> str:

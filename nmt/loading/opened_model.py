@@ -106,7 +106,7 @@ class OpenedModel:
         engine = CTranslate2Folder(self.file, device)
         self._check_same(engine.settings)
         engine.check_precision(settings.search.precision)
-        return self._translator(settings, engine, engine.vocabulary, {})
+        return self._translator(settings, engine, engine.vocabulary)
 
     def _without_ctranslate2(
         self, decoding: schema.DecodingConfig, device: str, ensemble: Sequence["OpenedModel"], glossary: bool
@@ -142,7 +142,7 @@ class OpenedModel:
             engine = ctranslate2_engine.from_model_file(str(self.file), checkpoint, settings, pytorch)
         except NmtError as error:
             return str(error)
-        return self._translator(settings, engine, checkpoint.vocabulary, {self.file: checkpoint.digest})
+        return self._translator(settings, engine, checkpoint.vocabulary)
 
     def _load_for_pytorch(self, settings: schema.Config, device: str, ensemble: Sequence["OpenedModel"]) -> Translator:
         for other in ensemble:
@@ -157,14 +157,11 @@ class OpenedModel:
                     "same vocabulary"
                 )
         engine = model_loader.pytorch_engine(loaded, device, settings.search)
-        digests = {model.file: checkpoint.digest for model, checkpoint in zip(models, loaded, strict=True)}
-        return self._translator(settings, engine, loaded[0].vocabulary, digests)
+        return self._translator(settings, engine, loaded[0].vocabulary)
 
-    def _translator(
-        self, settings: schema.Config, engine: Engine, vocabulary: Vocabulary, digests: Mapping[Path, str]
-    ) -> Translator:
+    def _translator(self, settings: schema.Config, engine: Engine, vocabulary: Vocabulary) -> Translator:
         source_text = as_set(settings, self.source_text)
-        return Translator(engine, vocabulary, settings.search, self.languages, source_text, digests)
+        return Translator(engine, vocabulary, settings.search, self.languages, source_text)
 
     def _check_same(self, now: schema.Config) -> None:
         """Raise NmtError where the file was replaced by another model between opening it and reading its weights."""

@@ -13,7 +13,7 @@ from nmt.serve.detection import Detected
 from nmt.serve.requests import (
     LibreTranslateRequest,
     Limits,
-    TranslateRequest,
+    OwnRequest,
     as_list,
     checked,
     chosen_pair,
@@ -117,7 +117,7 @@ def job_from(fields: dict[str, Any], languages: LanguagePairs, limits: Limits, b
     if "text" not in fields and fields.keys() & {"q", "source", "target"}:
         request = checked(LibreTranslateRequest, fields)
         return _libretranslate_job(request, languages, limits, beam_size, aligns)
-    own = checked(TranslateRequest, fields)
+    own = checked(OwnRequest, fields)
     lines = as_list(own.text)
     limits.check(lines, lines)
     return OwnJob(lines, BatchOptions(own.n_best, own.alignment, True, chosen_pair(languages, own.to, own.from_)))

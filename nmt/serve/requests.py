@@ -65,8 +65,8 @@ class Limits:
                 raise HTTPException(413, f"{count} {name}, more than {most}: send fewer in one request")
 
 
-class TranslateRequest(BaseModel):
-    """A request to /translate. Each text is one line; a line break is a space."""
+class OwnRequest(BaseModel):
+    """A request to /translate in nmt's own format. Each text is one line; a line break is a space."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -140,7 +140,7 @@ def read(config: Config) -> tuple[Config, Start | None]:
         before, config = config, _with_vocabulary_of(config, checkpoint.config)
         for name, (here, there) in writer.differences(before, config).items():
             log.info("training.start_from: %s: %s, as the vocabulary of the model has it, not %s", name, there, here)
-    origin = {"file": str(path), "sha256": checkpoint.digest, **known}
+    origin = {"file": str(path), "sha256": file_digest(path), **known}
     return config, Start(origin, checkpoint.vocabulary if own else None)
 
 
@@ -189,7 +189,7 @@ def load(start: Start, train_step: TrainStep, vocabulary: Vocabulary, ranks: Ran
     if ranks.first:
         path = Path(start.origin["file"])
         checkpoint = model_file.load(path)
-        if checkpoint.digest != start.origin["sha256"]:
+        if file_digest(path) != start.origin["sha256"]:
             raise NmtError(f"training.start_from: {path}: has changed since this command was started: start it again")
         weights |= checkpoint.weights
         for name, side in model.subword_rows().items():

@@ -1,6 +1,5 @@
 """Tensor files: what is read is what was written, or a message; what is written is whole, or the old file."""
 
-import hashlib
 import os
 import resource
 from pathlib import Path
@@ -48,8 +47,7 @@ def test_round_trip(tmp_path: Path, tensors: dict[str, Tensor], metadata: dict[s
     metadata.pop("crc32", None)  # the one name that is taken
     path = tmp_path / "any.safetensors"
     tensor_file.write(path, tensors, metadata)
-    read, read_metadata, digest = tensor_file.read_with_digest(path)
-    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    read, read_metadata = tensor_file.read(path)
     assert read_metadata == metadata
     assert read.keys() == tensors.keys()
     for name, tensor in tensors.items():

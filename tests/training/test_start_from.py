@@ -22,6 +22,7 @@ from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
+from nmt.files.text import file_digest
 from nmt.pages.report.page import to_data
 from nmt.pages.report.run import gather
 from nmt.training import start_from, state
@@ -101,7 +102,7 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     ):
         assert said in caplog.text
     described = ("nmt", "run_dir", "step", "best_metric", "validation_loss", "bleu", "chrf")
-    origin = {"file": str(trained / "best.safetensors"), "sha256": best.digest}
+    origin = {"file": str(trained / "best.safetensors"), "sha256": file_digest(trained / "best.safetensors")}
     origin |= {key: best.provenance[key] for key in described}
     for path in model_file.checkpoints(run):
         assert model_file.load_provenance(path)["start_from"] == origin
@@ -110,7 +111,7 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     assert started["start_from"] == origin
     data = to_data(gather([run]))
     [cell] = [row["cells"][0] for row in data["summary"] if row["label"] == "started from"]
-    assert cell == f"{origin['file']}, step {origin['step']}, SHA-256 {best.digest[:12]}…"
+    assert cell == f"{origin['file']}, step {origin['step']}, SHA-256 {origin['sha256'][:12]}…"
     shown = {row["label"]: row["cells"][0] for table in data["scores"] for row in table["rows"]}
     assert shown["validation loss since the start"] == f"{rows[-1]['validation_loss_since_start']:+.4f}"
 

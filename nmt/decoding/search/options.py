@@ -52,6 +52,7 @@ class SearchOptions:
     continuing: the tokens that continue a word; a required phrase before one of them is not complete.
     spellings: what each token writes, to find required phrases in texts; empty: only their own tokens are found.
     never: ids that no output may contain.
+    constrained: whether sources may have a prefix or required phrases, in this search or another one of the same job.
     """
 
     decoding: DecodingConfig = DecodingConfig()
@@ -64,6 +65,7 @@ class SearchOptions:
     bos: int = BOS
     eos: int = EOS
     never: tuple[int, ...] = (PAD, UNK, BOS)
+    constrained: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_best <= self.width:

@@ -69,7 +69,7 @@ class CTranslate2Engine:
         """As nmt.decoding.engine_protocol.Engine: CTranslate2's own threads search. Raises NmtError for what is
         refused."""
         lacking = ctranslate2_lacks(options.decoding, in_folder=self._load_pytorch is None)
-        if any(source.prefix or source.required for source in sources):
+        if options.constrained:
             lacking = "prefixes and glossaries: CTranslate2 has none"
         if lacking and self._load_pytorch is None:
             raise NmtError(f"{lacking}: change that, or translate with the model file")

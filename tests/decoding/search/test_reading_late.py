@@ -90,7 +90,7 @@ def test_no_step_reads_a_number(beam_size: int, monkeypatch: pytest.MonkeyPatch)
         return step(*given)
 
     monkeypatch.setattr(model, "step", counted_step)
-    options = dataclasses.replace(OPTIONS, beam_size=beam_size, scores=False)
+    options = changed(OPTIONS, beam_size=beam_size, scores=False)
     with torch.inference_mode(), Reads() as counted:
         search(model, torch.randint(4, 300, (8, 6)), torch.full((8,), 20), options)
     assert len(reads_before_step) > 10 and len(set(reads_before_step)) == 1
