@@ -68,8 +68,8 @@ class FileJob:
         """
         model_files = list(chain.from_iterable(files.values()))
         output = check_output(output, [source, *model_files, *([] if prefixes is None else [prefixes])])
-        lines = survey(source, {})
-        if prefixes is not None and (prefix_lines := survey(prefixes, {})) != lines:
+        lines = survey(source)
+        if prefixes is not None and (prefix_lines := survey(prefixes)) != lines:
             raise NmtError(
                 f"{prefixes}: {prefix_lines:,} lines, and {source} has {lines:,}: give a prefix for each line"
             )

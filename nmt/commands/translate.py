@@ -191,7 +191,7 @@ def _stream(request: Request, opened: ModelsOfCommand) -> None:
         hidden = typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
         with line_bar("translating", None, hidden=hidden) as bar:
             if not bar.disable and request.source is not None and not outputs.is_special(request.source):
-                bar.reset(text.survey(request.source, {}))
+                bar.reset(text.survey(request.source))
             translator.on_lines = bar.update
             for row in translated:
                 write(row)

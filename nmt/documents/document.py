@@ -6,7 +6,7 @@ function that writes the range with other texts. So whatever a reader does not u
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 
 from nmt.decoding.kept_items import has_invented, is_kept, kept_pattern
@@ -69,6 +69,16 @@ class Segment:
     stop: int
     texts: Sequence[Text]
     write: Callable[[Sequence[str]], str]
+
+
+def in_characters(data: bytes, segments: Iterable[Segment]) -> list[Segment]:
+    """Segments whose places are those of bytes in UTF-8, with the places of characters instead."""
+    counted, place, characters = list[Segment](), 0, 0
+    for segment in sorted(segments, key=lambda segment: segment.start):
+        start = characters + len(data[place : segment.start].decode())
+        place, characters = segment.stop, start + len(data[segment.start : segment.stop].decode())
+        counted.append(replace(segment, start=start, stop=characters))
+    return counted
 
 
 @dataclass(frozen=True)

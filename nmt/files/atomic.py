@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
+from io import FileIO
 from pathlib import Path
 
 from nmt.errors import NmtError
@@ -79,6 +80,14 @@ def write_new_text(path: Path, text: str) -> None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
             content.rename(path)
         _sync_folder(path.parent)
+
+
+def write_all(file: FileIO, content: bytes) -> None:
+    """Append to a file that was opened without a buffer, also where a disk that is almost full takes a part at first.
+    Raises OSError."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 @contextmanager

@@ -59,6 +59,30 @@ def peekable(file: BinaryIO) -> io.BufferedReader:
     return file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file), BLOCK_BYTES)
 
 
+class _BlockStream(io.RawIOBase):
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._rest = blocks, memoryview(b"")  # rest: of the newest block
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer", /) -> int:
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = memoryview(block)
+        wanted = memoryview(buffer)
+        size = min(len(wanted), len(self._rest))
+        wanted[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+
+def stream_of(blocks: Iterator[bytes]) -> BinaryIO:
+    """A stream whose content is these blocks, each made when it is needed."""
+    return cast(BinaryIO, io.BufferedReader(_BlockStream(blocks), BLOCK_BYTES))
+
+
 @contextmanager
 def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     """The content of an open file whose path is `path`; the file itself if neither its first bytes nor its name are
@@ -86,8 +110,7 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
             new_decompressor, error_type = _library(ending, path)
             # The decompressor of .xz does not tell a short file of another kind from one that ends too early.
             first = _KINDS[ending].start if ending == ".xz" else b""
-            content = _Decompressed(file, new_decompressor, error_type, first)
-            yield cast(BinaryIO, io.BufferedReader(content, BLOCK_BYTES))
+            yield stream_of(_decompressed_blocks(file, new_decompressor, error_type, first))
     except (gzip.BadGzipFile, EOFError, zlib.error, _DamagedError) as error:
         kind = _KINDS[ending].name
         raise NmtError(f"{path}: damaged {kind} file ({error}): download or compress it again") from None
@@ -133,50 +156,30 @@ class _DamagedError(Exception):
     """The decompressor refused the data."""
 
 
-class _Decompressed(io.RawIOBase):
-    """The content of a file that is one compressed stream or several, one after another.
+def _decompressed_blocks(
+    file: BinaryIO, new_decompressor: Callable[[], Any], error_type: type[Exception], start: bytes
+) -> Iterator[bytes]:
+    """The content of a file that is one compressed stream or several, one after another. start: what every such file
+    begins with, if the decompressor does not check it.
 
     Unlike `lzma.open`, it refuses whatever follows a stream and is no stream: it may be a damaged one.
     """
-
-    def __init__(
-        self, file: BinaryIO, new_decompressor: Callable[[], Any], error_type: type[Exception], start: bytes
-    ) -> None:
-        """start: what every such file begins with, if the decompressor does not check it."""
-        self._file, self._new, self._error_type, self._start = file, new_decompressor, error_type, start
-        self._stream = new_decompressor()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "Buffer", /) -> int:
-        wanted = memoryview(buffer)
-        while True:
-            given = b""
-            if self._stream.eof:
-                given = self._next_stream()
-                if not given:
-                    return 0
-                self._stream = self._new()
-            elif self._stream.needs_input:
-                given = self._file.read(BLOCK_BYTES)
-                if not given:
-                    raise EOFError("it ends too early")
-                if not given.startswith(self._start[: len(given)]):
-                    raise _DamagedError("it does not begin as such a file does: it may be of another kind")
-                self._start = b""
+    given = file.read(BLOCK_BYTES)
+    if not given.startswith(start[: len(given)]):
+        raise _DamagedError("it does not begin as such a file does: it may be of another kind")
+    while True:
+        decompressor = new_decompressor()
+        while not decompressor.eof:
+            if decompressor.needs_input and not given:
+                raise EOFError("it ends too early")
             try:
-                data = self._stream.decompress(given, len(wanted))
-            except self._error_type as error:
+                yield decompressor.decompress(given, BLOCK_BYTES)
+            except error_type as error:
                 raise _DamagedError(error) from None
-            if data:
-                wanted[: len(data)] = data
-                return len(data)
-
-    def _next_stream(self) -> bytes:
-        """The first bytes after the stream; none at the end of the file. Zeros between the streams of .xz are allowed,
-        for its size may be rounded up."""
-        given = self._stream.unused_data.lstrip(b"\0")
-        while not given and (block := self._file.read(BLOCK_BYTES)):
+            given = file.read(BLOCK_BYTES) if decompressor.needs_input else b""
+        # Zeros between the streams of .xz are allowed, for its size may be rounded up.
+        given = decompressor.unused_data.lstrip(b"\0")
+        while not given and (block := file.read(BLOCK_BYTES)):
             given = block.lstrip(b"\0")
-        return given
+        if not given:
+            return

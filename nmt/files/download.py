@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from nmt.errors import NmtError
 from nmt.files import atomic
-from nmt.files.unbuffered import write_all
 
 log = logging.getLogger("nmt")
 
@@ -126,7 +125,7 @@ def _copy(response: Any, file: FileIO, path: Path, done: int, total: int | None)
     with bar:
         while block := response.read(_BLOCK_BYTES):
             with atomic.reporting(path, "NMT_CACHE"):
-                write_all(file, block)
+                atomic.write_all(file, block)
             done += len(block)
             bar.update(len(block))
     if total is not None and done < total:

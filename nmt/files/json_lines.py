@@ -7,7 +7,6 @@ from typing import Any
 
 from nmt.files import atomic
 from nmt.files.text import reading
-from nmt.files.unbuffered import write_all
 
 _MOST_STEPS = 2**53  # up to here a float is exact
 
@@ -34,7 +33,7 @@ class JsonLines(ExitStack):
             return
         line = json.dumps(row, allow_nan=False, ensure_ascii=False).encode() + b"\n"
         with atomic.reporting(self._path, "run_dir"):
-            write_all(self._file, line)
+            atomic.write_all(self._file, line)
 
     @property
     def size(self) -> int:

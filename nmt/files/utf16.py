@@ -1,16 +1,13 @@
 """Text in UTF-16, as spreadsheets and translation tools of Windows write it: with a byte order mark, or without."""
 
 import codecs
-import io
 import unicodedata
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Iterator
+from typing import BinaryIO, cast
 
 from nmt.errors import NmtError
-from nmt.files.compression import BLOCK_BYTES, peekable
+from nmt.files.compression import peekable, stream_of
 from nmt.files.notes import say_once
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer as Buffer
 
 _LOOKED_AT = 1 << 16  # bytes, at most
 _ORDERS = ("utf-16-le", "utf-16-be")
@@ -33,7 +30,7 @@ def as_utf8(stream: BinaryIO, name: str) -> BinaryIO:
         stream.read(2)
     else:
         say_once(f"{name}: is UTF-16 without a byte order mark: read so")
-    return cast(BinaryIO, io.BufferedReader(_Recoded(stream, order, name), BLOCK_BYTES))
+    return stream_of(_recoded_blocks(stream, order, name))
 
 
 def order_of_stream(stream: BinaryIO) -> str | None:
@@ -83,29 +80,17 @@ def _decoded(start: bytes, encoding: str) -> str | None:
         return None
 
 
-class _Recoded(io.RawIOBase):
+def _recoded_blocks(stream: BinaryIO, order: str, name: str) -> Iterator[bytes]:
     """The content of a stream, in UTF-8."""
-
-    def __init__(self, stream: BinaryIO, order: str, name: str) -> None:
-        self._stream, self._name, self._order = stream, name, order
-        self._decoder = codecs.getincrementaldecoder(order)()
-        self._ready, self._bytes = b"", 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "Buffer", /) -> int:
-        wanted = memoryview(buffer)
-        while not self._ready:
-            block = self._stream.read(_LOOKED_AT)
-            try:
-                self._ready = self._decoder.decode(block, final=not block).encode()
-            except UnicodeDecodeError as error:
-                place = f"{error.reason} after {self._bytes:,} bytes"
-                raise NmtError(f"{self._name}: not {self._order.upper()}: {place}: convert it to UTF-8") from None
-            self._bytes += len(block)
-            if not block:
-                break
-        size = min(len(wanted), len(self._ready))
-        wanted[:size], self._ready = self._ready[:size], self._ready[size:]
-        return size
+    decoder, decoded_bytes = codecs.getincrementaldecoder(order)(), 0
+    while True:
+        block = stream.read(_LOOKED_AT)
+        try:
+            text = decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            place = f"{error.reason} after {decoded_bytes:,} bytes"
+            raise NmtError(f"{name}: not {order.upper()}: {place}: convert it to UTF-8") from None
+        yield text.encode()
+        decoded_bytes += len(block)
+        if not block:
+            return

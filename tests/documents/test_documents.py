@@ -42,12 +42,12 @@ def bomb(count: int) -> str:
 
 
 HOSTILE = {
-    "bomb.xliff": (bomb(10), "declares the entity 'e0'"),
+    "bomb.xliff": (bomb(10), "declares the entity &e0;"),
     "deep.xliff": (
         f"<xliff><trans-unit><source>{'<g>' * 100_000}{'</g>' * 100_000}</source></trans-unit></xliff>",
         "500",
     ),
-    "cut.xliff": ("<xliff><trans-unit>", "not XML"),
+    "cut.xliff": ("<xliff><trans-unit>", "not well-formed XML"),
     "deep.json": ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
     "cut.json": ('{"a": ', "not JSON"),
     "lines.arb": ("one\ntwo", "not JSON.*; if it has lines of text: nmt translate MODEL < lines.arb"),

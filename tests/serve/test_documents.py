@@ -375,7 +375,7 @@ def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> No
         (b"", 400, ""),
         (form(b"one", **{f"f{i}": "" for i in range(20)}), 400, "Maximum number of fields is 16"),
         (form(b"PK", "a.docx"), 400, "a.docx: not a "),
-        (form(docx(entities), "a.docx"), 400, "declares entities"),
+        (form(docx(entities), "a.docx"), 400, "declares the entity"),
         (form(docx(word(RUNS + " " * 2_000_000)), "a.docx"), 400, "when unpacked"),
     ]
     with service(Gated(), Limits(file=2**17)) as (served, _):

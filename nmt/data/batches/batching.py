@@ -31,6 +31,7 @@ from nmt.data.batches.padding import Batch, collate_pairs
 from nmt.data.batches.read_ahead import read_ahead
 from nmt.data.batches.token_cutoff import Cutoff, draw_cuts
 from nmt.data.batches.token_store import Integers, TokenStore
+from nmt.data.draws import generator
 from nmt.data.subwords.vocabulary import EOS
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
@@ -225,7 +226,7 @@ class Batches:
 
     def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[_Planned]:
         """The batches of each step of a pool."""
-        random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self._seed, times[0]))))
+        random = generator(self._seed, times[0])
         pairs = random.permutation(self._drawn(mix, *times))
         repeated, pass_times = mix.passes(*times)
         if not repeated:

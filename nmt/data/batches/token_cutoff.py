@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from nmt.config import schema
 from nmt.data.batches.token_store import Integers
+from nmt.data.draws import generator
 
 CUT = -1  # the id of a token that is cut off
 
@@ -52,7 +53,7 @@ def draw_cuts(
 ) -> Cuts:
     """lengths: of the sentences [pairs], EOS counted; corpora: the number of each pair's corpus [pairs]; names: numbers
     from which the random numbers follow."""
-    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(names)))
+    random = generator(*names)
     sides = []
     for side, lengths in enumerate((source_lengths, target_lengths)):
         cut = random.random((len(cutoff.rates), int(lengths.sum()))) < np.array(cutoff.rates)[:, None]

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, compress
 from typing import NamedTuple
@@ -14,7 +14,6 @@ from nmt.config import reader, schema
 from nmt.data.cleaning.rules import judge
 from nmt.data.cleaning.rules.examples import DropExamples
 from nmt.data.cleaning.rules.near_duplicates import folded_hashes, hashes
-from nmt.data.cleaning.rules.verdicts import Job, verdict
 from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.processes import mapped
 from nmt.data.sources.corpus import Pair
@@ -57,6 +56,24 @@ class _Candidates(NamedTuple):
         return [self.raw.pairs[place] for place in self.places]
 
 
+class _Job(NamedTuple):
+    """A chunk of pairs and the rules for it, for another process."""
+
+    pairs: Sequence[Pair]
+    scores: npt.NDArray[np.float32] | None  # [pairs], for the rule on scores
+    clean: schema.CleaningConfig
+    languages: tuple[str, str]  # of source and target
+
+
+class _Verdict(NamedTuple):
+    """What the rules say of a chunk."""
+
+    kept: npt.NDArray[np.bool_]  # [pairs]
+    dropped: dict[str, int]  # by each rule
+    examples: DropExamples
+    hashes: npt.NDArray[np.uint64]  # of the pairs kept, for finding near-duplicates
+
+
 class Cleaner:
     """Decides which pairs are kept, chunk by chunk in the order of the corpora. A pair that is dropped counts for the
     first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, near-duplicates.
@@ -80,7 +97,7 @@ class Cleaner:
                 yield CleanChunk(left.raw, left.pairs(), left.counts, left.examples)
             return
         jobs = ((left, self._job(left, clean)) for left in candidates)
-        for left, judged in mapped(verdict, jobs, processes, serial_first=FIRST_CHUNKS, what="applies data.clean"):
+        for left, judged in mapped(_verdict, jobs, processes, serial_first=FIRST_CHUNKS, what="applies data.clean"):
             pairs, rules = list(compress(left.pairs(), judged.kept.tolist())), judged.dropped
             left.examples.merge(judged.examples)
             if clean.near_duplicates:
@@ -124,10 +141,10 @@ class Cleaner:
         counts = CorpusCounts(len(pairs), empty, copies, duplicates, scores=extremes)
         return _Candidates(chunk, left, counts, examples)
 
-    def _job(self, left: _Candidates, clean: schema.CleaningConfig) -> Job:
+    def _job(self, left: _Candidates, clean: schema.CleaningConfig) -> _Job:
         """What the rules are to look at."""
         scores = None if left.raw.scores is None else np.array(left.raw.scores, np.float32)[left.places]
-        return Job(left.pairs(), scores, clean, self._data.pair_of(self._data.train[left.raw.corpus]))
+        return _Job(left.pairs(), scores, clean, self._data.pair_of(self._data.train[left.raw.corpus]))
 
     def report_unscored(self) -> None:
         """Log how many pairs of each corpus have no score."""
@@ -140,6 +157,19 @@ class Cleaner:
                 log.warning(
                     "data.clean.score: %s: pairs not checked, as their score is nan: %d", corpus.scores, unscored
                 )
+
+
+def _verdict(job: _Job) -> _Verdict:
+    """What the rules say of a chunk. It runs in other processes."""
+    judgement, examples = judge.judge(job.pairs, _rules_of(job.clean, job.languages), job.scores), DropExamples()
+    examples.add(job.pairs, judgement)
+    dropped = {rule.name: int((judgement.dropped_by == number).sum()) for number, rule in enumerate(judgement.rules)}
+    kept = list(compress(job.pairs, judgement.kept.tolist()))
+    hashes = folded_hashes(kept if job.clean.near_duplicates else [])
+    return _Verdict(judgement.kept, dropped, examples, hashes)
+
+
+_rules_of = cache(judge.rules_of)  # in each process, as rules cannot be sent to another
 
 
 def not_checked(data: schema.DataConfig) -> list[str]:

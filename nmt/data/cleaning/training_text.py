@@ -1,6 +1,7 @@
 """The training corpora → cleaned text. It is made once, when it is first needed, and found again by its key."""
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -14,10 +15,10 @@ from nmt.data.cleaning import cleaned_text
 from nmt.data.cleaning.cleaned_text import CleanedText, find_kept, shard_name, shard_of, written
 from nmt.data.cleaning.cleaner import CleanChunk, Cleaner, RawChunk
 from nmt.data.cleaning.validation_overlap import Overlap, OverlapSearch, compared
-from nmt.data.sources import pair_scores
 from nmt.data.sources.corpus import Pair, read_pairs
+from nmt.errors import NmtError
 from nmt.files import atomic
-from nmt.files.text import content_key
+from nmt.files.text import content_key, read_lines
 
 log = logging.getLogger("nmt")
 
@@ -110,11 +111,40 @@ class TrainingText:
     def _read(self, notes: Sequence[list[str]]) -> Iterator[RawChunk]:
         for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
             pairs = read_pairs(corpus, self.data, "train", expected, notes[number])
-            scores, chunk_number = pair_scores.read_scores(Path(corpus.scores)) if corpus.scores else None, 0
+            scores, chunk_number = _read_scores(Path(corpus.scores)) if corpus.scores else None, 0
             while True:
                 chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
-                given = None if scores is None else pair_scores.next_scores(scores, len(chunk), corpus)
+                given = None if scores is None else _next_scores(scores, len(chunk), corpus)
                 if not chunk:
                     break
                 yield RawChunk(number, chunk_number, chunk, given)
                 chunk_number += 1
+
+
+def _read_scores(path: Path) -> Iterator[float]:
+    """The scores of a corpus's pairs, as `nmt score` writes them: the last column of each line, log P(target | source)
+    per subword; NaN for a pair that was too long for the model.
+
+    Raises NmtError for a file that cannot be read, and for a line that does not end in such a number."""
+    for number, line in enumerate(read_lines(path), start=1):
+        last = line.rpartition("\t")[2]
+        try:
+            score = float(last)
+        except ValueError:
+            score = math.inf
+        if math.isinf(score):
+            expected = "expected a score in the last column, as nmt score writes it in its text format"
+            raise NmtError(f"{path}:{number}: {expected}; found {last[:40]!r}")
+        yield score
+
+
+def _next_scores(scores: Iterator[float], count: int, corpus: schema.Corpus) -> list[float]:
+    """The scores of the next `count` pairs of a corpus; 0: it has ended. Raises NmtError where the file of scores has
+    fewer lines than the corpus has pairs, or more."""
+    taken = list(islice(scores, max(1, count)))
+    if len(taken) == count:
+        return taken
+    fewer = "fewer" if len(taken) < count else "more"
+    raise NmtError(
+        f"{corpus.scores}: has {fewer} lines than {corpus.label} has pairs: score the same text with nmt score again"
+    )

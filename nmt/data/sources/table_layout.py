@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.config import schema
-from nmt.data.sources import headings
+from nmt.config.language_codes import base, english_name, normal
 from nmt.errors import NmtError
-from nmt.files.compression import plain_name
+from nmt.files.compression import plain_ending, plain_name
 from nmt.files.text import blocks_of_lines, opened, read_lines
 
 _DELIMITERS = ("\t", ";", ",")  # of .csv
@@ -28,6 +28,9 @@ _FEWEST_QUOTED = 3  # rows that show that most of a .tsv file is quoted, though 
 _CLOSE = 0.8  # of the rows that fit the best delimiter: as many fit another, and neither is sure
 _MOST_BREAKS = 20  # in a row: more are those of a quote that is not closed
 _MOST_NAMED, _LONGEST_CELL = 5, 30  # unused columns that a remark names, characters of each that it shows
+_ROWS_COMPARED = 100  # with the first one, which may hold headings
+_FEWEST_COMPARED, _TIMES_SHORTER = 10, 3
+_ABBREVIATIONS = {"source": "src", "target": "tgt|trg"}
 _QUOTED_FIELD = re.compile(r'(?:^|(?<=\t))"(?:[^"\t]|"")*+"')
 
 
@@ -60,7 +63,7 @@ def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors
     named = corpus.source_column, corpus.target_column
     languages = data.source_language, data.target_language
     if not path.is_file():
-        return Layout(*headings.numbered_columns(named, path, []))
+        return Layout(*_numbered_columns(named, path, []))
     stat = path.stat()
     return _layout(path, named, languages, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
 
@@ -75,26 +78,83 @@ def _layout(
         delimiter, before = _delimiter(path, errors)
     else:
         quoted, remarks = _quotes(path, errors)
-    start = list(
-        islice(rows(read_lines(path, errors=errors), delimiter, quoted, before, path), 1 + headings.ROWS_COMPARED)
-    )
+    start = list(islice(rows(read_lines(path, errors=errors), delimiter, quoted, before, path), 1 + _ROWS_COMPARED))
     if not start:
-        return Layout(*headings.numbered_columns(named, path, []))
+        return Layout(*_numbered_columns(named, path, []))
     if is_csv(path):
         remarks.append(f"read as CSV with {shown(delimiter)} between columns")
     first, *others = [cells for _, cells in start]
-    by_heading = headings.named_columns(first, named, languages, path)
-    source, target = by_heading or headings.numbered_columns(named, path, first)
+    by_heading = _named_columns(first, named, languages, path)
+    source, target = by_heading or _numbered_columns(named, path, first)
     if by_heading:
         before = start[0][0] + sum(cell.count("\n") for cell in first)
         remarks.append(f"the first line is left out: it holds the headings {first[source]!r} and {first[target]!r}")
-    elif headings.may_be(first, others, source, target):
+    elif _may_be_headings(first, others, source, target):
         remarks.append(
             f"the first line is read as text: if {first[source]!r} and {first[target]!r} are headings, give them as "
             "source_column and target_column"
         )
     remarks += _unused(first, others[0] if by_heading and others else None, (source, target))
     return Layout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
+
+
+def _named_columns(
+    first: Sequence[str], named: tuple[str | None, str | None], languages: tuple[str, str], path: Path
+) -> tuple[int, int] | None:
+    """The numbers of the columns if the first row holds headings, from 0. A heading is the name that the corpus gives,
+    or says the side or its language: `source`, `en`, `English`; or, if none does, `Source text`, `en-GB`, `English
+    (UK)`. Raises NmtError if several fit."""
+    cells = [normal(cell.strip()) for cell in first]
+    columns = list[list[int]]()
+    for side, column, language in zip(("source", "target"), named, languages, strict=True):
+        if column and not column.isdecimal():
+            if normal(column) not in cells:
+                _number(column, path, first)  # raises
+            patterns, places = [re.escape(normal(column))], range(len(cells))
+        else:
+            code, name = re.escape(base(language)), re.escape(english_name(language).lower())
+            full = re.escape(normal(language))
+            exact = rf"{side}|{_ABBREVIATIONS[side]}|{full}|{name}"
+            patterns = [exact, rf"{side}[ -](text|segment|sentence)|{code}(-\w+)*|{name} \(.*\)"]
+            places = range(int(column) - 1, int(column)) if column else range(len(cells))
+        fitting = [
+            [at for at in places if at < len(cells) and re.fullmatch(pattern, cells[at])] for pattern in patterns
+        ]
+        columns.append(next(filter(None, fitting), []))
+    if not all(columns):
+        return None
+    for side, several in zip(("source", "target"), columns, strict=True):
+        if len(several) > 1:
+            fit = " and ".join(f"{first[at]!r} (column {at + 1})" for at in several)
+            raise NmtError(f'{path}: the headings {fit} all fit: choose one, as {side}_column: "{several[0] + 1}"')
+    (source,), (target,) = columns
+    return None if source == target and not all(named) else (source, target)
+
+
+def _numbered_columns(named: tuple[str | None, str | None], path: Path, first: Sequence[str]) -> tuple[int, int]:
+    """The numbers of the columns that the corpus gives, or of the first two, from 0. Raises NmtError if it gives a
+    name."""
+    source, target = named
+    return _number(source or "1", path, first), _number(target or "2", path, first)
+
+
+def _number(column: str, path: Path, first: Sequence[str]) -> int:
+    if not re.fullmatch("[1-9][0-9]*", column):
+        kind = plain_ending(path)
+        raise NmtError(
+            f"{path}: no column {column!r}: columns of a {kind} file are numbered from 1, or named as in its first "
+            f"line, which has {', '.join(map(repr, first[:10])) or 'none'}"
+        )
+    return int(column) - 1
+
+
+def _may_be_headings(first: Sequence[str], others: Sequence[Sequence[str]], source: int, target: int) -> bool:
+    """Whether the text of the first row is much shorter than that of those that follow: headings can be in any
+    language."""
+    lengths = [sum(len(row[at]) for at in (source, target) if at < len(row)) for row in (first, *others)]
+    if len(first) <= max(source, target) or len(others) < _FEWEST_COMPARED:
+        return False
+    return _TIMES_SHORTER * lengths[0] < sum(lengths[1:]) / len(others)
 
 
 def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int]) -> list[str]:

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from xml.parsers import expat
 
 from nmt.config import schema
 from nmt.config.language_codes import normal
@@ -21,6 +20,7 @@ from nmt.errors import NmtError
 from nmt.files.notes import Note, counted
 from nmt.files.text import Digests, opened
 from nmt.files.utf16 import as_utf8
+from nmt.files.xml import guarded_parser, parse
 
 _BLOCK_BYTES = 1 << 16  # of XML parsed at a time: bounds the units in memory
 # With the indentation around it. A match begins only at the first of several spaces: otherwise it would take quadratic
@@ -72,22 +72,16 @@ class _Units:
         self._text: list[str] | None = None  # inside <seg>
         self._code: inline_codes.Code | None = None  # inside a code in <seg>
         self._begun = False
-        self._parser = expat.ParserCreate(encoding)
+        self._parser = guarded_parser(str(path), encoding)
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
-        self._parser.EntityDeclHandler = self._entity_declaration
         self._parser.SkippedEntityHandler = self._skipped_entity
 
     def parse(self, block: bytes, *, last: bool) -> list[tuple[str, str]]:
         """The pairs that the block completes."""
         try:
-            self._parser.Parse(block, last)
-        except expat.ExpatError as error:
-            reason, hint = expat.ErrorString(error.code), ": the file is empty or cut off" if last else ""
-            raise NmtError(
-                f"{self._path}:{error.lineno}: not well-formed XML: {reason}{hint}: export or download it again"
-            ) from None
+            parse(self._parser, block, str(self._path), last=last)
         except (ValueError, LookupError) as error:  # an encoding with several bytes per character, or an unknown one
             raise self._error(f"{error}: convert the file to UTF-8, and name UTF-8 in its first line") from None
         pairs, self._pairs = self._pairs, []
@@ -127,9 +121,6 @@ class _Units:
         elif name == "tu" and self._unit is not None:
             self._add_pair(self._unit)
             self._unit = None
-
-    def _entity_declaration(self, name: str, *_: object) -> None:
-        raise self._error(f"declares the entity &{name};: entities could fill the memory: remove the declaration")
 
     def _skipped_entity(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:

@@ -16,6 +16,7 @@ from nmt.data.cleaning.rules.examples import DropExamples
 from nmt.data.cleaning.rules.judge import Judgement, Rule
 from nmt.data.cleaning.statistics import SAMPLE, CorpusStatistics, StatisticsCounter
 from nmt.data.cleaning.summary import CorpusCounts, SideCounts
+from nmt.data.draws import generator
 from nmt.data.processes import mapped
 from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.bpe_dropout import DropoutEncoder
@@ -187,7 +188,7 @@ class ChunkEncoder:
             if self._dropout:
                 tokens = TokenStore(
                     *(
-                        encoder.encode([pair[side] for pair in new], _random(job.number, version, side))
+                        encoder.encode([pair[side] for pair in new], generator(job.number, version, side))
                         for side, encoder in enumerate(self._dropout)
                     )
                 )
@@ -227,11 +228,6 @@ def _dropout_encoders(vocabulary: Vocabulary, dropout: float) -> tuple[DropoutEn
         return None
     source = DropoutEncoder(vocabulary.source, dropout)
     return source, source if vocabulary.source is vocabulary.target else DropoutEncoder(vocabulary.target, dropout)
-
-
-def _random(*names: int) -> np.random.Generator:
-    """A generator of random numbers that follow from these numbers."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(names)))
 
 
 def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:

@@ -10,13 +10,12 @@ import posixpath
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from xml.parsers import expat
 
-from nmt.documents.document import Document
+from nmt.documents.document import Document, in_characters
 from nmt.documents.formats import word_pieces, word_texts
 from nmt.errors import NmtError
+from nmt.files.xml import parse
 
 MOST_BYTES = 256 << 20  # of a file, unpacked
 _MOST_FILES = 10_000
@@ -83,12 +82,9 @@ def _relationships(archive: zipfile.ZipFile, part: str, path: Path) -> list[tupl
             target = posixpath.normpath(posixpath.join("/", folder, attributes.get("Target", "")))
             found.append((attributes.get("Type", "").rpartition("/")[2], target.lstrip("/")))
 
-    parser = word_pieces.bounded_parser(f"{path}: {relationships}")
+    parser = word_pieces.part_parser(where := f"{path}: {relationships}")
     parser.StartElementHandler = start
-    try:
-        parser.Parse(archive.read(relationships), True)
-    except expat.ExpatError as error:
-        raise NmtError(f"{path}: {relationships}: not XML: {error}") from None
+    parse(parser, archive.read(relationships), where)
     return found
 
 
@@ -96,12 +92,7 @@ def read_part(content: str, where: str) -> Document:
     """The texts of a part. where: for messages. Raises NmtError for what is no text of Word, and for what could become
     too large."""
     data = content.encode()
-    of_bytes = [
+    segments = [
         segment for pieces in word_pieces.paragraphs(data, where) for segment in word_texts.segments(data, pieces)
     ]
-    segments, place, characters = [], 0, 0
-    for segment in sorted(of_bytes, key=lambda segment: segment.start):
-        start = characters + len(data[place : segment.start].decode())
-        place, characters = segment.stop, start + len(data[segment.start : segment.stop].decode())
-        segments.append(replace(segment, start=start, stop=characters))
-    return Document(content, segments)
+    return Document(content, in_characters(data, segments))

@@ -9,6 +9,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from nmt.errors import NmtError
+from nmt.files.xml import end_of_tag, guarded_parser, parse
 
 _NAMESPACES = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -23,7 +24,6 @@ _SPELLED = {"lastRenderedPageBreak": "", "noBreakHyphen": "-", "softHyphen": ""}
 _RANGE = re.compile("(.+)(Start|End)")  # such as bookmarkStart
 _FIELD: dict[str, "Kind"] = {"begin": "start", "separate": "separator", "end": "end"}
 _WHITE = str.maketrans("\t\r\n", "   ")
-_TAG = re.compile(rb"""<(?:[^<>"']|"[^"]*"|'[^']*')*>""")
 # What one does not see of a run: its language, and which font Word takes for quotation marks.
 _UNSEEN = re.compile(
     r'<(?:[\w.-]+:)?(?:(?:lang|noProof)(?:\s[^<>]*)?|rFonts\s+(?:[\w.-]+:)?hint="\w*"\s*)/>|(?<=>)\s+(?=<)'
@@ -108,19 +108,16 @@ def paragraphs(data: bytes, where: str) -> list[list[Piece]]:
     return _Reader(data, where).paragraphs
 
 
-def bounded_parser(where: str) -> expat.XMLParserType:
-    """One that raises NmtError for entities, which can make a small file huge, and for other encodings than UTF-8. Its
-    names are a namespace, a space and a name."""
+def part_parser(where: str) -> expat.XMLParserType:
+    """A guarded parser that raises NmtError for other encodings than UTF-8. Its names are a namespace, a space and a
+    name."""
 
     def declaration(version: str, encoding: str | None, standalone: int) -> None:
         if encoding is not None and encoding.lower() not in ("utf-8", "utf8", "us-ascii"):
             raise NmtError(f"{where}: is in {encoding}, not in UTF-8: not translated")
 
-    def entity(*_: object) -> None:
-        raise NmtError(f"{where}: declares entities: not translated")
-
-    parser = expat.ParserCreate("utf-8", " ")
-    parser.XmlDeclHandler, parser.EntityDeclHandler = declaration, entity
+    parser = guarded_parser(where, separator=" ")
+    parser.XmlDeclHandler = declaration
     return parser
 
 
@@ -129,13 +126,10 @@ class _Reader:
         self.paragraphs: list[list[Piece]] = []
         self._data, self._where = data, where
         self._elements, self._open = list[_Element](), list[_Paragraph]()  # one in a text box is in another
-        self._parser = parser = bounded_parser(where)
+        self._parser = parser = part_parser(where)
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.CharacterDataHandler = self._characters
-        try:
-            parser.Parse(data, True)
-        except expat.ExpatError as error:
-            raise NmtError(f"{where}: not XML: {error}") from None
+        parse(parser, data, where)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         namespace, _, local = name.rpartition(" ")
@@ -155,7 +149,7 @@ class _Reader:
                 outer.pieces.append(Piece("break", element.start, element.start, run=outer.run))
             self._open.append(_Paragraph())
         elif role in ("run", "container"):
-            paragraph, stop = self._open[-1], self._end_of_tag(element.start)
+            paragraph, stop = self._open[-1], end_of_tag(self._data, element.start)
             if role == "run":
                 opening = self._data[element.start : stop].decode()
                 paragraph.run = Run(re.split(r"[\s/>]", opening[1:], maxsplit=1)[0], opening)
@@ -171,7 +165,7 @@ class _Reader:
         element = self._elements.pop()
         if element.role in ("around", "shown", "in item"):
             return
-        place, stop = self._parser.CurrentByteIndex, self._end_of_tag(element.start)
+        place, stop = self._parser.CurrentByteIndex, end_of_tag(self._data, element.start)
         if self._data[stop - 2 : stop] == b"/>":  # one tag
             place = stop
         else:
@@ -207,12 +201,6 @@ class _Reader:
             piece.key, piece.is_element = f"{len(self._elements) - (piece.kind == 'start')}", True
             piece.is_field = element.name == "fldSimple"
         self._open[-1].pieces.append(piece)
-
-    def _end_of_tag(self, start: int) -> int:
-        """Behind the tag that begins at `start`. In attributes, `>` can stand as it is."""
-        found = _TAG.match(self._data, start)
-        assert found is not None
-        return found.end()
 
 
 def _role(name: str, around: _Role) -> _Role:

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape, unescape
 from pathlib import Path
-from xml.parsers import expat
 
-from nmt.documents.document import Document, Segment, Template, Text
+from nmt.documents.document import Document, Segment, Template, Text, in_characters
 from nmt.documents.formats.xliff_protected import open_marker, protected
 from nmt.documents.placeholders import icu
 from nmt.documents.placeholders.codes import ANGULAR, VOID, Code, coded, stand_ins
 from nmt.documents.placeholders.messages import KEPT, Message, message_template, template_of
 from nmt.documents.placeholders.printf import Order, in_order, numbered
 from nmt.errors import NmtError
+from nmt.files.xml import end_of_tag, guarded_parser, parse
 
 _UNITS = ("trans-unit", "segment")
 _WITHOUT_CONTENT = ("mrk", "sm", "em", "g", "pc")  # that are no text by themselves, as codes are
 _UNTRANSLATED = ("new", "needs-translation")  # states of a target that holds no translation, but a copy of its source
 _DEEPEST = 500  # elements in one another
-_INDENTATION = re.compile(r"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
+_INDENTATION = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 # Codes of the document's format, which no model should see, stand for one tag.
 _CODE = re.compile(
@@ -91,7 +91,6 @@ def read(content: str, path: Path, *, only_missing: bool = True, target_language
     found, data = _Units(path), content.encode()
     found.read(data)
     segments, existing, left = list[Segment](), 0, list[str]()
-    to_characters = _Characters(data)
     unit_number, marker = 0, ""  # what is open before a segment
     for unit in found.units:
         source = data[slice(*unit.source)].decode()
@@ -107,19 +106,16 @@ def read(content: str, path: Path, *, only_missing: bool = True, target_language
             left.append(f"left as it is, since an element in it is only partly translate=no: {source!r:.80}")
             continue
         start, stop = unit.target or (unit.source_end, unit.source_end)
-        places = {place: to_characters(place) for place in sorted({unit.source_begin, start, stop})}
-        begin, target = places[unit.source_begin], (places[start], places[stop])
-        indentation = _INDENTATION.search(content, max(0, begin - 200), begin)
-        segments.append(
-            _segment(content, target, pieces, unit.prefix, indentation[0] if indentation else "", found.version)
-        )
+        indentation = _INDENTATION.search(data, max(0, unit.source_begin - 200), unit.source_begin)
+        white = indentation[0].decode() if indentation else ""
+        segments.append(_segment(data, (start, stop), pieces, unit.prefix, white, found.version))
     if found.language_place is not None and any(segment.texts for segment in segments):
         if not target_language:
             raise NmtError(f'{path}: does not name the target language: add it to <xliff>, such as trgLang="de"')
-        place = to_characters(found.language_place)
+        place = found.language_place
         attribute = f' trgLang="{escape(target_language.replace("_", "-"))}"'
         segments.insert(0, Segment(place, place, [], lambda _: attribute))
-    return Document(content, segments, KEPT, existing, lambda _: left)
+    return Document(content, in_characters(data, segments), KEPT, existing, lambda _: left)
 
 
 class _Units:
@@ -131,19 +127,13 @@ class _Units:
         self._open, self._translated, self._starts = list[str](), [True], list[int]()
         self._unit_count, self._in_target, self._in_seg_source = 0, False, False
         self._mark: tuple[int, _Mark] | None = None  # the one that is open, and how deep it is
-        self._parser = parser = expat.ParserCreate("utf-8")  # whatever encoding the document had
+        self._parser = parser = guarded_parser(str(path))  # in UTF-8, whatever encoding the document had
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler, parser.EntityDeclHandler = self._text, self._entity
+        parser.CharacterDataHandler = self._text
 
     def read(self, data: bytes) -> None:
         self._data = data
-        try:
-            self._parser.Parse(data, True)
-        except expat.ExpatError as error:
-            raise NmtError(f"{self.path}: not XML: {error}") from None
-
-    def _entity(self, name: str, *_: object) -> None:
-        raise NmtError(f"{self.path}: declares the entity {name!r}: documents with entities are not translated")
+        parse(self._parser, data, str(self.path))
 
     @property
     def _in(self) -> str:
@@ -160,7 +150,7 @@ class _Units:
         if local == "xliff":
             self.version = attributes.get("version", self.version)
             if not self.version.startswith("1") and "trgLang" not in attributes:
-                self.language_place = _end_of_tag(self._data, place) - 1
+                self.language_place = end_of_tag(self._data, place) - 1
         wanted = {"no": False, "yes": True}.get(attributes.get("translate", ""), self._translated[-1])
         self._translated.append(wanted)
         self._starts.append(place)
@@ -169,16 +159,16 @@ class _Units:
             self.units.append(_Unit(wanted, self._unit_count, prefix))
         elif self._in in ("trans-unit/source", "segment/source"):
             self.units[-1].source_begin = place
-            self.units[-1].source = _end_of_tag(self._data, place), 0
+            self.units[-1].source = end_of_tag(self._data, place), 0
         elif self._in == "trans-unit/seg-source":
             self._in_seg_source = True
-            self.units[-1].seg_source = _end_of_tag(self._data, place), 0
+            self.units[-1].seg_source = end_of_tag(self._data, place), 0
         elif self._in in ("trans-unit/target", "segment/target"):
             self._in_target = True
             self.units[-1].target = place, 0
             self.units[-1].target_is_copy = attributes.get("state") in _UNTRANSLATED
         elif (self._in_target or self._in_seg_source) and attributes.get("mtype") == "seg" and self._mark is None:
-            mark = _Mark(attributes.get("mid", ""), _end_of_tag(self._data, place))
+            mark = _Mark(attributes.get("mid", ""), end_of_tag(self._data, place))
             (self.units[-1].target_marks if self._in_target else self.units[-1].marks).append(mark)
             self._mark = len(self._open), mark
         elif local not in _WITHOUT_CONTENT:
@@ -196,12 +186,12 @@ class _Units:
             self._mark[1].has_text = True
 
     def _end(self, name: str) -> None:
-        begun = _end_of_tag(self._data, self._starts.pop())
+        begun = end_of_tag(self._data, self._starts.pop())
         if self._data[begun - 2 : begun] == b"/>":  # one tag, behind which the parser is
             place = end = begun
         else:
             place = self._parser.CurrentByteIndex
-            end = _end_of_tag(self._data, place)
+            end = end_of_tag(self._data, place)
         if self._mark and self._mark[0] == len(self._open):
             self._mark[1].stop = place
             self._mark = None
@@ -221,26 +211,6 @@ class _Units:
                 unit.target = unit.target[0], end
         self._open.pop()
         self._translated.pop()
-
-
-def _end_of_tag(data: bytes, start: int) -> int:
-    """Behind the tag that begins at `start`. In attributes, `>` can stand as it is."""
-    found = re.compile(rb"""<(?:[^<>"']|"[^"]*"|'[^']*')*>""").match(data, start)
-    return found.end() if found else start
-
-
-class _Characters:
-    """Counts characters up to places in UTF-8 that do not decrease."""
-
-    def __init__(self, data: bytes):
-        self._data, self._place, self._count = data, 0, 0
-
-    def __call__(self, place: int) -> int:
-        if place < self._place:
-            self._place = self._count = 0
-        self._count += len(self._data[self._place : place].decode())
-        self._place = place
-        return self._count
 
 
 @dataclass(frozen=True)
@@ -301,11 +271,11 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
 
 
 def _segment(
-    content: str, place: tuple[int, int], pieces: Sequence[_Piece | str], prefix: str, before: str, version: str
+    data: bytes, place: tuple[int, int], pieces: Sequence[_Piece | str], prefix: str, before: str, version: str
 ) -> Segment:
     """place: of the target that is there, or where one can be; pieces: what stands in it; before: a line break and
     white space for a new one."""
-    old = content[slice(*place)]
+    old = data[slice(*place)].decode()
 
     def write(texts: Sequence[str]) -> str:
         left = iter(texts)

@@ -19,7 +19,7 @@ from nmt.config.schema import CleaningConfig, Config, Corpus, DataConfig
 from nmt.data.batches import token_store
 from nmt.data.cleaning import cleaned_text, training_text
 from nmt.data.cleaning import cleaner as cleaning
-from nmt.data.cleaning.rules import judge, verdicts
+from nmt.data.cleaning.rules import judge
 from nmt.data.prepare import PreparedData, prepare
 from nmt.data.sources.corpus import Pair, read_pairs
 from nmt.data.subwords import encoding
@@ -143,7 +143,7 @@ def test_text_is_read_and_judged_once(run: Config, monkeypatch: pytest.MonkeyPat
         passes.append(corpus.label)
         return reading(corpus, *more)
 
-    monkeypatch.setattr(verdicts, "judge", count)
+    monkeypatch.setattr(judge, "judge", count)
     monkeypatch.setattr(training_text, "read_pairs", read)
     dropout = dataclasses.replace(run.vocabulary, bpe_dropout=0.1, bpe_dropout_samples=2, shared=False, size=330)
     prepared = prepare(dataclasses.replace(run, vocabulary=dropout))

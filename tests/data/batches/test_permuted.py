@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.batches.permutation import permuted
+from nmt.data.batches.mixing import permuted
 
 
 @given(st.integers(1, 3000), st.tuples(st.integers(0, 2**63), st.integers(0, 9)))
