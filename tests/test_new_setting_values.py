@@ -26,7 +26,7 @@ from nmt.interop.marian import export as marian
 from nmt.loading import model_loader
 from nmt.models.build import build
 from nmt.training import schedule, train_step
-from nmt.training.consistency import Weights
+from nmt.training.consistency import ConsistencyWeights
 from nmt.training.objective import Objective
 
 MakeConfig = Callable[..., Config]
@@ -105,7 +105,7 @@ USES: dict[str, Callable[[], object]] = {
     "decoding.consensus": lambda: mbr.rank_by_agreement(["one", "two"], NEW),
     "decoding.precision": lambda: model_loader.search_type(NEW, "float32", CPU),
     "training.schedule": lambda: schedule.learning_rate(9000, TrainingConfig(schedule=NEW, learning_rate=1.0), 8),
-    "training.consistency": lambda: Weights.of(TrainingConfig(consistency=NEW, consistency_weight=1.0)),
+    "training.consistency": lambda: ConsistencyWeights.of(TrainingConfig(consistency=NEW, consistency_weight=1.0)),
     "training.optimizer": lambda: train_step._optimizer(model(), TrainingConfig(optimizer=NEW)),
     "training.precision": lambda: Objective(model(), TrainingConfig(precision=NEW)),
     "data.language_tags": lambda: LanguagePairs(PAIRS, NEW).tags(PAIRS[0]),

@@ -10,7 +10,7 @@ from nmt.cli.command import Command
 from nmt.files.text import lines_out, to_path
 
 if TYPE_CHECKING:
-    from nmt.commands.evaluate import Request
+    from nmt.commands.evaluate import EvaluateRequest
 
 
 class EvaluateCommand(Command):
@@ -98,7 +98,7 @@ def evaluate(
     from nmt.evaluation.output import to_json, to_text
 
     settings = list(filter(options.is_setting, models or ()))
-    request = evaluation.Request(
+    request = evaluation.EvaluateRequest(
         models=[to_path(argument) for argument in models or () if argument not in settings],
         overrides=options.decoding_overrides(settings, beam_size, length_penalty),
         hypotheses=hypotheses or (),
@@ -117,7 +117,7 @@ def evaluate(
         robustness=robustness,
         raw=raw,
         comet=comet,
-        comet_command=comet_command or evaluation.Request.comet_command,
+        comet_command=comet_command or evaluation.EvaluateRequest.comet_command,
         device=device,
     )
     _check_usage(request)
@@ -128,7 +128,7 @@ def evaluate(
         write(to_json(*scored) if format == "json" else to_text(*scored))
 
 
-def _check_usage(request: "Request") -> None:
+def _check_usage(request: "EvaluateRequest") -> None:
     """Raise BadParameter for options that do not belong together, NmtError for a model that may be a setting."""
     for model in request.models:
         if not model.exists():

@@ -55,11 +55,11 @@ def serve(
         from nmt.serve import hosts, requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
-    from nmt.loading.models import log_chosen_files
+    from nmt.loading.command_models import log_chosen_files
     from nmt.loading.opened_model import open_model
 
     sizes = max_answer * 2**20, max_file * 2**20
-    limits = requests.Limits(max_lines, max_characters, max_waiting, *sizes, document_seconds)
+    limits = requests.RequestLimits(max_lines, max_characters, max_waiting, *sizes, document_seconds)
     allowed_hosts = hosts.allowed_hosts(host, allowed_host or ())
     opened = open_model(model)
     log_chosen_files(opened)

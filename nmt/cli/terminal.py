@@ -97,7 +97,7 @@ def _reason(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: cannot be read or written: {error.strerror}" if named else str(error)
 
 
-class _Lasting(io.FileIO):
+class _TerminalStream(io.FileIO):
     """A stream that goes to /dev/null after its first error: a terminal that is closed must not stop training, which
     shows its progress there."""
 
@@ -116,13 +116,15 @@ def _keep_standard_error() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     else:
         try:
-            if sys.stderr.fileno() != 2 or isinstance(sys.stderr.buffer, _Lasting):
+            if sys.stderr.fileno() != 2 or isinstance(sys.stderr.buffer, _TerminalStream):
                 return
         except (OSError, AttributeError):  # not a file: replaced by a test or a program
             return
         sys.stderr.flush()
         encoding = sys.stderr.encoding
-    sys.stderr = io.TextIOWrapper(_Lasting(2, "w", closefd=False), encoding, "backslashreplace", write_through=True)
+    sys.stderr = io.TextIOWrapper(
+        _TerminalStream(2, "w", closefd=False), encoding, "backslashreplace", write_through=True
+    )
 
 
 class _StandardError(logging.Handler):

@@ -92,7 +92,7 @@ def translate(
         raise typer.BadParameter(
             "--markup gives the best translation alone: leave out --n-best, --scores, --prefixes and --format json"
         )
-    request = translation.Request(
+    request = translation.TranslationJob(
         model=model,
         source=source,
         output=output,

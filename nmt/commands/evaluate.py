@@ -22,12 +22,12 @@ from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_s
 from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.output import Details
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
-from nmt.evaluation.scores import Score
+from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import example_sentences
 from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
-from nmt.loading.models import ModelsOfCommand
+from nmt.loading.command_models import ModelsOfCommand
 from nmt.loading.opened_model import open_model
 
 log = logging.getLogger("nmt")
@@ -36,7 +36,7 @@ _LINES_LOOKED_AT = 100  # to see whether a text has spaces
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class EvaluateRequest:
     """What to score and how. Systems are the models, then the hypotheses; the first is the baseline."""
 
     models: Sequence[Path] = ()
@@ -61,7 +61,7 @@ class Request:
     device: str = "auto"
 
 
-def evaluate(request: Request) -> tuple[list[Score], Details | None, list[Robustness]]:
+def evaluate(request: EvaluateRequest) -> tuple[list[MetricScore], Details | None, list[Robustness]]:
     """The scores of all systems; if requested, their details and the robustness of the models. Raises NmtError for what
     the user can fix."""
     if request.comet is not None:  # before any work
@@ -132,7 +132,7 @@ def _warn_of_tokenized(systems: Sequence[AlignedText], reference: AlignedText, t
         log.warning("%s: the scores say little: bring both into the same form first", "; ".join(contrasts))
 
 
-def _open(request: Request, model: Path) -> ModelsOfCommand:
+def _open(request: EvaluateRequest, model: Path) -> ModelsOfCommand:
     """Open a model. With a test set, one of several pairs of languages translates its pair."""
     to, from_ = request.to, request.from_
     opened = open_model(model)
@@ -141,7 +141,7 @@ def _open(request: Request, model: Path) -> ModelsOfCommand:
     return ModelsOfCommand(opened, (), opened.languages.choose(to, from_))
 
 
-def _check_outputs(request: Request, opened: Sequence[ModelsOfCommand]) -> None:
+def _check_outputs(request: EvaluateRequest, opened: Sequence[ModelsOfCommand]) -> None:
     """Raises NmtError for an output that cannot be written, or that would replace a text or another output."""
     read = [file for models in opened for file in models.files]
     read += [*request.hypotheses, *request.references, *request.training_texts]
@@ -155,7 +155,7 @@ def _check_outputs(request: Request, opened: Sequence[ModelsOfCommand]) -> None:
         checked.add(place)
 
 
-def _languages(request: Request, opened: Sequence[ModelsOfCommand]) -> LanguagePair:
+def _languages(request: EvaluateRequest, opened: Sequence[ModelsOfCommand]) -> LanguagePair:
     """Of the source and the target: as given, or those of the test set or the models; empty where unknown."""
     source, _, target = (request.language_pair or "").partition("-")
     targets = dict.fromkeys(models.pair.target for models in opened)
@@ -166,7 +166,7 @@ def _languages(request: Request, opened: Sequence[ModelsOfCommand]) -> LanguageP
     return LanguagePair(source, target or next(iter(targets), ""))
 
 
-def _texts(request: Request) -> tuple[AlignedText | None, list[AlignedText]]:
+def _texts(request: EvaluateRequest) -> tuple[AlignedText | None, list[AlignedText]]:
     """The source and the references."""
     if request.test_set is not None and request.language_pair is not None:
         return load_test_set(request.test_set, request.language_pair)
@@ -178,7 +178,7 @@ def _read(path: Path) -> AlignedText:
 
 
 def _translations(
-    request: Request,
+    request: EvaluateRequest,
     opened: Sequence[ModelsOfCommand],
     source: AlignedText | None,
     references: Sequence[AlignedText],
@@ -218,7 +218,7 @@ def _translate(translator: Translator, what: str, lines: Sequence[str], variatio
 
 
 def _details(
-    request: Request,
+    request: EvaluateRequest,
     source: AlignedText | None,
     systems: Sequence[AlignedText],
     references: Sequence[AlignedText],

@@ -15,7 +15,7 @@ from nmt.interop.ctranslate2.export import CTranslate2Exporter
 from nmt.interop.exporter import Exporter, ExportOptions, Format, choose_quantization
 from nmt.interop.marian.export import MarianExporter
 from nmt.interop.parity import Parity
-from nmt.loading import models
+from nmt.loading import command_models
 from nmt.loading.opened_model import open_model
 
 log = logging.getLogger("nmt")
@@ -60,7 +60,7 @@ def export(
     if pairs.several and as_file:
         raise NmtError(f"{output}: a file has one pair of languages, and the model {len(pairs.pairs)}: name a folder")
     exporter.check(loaded)
-    models.log_chosen_files(open_model(model))
+    command_models.log_chosen_files(open_model(model))
     sample = parity.sample(loaded, lines)
     ours = parity.translate(loaded, sample)  # raises for damaged weights, before the long work
     folder_or_file = atomic.replacing(output) if as_file else atomic.new_folder(atomic.followed(output))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nmt.errors import NmtError
 from nmt.files.text import lines_out
-from nmt.loading.models import ModelsOfCommand
+from nmt.loading.command_models import ModelsOfCommand
 from nmt.pages.inspect import output_folder
 from nmt.pages.inspect import text as printing
 from nmt.pages.inspect.inspect import Inspector

@@ -9,7 +9,7 @@ from typing import Literal
 from nmt.commands.output_format import score_row
 from nmt.files.outputs import check_output
 from nmt.files.text import line_pairs, lines_out
-from nmt.loading.models import ModelsOfCommand
+from nmt.loading.command_models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
 

@@ -13,18 +13,18 @@ from nmt.decoding.chunks import log_counts
 from nmt.distributed import launch
 from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import FILE_JOB, is_launched
-from nmt.documents.file_formats import Format, check_lines, format_of
+from nmt.documents.file_formats import DocumentFormat, check_lines, format_of
 from nmt.documents.opened import OpenedDocument
 from nmt.errors import NmtError
 from nmt.files import atomic, outputs, text
-from nmt.loading.models import ModelsOfCommand
+from nmt.loading.command_models import ModelsOfCommand
 
 _RESTARTS = 3  # of all ranks, after one is killed
 _DOCUMENT_LINES = 500  # of a document, that are translated together: the alignment of each takes memory
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class TranslationJob:
     """What to translate, with what and where to."""
 
     model: Path
@@ -55,7 +55,7 @@ class Request:
         return not any(map(outputs.is_special, (self.output, *self.texts)))
 
     @property
-    def document_format(self) -> Format | None:
+    def document_format(self) -> DocumentFormat | None:
         """The format of a source that is a document. With markup, each line is a text by itself. Raises NmtError for
         what is not possible with documents, and for documents of other formats."""
         found = format_of(self.source)
@@ -90,7 +90,7 @@ class Request:
         return ModelsOfCommand.open(self.model, self.ensemble, self.to, self.from_)
 
 
-def translate(request: Request) -> int:
+def translate(request: TranslationJob) -> int:
     """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
     document_format, opened = request.document_format, request.open_models()
     if document_format is not None:
@@ -102,7 +102,7 @@ def translate(request: Request) -> int:
     return 0
 
 
-def _translate_document(request: Request, format: Format, opened: ModelsOfCommand) -> None:
+def _translate_document(request: TranslationJob, format: DocumentFormat, opened: ModelsOfCommand) -> None:
     """Read a document, translate its lines, and write it: whole or not at all."""
     assert request.source is not None and request.output is not None
     output = outputs.check_output(request.output, [*opened.files, *request.texts])
@@ -129,7 +129,7 @@ def _translate_document(request: Request, format: Format, opened: ModelsOfComman
     log_counts(translator.counts, translator.longest_part)
 
 
-def job_of(request: Request, opened: ModelsOfCommand) -> FileJob:
+def job_of(request: TranslationJob, opened: ModelsOfCommand) -> FileJob:
     """The job of translating from file to file. Raises NmtError as FileJob.from_files does."""
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
@@ -143,7 +143,7 @@ def job_of(request: Request, opened: ModelsOfCommand) -> FileJob:
     )
 
 
-def _translate_file(request: Request, opened: ModelsOfCommand) -> int:
+def _translate_file(request: TranslationJob, opened: ModelsOfCommand) -> int:
     """Translate in this process, or start others with the arguments of this one; each does its share. Returns the exit
     status. Raises NmtError as a FileJob does."""
     job = job_of(request, opened)
@@ -173,7 +173,7 @@ def _translate_file(request: Request, opened: ModelsOfCommand) -> int:
     return 0
 
 
-def _stream(request: Request, opened: ModelsOfCommand) -> None:
+def _stream(request: TranslationJob, opened: ModelsOfCommand) -> None:
     """Translate while reading."""
     read = [*opened.files, *request.texts]
     if request.output is not None:

@@ -76,7 +76,7 @@ def shortened(text: str) -> str:
 _NO_ANCHORS = "anchors, aliases and tags (&, *, !) are not allowed: write the value itself, or put text in quotes"
 
 
-class _Refused(yaml.MarkedYAMLError):
+class _UnsupportedYaml(yaml.MarkedYAMLError):
     """Valid YAML that is not supported here."""
 
 
@@ -86,10 +86,10 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if event.anchor is not None or getattr(event, "tag", None) is not None:
-            raise _Refused(problem=_NO_ANCHORS, problem_mark=event.start_mark)
+            raise _UnsupportedYaml(problem=_NO_ANCHORS, problem_mark=event.start_mark)
         if self._depth > _DEEPEST:
             problem = f"nested more than {_DEEPEST} levels deep: settings need fewer"
-            raise _Refused(problem=problem, problem_mark=event.start_mark)
+            raise _UnsupportedYaml(problem=problem, problem_mark=event.start_mark)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -130,7 +130,7 @@ def _explained(error: yaml.MarkedYAMLError, with_place: bool) -> str:
     begun = error.context_mark if "key" in str(error.context) or "quoted" in str(error.context) else None
     mark = begun or error.problem_mark
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark and with_place else ""
-    if isinstance(error, _Refused):
+    if isinstance(error, _UnsupportedYaml):
         return f"{place}{problem}"
     problem = next((words for part, words in _IN_OTHER_WORDS.items() if part in problem), problem)
     return f"{place}not valid YAML: {problem}"

@@ -21,9 +21,9 @@ from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput, t
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
 from nmt.decoding.search.constrained import beam_width
+from nmt.decoding.search.decoder_model import DecoderModel, Hypothesis, LogitsProcessor, SearchOptions
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper
 from nmt.device import from_host
 from nmt.errors import NmtError
 from nmt.machine import host_memory_within_reach
@@ -202,7 +202,7 @@ class PyTorchEngine:
         seeds = [source.seed for source in batch]
         required = [source.required for source in batch] if any(source.required for source in batch) else []
         starts = torch.tensor([source.start for source in batch], dtype=torch.long)  # [B, N]
-        model: Stepper = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
+        model: DecoderModel = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
         with _inference(self.device):
             processors = self._processors(batch, options)
             following = from_host(starts, self.device) if starts.numel() else None

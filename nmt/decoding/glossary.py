@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nmt.data.subwords.normalization import MEANINGLESS
-from nmt.decoding.search.scripts import Kind, kind
+from nmt.decoding.search.scripts import CharacterKind, kind
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 
@@ -96,15 +96,15 @@ class _Terms:
 def _units(text: str) -> list[str]:
     """Split a text into the units of terms: words, single letters of scripts without spaces, other characters."""
     units: list[str] = []
-    last = Kind.SPACE
+    last = CharacterKind.SPACE
     for letter in unicodedata.normalize("NFKC", text.translate(_NOTHING)).replace("’", "'"):
         of_letter = kind(letter)
-        if of_letter == Kind.MARK and last in (Kind.WORD, Kind.ALONE):
+        if of_letter == CharacterKind.MARK and last in (CharacterKind.WORD, CharacterKind.ALONE):
             units[-1] += letter
             continue
-        if of_letter == last == Kind.WORD:
+        if of_letter == last == CharacterKind.WORD:
             units[-1] += letter
-        elif of_letter != Kind.SPACE:
+        elif of_letter != CharacterKind.SPACE:
             units.append(letter)
         last = of_letter
     return units

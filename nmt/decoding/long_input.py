@@ -16,7 +16,7 @@ _CLAUSE_END = re.compile(r"(?:[,;:–—،؛](?=\s)|[，、；：])\s*")
 _SPACE = re.compile(r"\s+")
 
 
-class Part(NamedTuple):
+class SourcePart(NamedTuple):
     """A part of a text and its subwords, without EOS. space: what stands between it and the next part: at the end of a
     sentence a space at least, inside of one perhaps nothing."""
 
@@ -48,7 +48,7 @@ class Splitter:
             return len(ids) <= self.longest
         return not has_several(line, self.language, self._first_words(ids))
 
-    def split(self, line: str, ids: list[int]) -> list[Part]:
+    def split(self, line: str, ids: list[int]) -> list[SourcePart]:
         """The parts of a line that does not fit."""
         assert self.longest is not None
         texts = sentences(line, self.language, self._first_words(ids))
@@ -63,7 +63,7 @@ def shortest(limits: Iterable[int | None]) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -> list[Part]:
+def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -> list[SourcePart]:
     """Split the sentences of a text into parts of at most `limit` subwords each; their texts concatenated are the text.
 
     A part is a sentence, or as many as have at most `together` subwords. A sentence that is too long is halved until
@@ -71,7 +71,7 @@ def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -
     character has too many subwords, these are split, and the first part has the text. `encode` returns each text's
     subwords; a part without words may have none.
     """
-    parts: list[Part] = []
+    parts: list[SourcePart] = []
     for group in _in_groups(list(texts), min(limit, together), encode):
         parts += _fit(group, limit, encode)
         last = parts[-1]
@@ -79,12 +79,12 @@ def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -
     return parts
 
 
-def _in_groups(texts: list[str], together: int, encode: Encode) -> list[Part]:
+def _in_groups(texts: list[str], together: int, encode: Encode) -> list[SourcePart]:
     """The sentences, as many in a part as have at most `together` subwords."""
     parts = list(map(_part, texts, _encoded(texts, encode)))
     if not together:
         return parts
-    groups: list[list[Part]] = []
+    groups: list[list[SourcePart]] = []
     room = 0
     for part in parts:
         if not groups or len(part.ids) > room:
@@ -105,11 +105,11 @@ def _encoded(texts: list[str], encode: Encode) -> list[list[int]]:
     return encode([text.strip() for text in texts])
 
 
-def _part(text: str, ids: list[int]) -> Part:
-    return Part(text, ids, text[len(text.rstrip()) :])
+def _part(text: str, ids: list[int]) -> SourcePart:
+    return SourcePart(text, ids, text[len(text.rstrip()) :])
 
 
-def _fit(part: Part, limit: int, encode: Encode) -> list[Part]:
+def _fit(part: SourcePart, limit: int, encode: Encode) -> list[SourcePart]:
     """A part in as many as are needed for the limit."""
     text, ids = part.text, part.ids
     if len(ids) <= limit:
@@ -118,7 +118,7 @@ def _fit(part: Part, limit: int, encode: Encode) -> list[Part]:
         middle = _middle(text)
         halves = [text[:middle], text[middle:]]
         return [small for half in map(_part, halves, _encoded(halves, encode)) for small in _fit(half, limit, encode)]
-    return [Part("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
+    return [SourcePart("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
 
 
 def _middle(text: str) -> int:

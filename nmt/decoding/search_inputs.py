@@ -14,8 +14,8 @@ from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.glossary import Glossary
-from nmt.decoding.kept_items import kept_items
-from nmt.decoding.long_input import Part, Splitter
+from nmt.decoding.long_input import SourcePart, Splitter
+from nmt.decoding.protected_text import protected_spans
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.errors import NmtError
 from nmt.machine import cpu_threads
@@ -72,7 +72,7 @@ class InputBuilder:
         kept = {}
         if patterns := self.decoding.keep:
             whole = (place for place, prefix in enumerate(prefixes) if not prefix)
-            kept = {place: lines[place] for place in whole if kept_items(lines[place], patterns)}
+            kept = {place: lines[place] for place in whole if protected_spans(lines[place], patterns)}
         lines = [small.get(place, line) for place, line in enumerate(lines)]
         threads = max(1, min(cpu_threads(), len(lines) // _LINES_OF_A_THREAD))
         sources = self.vocabulary.source.encode(lines, threads)
@@ -103,26 +103,26 @@ class InputBuilder:
             small = {place: line for place, line in small.items() if find(line) == find(lines[place])}
         return small
 
-    def _parts(self, line: str, ids: list[int], number: int, has_prefix: bool) -> list[Part]:
+    def _parts(self, line: str, ids: list[int], number: int, has_prefix: bool) -> list[SourcePart]:
         """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says. One with
         a prefix, which may have several sentences itself, is not split for its sentences alone."""
         limit, how = self.longest_source, self.decoding.long_input
         if how == "split":
             longest = self.splitter.longest
             if self.splitter.fits(line, ids) or (has_prefix and longest is not None and len(ids) <= longest):
-                return [Part(line, ids)]
+                return [SourcePart(line, ids)]
             parts = [part for part in self.splitter.split(line, ids) if part.ids]
             self.counts.split += 1
             self.counts.parts += len(parts)
             self.counts.several += len(ids) <= (longest or 0)
             return parts
         if limit is None or len(ids) <= limit:
-            return [Part(line, ids)]
+            return [SourcePart(line, ids)]
         match how:
             case "cut":
                 self.counts.cut += 1
                 [kept] = self.vocabulary.source.decode([ids[:limit]])  # a glossary finds no terms in the rest
-                return [Part(kept, ids[:limit])]
+                return [SourcePart(kept, ids[:limit])]
             case "skip":
                 self.counts.skipped += 1
                 return []
@@ -153,7 +153,7 @@ class InputBuilder:
             self.counts.prefixes += len(places)
         return encoded
 
-    def _input(self, part: Part, prefix: list[int]) -> SearchInput:
+    def _input(self, part: SourcePart, prefix: list[int]) -> SearchInput:
         length, decoding = len(part.ids), self.decoding
         longest = decoding.longest_output(length, self.positions)
         shortest = max(decoding.min_length, decoding.least_output(length))

@@ -17,7 +17,6 @@ from nmt.data.cleaning.source_text import SourceText
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding import translation, unwritable
 from nmt.decoding.capitals import in_capitals
-from nmt.decoding.choice import Choice
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
 from nmt.decoding.glossary import Glossary
@@ -26,6 +25,7 @@ from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.markup import masking
 from nmt.decoding.markup.blocks import Markup
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
+from nmt.decoding.n_best import NBestSelector
 from nmt.decoding.search.options import Hypothesis, length_penalties
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.decoding.target_words import TargetWords
@@ -367,7 +367,7 @@ class Translator:
         sources, options = inputs.sources, request.search_options(self.words, self.glossary is not None)
         with self._searching():
             begun = self.engine.begin_search(sources, options, self.batch_tokens)
-        choice = Choice(self.engine, self.vocabulary.target, options, request.n_best, self.batch_tokens)
+        choice = NBestSelector(self.engine, self.vocabulary.target, options, request.n_best, self.batch_tokens)
 
         def finish() -> _Searched:
             on_lines = self.on_lines if request.counted else _ignore

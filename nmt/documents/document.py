@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
 
-from nmt.decoding.kept_items import has_invented, is_kept, kept_pattern
 from nmt.decoding.markup.blocks import RULES, Markup
+from nmt.decoding.protected_text import has_invented, is_protected, protected_pattern
 from nmt.documents.placeholders.codes import CUT, TAG
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
@@ -26,7 +26,7 @@ _SAYS_NO = re.compile(r"""\s(?:translate\s*=\s*["']?no\b|class\s*=\s*(?:["'][^"'
 
 
 @dataclass(frozen=True)
-class Text:
+class TranslatableText:
     """What is translated by itself. markup: how its tags are written, or None if it has none."""
 
     text: str
@@ -34,15 +34,15 @@ class Text:
 
     def is_translated(self, keep: tuple[str, ...]) -> bool:
         """Whether there is anything but what is kept. Attributes of tags can be translated."""
-        text = kept_pattern(keep).sub("", self.text) if keep and self.markup is None else self.text
+        text = protected_pattern(keep).sub("", self.text) if keep and self.markup is None else self.text
         return any(map(str.isalpha, text)) and not _HALF.search(text)
 
-    def is_kept(self, translation: str, keep: tuple[str, ...]) -> bool:
+    def is_protected(self, translation: str, keep: tuple[str, ...]) -> bool:
         """Whether what `keep` finds is in a translation as often, and no other placeholder."""
         old, new = self.text, translation
         if self.markup is not None:  # the `%` before a tag does not belong to it
             old, new = (unescape(self._with_attributes_apart(text).replace("<", " <")) for text in (old, new))
-        return is_kept(old, new, keep) and not has_invented(old, new)
+        return is_protected(old, new, keep) and not has_invented(old, new)
 
     def _with_attributes_apart(self, text: str) -> str:
         """A text in which the attributes that are translated stand behind their tags, without their names."""
@@ -56,18 +56,18 @@ class Text:
         return re.sub(TAG, apart, text)
 
 
-class LeftAsItIs(Exception):
+class NotTranslatable(Exception):
     """Why a string is not translated: its translation could not be used by the program that reads it."""
 
 
 @dataclass(frozen=True)
 class Segment:
     """The characters of a document from start up to stop, with the texts in it. write: these characters with other
-    texts in place of them, as many; it raises LeftAsItIs if they have to stay."""
+    texts in place of them, as many; it raises NotTranslatable if they have to stay."""
 
     start: int
     stop: int
-    texts: Sequence[Text]
+    texts: Sequence[TranslatableText]
     write: Callable[[Sequence[str]], str]
 
 
@@ -94,13 +94,15 @@ class Document:
     report: Callable[[str], Iterable[str]] = lambda content: ()
 
     @property
-    def texts(self) -> list[Text]:
+    def texts(self) -> list[TranslatableText]:
         """Each text to be translated once, in the order of the document."""
         found = (text for segment in self.segments for text in segment.texts if text.is_translated(self.keep))
         return list(dict.fromkeys(found))
 
-    def translated(self, translation: Callable[[Text], str], left: list[tuple[int, str]] | None = None) -> str:
-        """The document with these translations of its texts. translation: raises LeftAsItIs for a text that has none.
+    def translated(
+        self, translation: Callable[[TranslatableText], str], left: list[tuple[int, str]] | None = None
+    ) -> str:
+        """The document with these translations of its texts. translation: raises NotTranslatable without one.
         left: gets of each segment that stays as it is the number of the line in which it begins, and why."""
         parts, end, line, counted = list[str](), 0, 1, 0
         for segment in self.segments:
@@ -109,7 +111,7 @@ class Document:
             try:
                 texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
                 new = segment.write(texts)
-            except LeftAsItIs as why:
+            except NotTranslatable as why:
                 if left is not None:
                     left.append((line, f"left as it is, since {why}"))
             else:
@@ -162,8 +164,8 @@ class Template:
         return cls([*parts, string[begun:]], markup)
 
     @property
-    def texts(self) -> list[Text]:
-        return [Text(part, self.markup) for part in self.parts[1::2]]
+    def texts(self) -> list[TranslatableText]:
+        return [TranslatableText(part, self.markup) for part in self.parts[1::2]]
 
     def with_texts(self, texts: Iterable[str]) -> str:
         parts = list(self.parts)

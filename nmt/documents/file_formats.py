@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Format:
+class DocumentFormat:
     """name: for messages. reader: the module of this package that reads it. translations: where those that
     exist are, so that only what has none is translated: in a file itself, which holds both languages, or in the file
     of the other language, which the output replaces. is_archive: whether they hold several documents.
@@ -61,12 +61,12 @@ _IN_HTML = re.compile(rf"{_HTML_COMMENT}|(?:{_BY_XML}|{_BY_HTML}){_NAME}", re.IG
 # Only the first: the header is the first entry.
 _IN_PO = re.compile(rf"\A.*?Content-Type:[^\\\n]{{0,200}}?charset= *{_NAME}", re.IGNORECASE | re.DOTALL)
 
-_SUBTITLES = Format("subtitles", "subtitles")
-_PO = Format("a PO file", "gettext", translations="file", declaration=_IN_PO)
-_XLIFF = Format("XLIFF", "xliff", translations="file", declaration=_IN_XML, names_target=True)
-_JSON = Format("a string table", "json_strings", translations="output")
-_HTML = Format("an HTML page", "html_page", declaration=_IN_HTML, has_marked_lines=True)
-_WORD = Format("a document of Word", "word", is_archive=True)
+_SUBTITLES = DocumentFormat("subtitles", "subtitles")
+_PO = DocumentFormat("a PO file", "gettext", translations="file", declaration=_IN_PO)
+_XLIFF = DocumentFormat("XLIFF", "xliff", translations="file", declaration=_IN_XML, names_target=True)
+_JSON = DocumentFormat("a string table", "json_strings", translations="output")
+_HTML = DocumentFormat("an HTML page", "html_page", declaration=_IN_HTML, has_marked_lines=True)
+_WORD = DocumentFormat("a document of Word", "word", is_archive=True)
 FORMATS = {
     ".srt": _SUBTITLES,
     ".vtt": _SUBTITLES,
@@ -101,7 +101,7 @@ _BY_CONTENT = {
 }
 
 
-def format_of(path: Path | None) -> Format | None:
+def format_of(path: Path | None) -> DocumentFormat | None:
     """The format of a document; None for lines of text."""
     return None if path is None else FORMATS.get(path.suffix.lower())
 

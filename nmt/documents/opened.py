@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
-from nmt.documents.document import Document, LeftAsItIs, Text
+from nmt.documents.document import Document, NotTranslatable, TranslatableText
 from nmt.documents.encoding import decoded
-from nmt.documents.file_formats import Format
+from nmt.documents.file_formats import DocumentFormat
 from nmt.documents.formats import word
 from nmt.errors import NmtError
 from nmt.files.notes import counted
@@ -36,7 +36,7 @@ class OpenedDocument:
     def read(
         cls,
         path: Path,
-        format: Format,
+        format: DocumentFormat,
         *,
         language: str = "",
         target_language: str = "",
@@ -64,7 +64,7 @@ class OpenedDocument:
         cls,
         data: bytes,
         path: Path,
-        format: Format,
+        format: DocumentFormat,
         *,
         language: str = "",
         target_language: str = "",
@@ -95,7 +95,7 @@ class OpenedDocument:
         return cls(path, parts, write, language, parts[0].keep)
 
     @cached_property
-    def texts(self) -> dict[Text, MarkedText]:
+    def texts(self) -> dict[TranslatableText, MarkedText]:
         """Each text to be translated once, and its lines."""
         texts = dict.fromkeys(text for part in self.parts for text in part.texts)
         return {text: MarkedText(text.text, self.language, text.markup) for text in texts}
@@ -121,9 +121,9 @@ class OpenedDocument:
             for text, marked in self.texts.items()
         }
 
-        def translation(text: Text) -> str:
-            if self.keep and not text.is_kept(new[text], self.keep):
-                raise LeftAsItIs(f"its placeholders were not kept: {text.text!r:.80}")
+        def translation(text: TranslatableText) -> str:
+            if self.keep and not text.is_protected(new[text], self.keep):
+                raise NotTranslatable(f"its placeholders were not kept: {text.text!r:.80}")
             return new[text]
 
         left = list[tuple[int, str]]()

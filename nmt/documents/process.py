@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt.decoding.translation import Translation
-from nmt.documents.file_formats import FORMATS, Format
+from nmt.documents.file_formats import FORMATS, DocumentFormat
 from nmt.documents.opened import OpenedDocument
 from nmt.errors import NmtError
 
 # Those of `nmt translate`, and the lines of text that it reads without a format.
-FILE_FORMATS = FORMATS | {".txt": Format("text", "plain_text")}
+FILE_FORMATS = FORMATS | {".txt": DocumentFormat("text", "plain_text")}
 END = b"\n\n"  # of a message: JSON has no line breaks of its own
 
 

@@ -20,7 +20,7 @@ import torch
 from nmt import device as devices
 from nmt.errors import NmtError
 from nmt.evaluation.aligned_texts import AlignedText
-from nmt.evaluation.scores import Score
+from nmt.evaluation.scores import MetricScore
 
 log = logging.getLogger("nmt")
 
@@ -47,7 +47,7 @@ def score(
     systems: Sequence[AlignedText],
     reference: AlignedText,
     device: str,
-) -> list[Score]:
+) -> list[MetricScore]:
     """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file. Most models
     give about 0 to 1; higher is better. command: from `split_command`. Raises NmtError if it fails."""
     with TemporaryDirectory(prefix="nmt-") as name:
@@ -66,7 +66,7 @@ def score(
             raise NmtError(f"--comet {model}: {status}: {said[-1] if said else 'it printed nothing'}")
         values = _read(results, model, command, [len(system.lines) for system in systems])
     return [
-        Score(system.name, "COMET", value, None, None, f"model:{model}", compared=system.form.compared)
+        MetricScore(system.name, "COMET", value, None, None, f"model:{model}", compared=system.form.compared)
         for system, value in zip(systems, values, strict=True)
     ]
 

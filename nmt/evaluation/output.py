@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
 from nmt.evaluation.robustness import INSERTED, Robustness
-from nmt.evaluation.scores import Score
+from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
 from nmt.files.table import aligned, table
 
@@ -26,7 +26,9 @@ class Details:
     changed: list[ChangedSentences]
 
 
-def to_json(scores: Sequence[Score], details: Details | None = None, robustness: Sequence[Robustness] = ()) -> str:
+def to_json(
+    scores: Sequence[MetricScore], details: Details | None = None, robustness: Sequence[Robustness] = ()
+) -> str:
     """A list with an object for each score; with details or robustness, an object with that list as `scores`, the
     fields of the details, and `robustness`."""
     rows = [dataclasses.asdict(score) for score in scores]
@@ -36,7 +38,9 @@ def to_json(scores: Sequence[Score], details: Details | None = None, robustness:
     return json.dumps({"scores": rows, **more} if more else rows, indent=2, ensure_ascii=False)
 
 
-def to_text(scores: Sequence[Score], details: Details | None = None, robustness: Sequence[Robustness] = ()) -> str:
+def to_text(
+    scores: Sequence[MetricScore], details: Details | None = None, robustness: Sequence[Robustness] = ()
+) -> str:
     """The scores, what their intervals and p-values mean, and their signatures; then the details and the robustness."""
     systems = list(dict.fromkeys(score.system for score in scores))
     sections = [_names(systems), _scores(systems, scores), _explanation(scores), _signatures(scores)]
@@ -59,7 +63,7 @@ def _names(systems: Sequence[str]) -> str:
     return "\n".join([f"{rows[0]}  (the baseline)", *rows[1:]]) if len(rows) > 1 else ""
 
 
-def _scores(systems: Sequence[str], scores: Sequence[Score]) -> str:
+def _scores(systems: Sequence[str], scores: Sequence[MetricScore]) -> str:
     """A row for each metric and, below it, rows for the length (of BLEU) and for the differences from the baseline; a
     column for each system."""
     labels: list[list[str]] = []
@@ -85,7 +89,7 @@ def _joined(column: Sequence[tuple[str, str]]) -> list[list[str]]:
     return [[f"{number} {behind:<{width}}" if width else number] for number, behind in column]
 
 
-def _difference(score: Score) -> list[tuple[str, str]]:
+def _difference(score: MetricScore) -> list[tuple[str, str]]:
     difference = score.difference
     if difference is None:
         return [("", "")] * 3
@@ -104,7 +108,7 @@ def _p(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
-def _explanation(scores: Sequence[Score]) -> str:
+def _explanation(scores: Sequence[MetricScore]) -> str:
     """What ±, the length ratio and p mean, if the table has them."""
     lines = []
     interval = next((score.interval for score in scores if score.interval), None)
@@ -132,7 +136,7 @@ def _explanation(scores: Sequence[Score]) -> str:
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="   ") for line in lines)
 
 
-def _signatures(scores: Sequence[Score]) -> str:
+def _signatures(scores: Sequence[MetricScore]) -> str:
     """sacreBLEU's, and what they do not tell."""
     rows = {score.name: score.signature for score in scores} | {"texts": f"compared {scores[0].compared}"}
     return "\n".join(f"{name:<5}  {text}" for name, text in rows.items())

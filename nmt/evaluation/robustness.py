@@ -39,7 +39,7 @@ class VariedText:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CopiedItemCount:
     """How many items of a kind the source has, and how many of these the translation of the same line has too."""
 
     kind: Kind
@@ -58,7 +58,7 @@ class VariationScore:
     bleu_loss: float
     chrf: float
     chrf_loss: float
-    kept: list[Kept]
+    kept: list[CopiedItemCount]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def measure(
     return Robustness(system, str(bleu.tokenizer.signature()), len(clean), scored)
 
 
-def count_kept(source: Sequence[str], translations: Sequence[str]) -> list[Kept]:
+def count_kept(source: Sequence[str], translations: Sequence[str]) -> list[CopiedItemCount]:
     """The items of each kind that the source has, and those of them that the translations keep: in each line an item
     counts as often as it occurs on both sides."""
     there, kept = Counter[str](), Counter[str]()
@@ -117,7 +117,7 @@ def count_kept(source: Sequence[str], translations: Sequence[str]) -> list[Kept]
         if items := find_items(line):
             _add(there, items)
             _add(kept, items & find_items(translation))
-    return [Kept(kind, there[kind], kept[kind]) for kind in INSERTED.values()]
+    return [CopiedItemCount(kind, there[kind], kept[kind]) for kind in INSERTED.values()]
 
 
 def _add(total: Counter[str], items: Counter[tuple[Kind, str]]) -> None:

@@ -68,7 +68,7 @@ class BleuParts:
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """One metric of one system: BLEU and chrF are from 0 to 100, TER is an error rate. interval and difference are
     None for more than MOST_LINES_RESAMPLED lines, and difference for the baseline. parts: of BLEU. compared: the form
     of the texts, which sacreBLEU's signature does not tell."""
@@ -90,7 +90,7 @@ def score(
     test_set: str | None = None,
     language_pair: str | None = None,
     tokenizer: str | None = None,
-) -> list[Score]:
+) -> list[MetricScore]:
     """BLEU, chrF and TER of one or more translations of the same lines, all in one form; the first system is the
     baseline.
 
@@ -107,7 +107,7 @@ def score(
         numbers = f"{lines:,}", f"{MOST_LINES_RESAMPLED:,}"
         log.info("no intervals and p-values: the text has %s lines, more than %s", *numbers)
     texts = [list(reference.lines) for reference in references]
-    rows: list[list[Score]] = []
+    rows: list[list[MetricScore]] = []
     metrics = [bleu_metric(target_language, tokenizer=tokenizer), chrf_metric(), ter_metric(target_language)]
     for metric in tqdm(metrics, "scoring", disable=None, leave=False, delay=2):
         name, measured = _resampled(metric, systems, texts) if resampled else _plain(metric, systems, texts)
@@ -116,7 +116,9 @@ def score(
         signature.update("lang", language_pair)
         rows.append(
             [
-                Score(system.name, name, *values, str(signature), _parts(metric, system, texts), system.form.compared)
+                MetricScore(
+                    system.name, name, *values, str(signature), _parts(metric, system, texts), system.form.compared
+                )
                 for system, values in zip(systems, measured, strict=True)
             ]
         )

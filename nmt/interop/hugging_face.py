@@ -12,7 +12,7 @@ from nmt.config.schema import TransformerConfig
 from nmt.errors import NmtError, in_one_line
 from nmt.files.packages import install_command
 from nmt.interop import source
-from nmt.interop.source import Settings
+from nmt.interop.source import SourceSettings
 from nmt.interop.weights import Linear, Weights
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "quick_gelu": "quick_gelu", "swish": "swish", "silu": "swish"}
@@ -58,7 +58,7 @@ class HuggingFaceWeights:
         return scale[self.dimensions], bias[self.dimensions]
 
 
-def transformer(config: Settings, activation: str) -> TransformerConfig:
+def transformer(config: SourceSettings, activation: str) -> TransformerConfig:
     """The widths, the depths and the activation function. activation: where none is named. Raises NmtError where they
     are those of a model of another kind than nmt's."""
     config.check("nmt multiplies embeddings by the root of their width", {"scale_embedding": True})

@@ -26,7 +26,7 @@ _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Usage:
+class EngineUsage:
     """What a card says of the engine that an export is for.
 
     library: its name on the hub; how: in Markdown, a few lines that translate a sentence with the export; pairs: the
@@ -54,12 +54,12 @@ class _ScoredSet:
         return f"{self.name}, {self.languages}, {self.sentences:,} sentences"
 
 
-def write(folder: Path, loaded: Checkpoint, usage: Usage) -> None:
+def write(folder: Path, loaded: Checkpoint, usage: EngineUsage) -> None:
     """Write the card into a folder."""
     (folder / FILE).write_text(to_text(loaded, usage), encoding="utf-8")
 
 
-def to_text(loaded: Checkpoint, usage: Usage) -> str:
+def to_text(loaded: Checkpoint, usage: EngineUsage) -> str:
     """The card as Markdown."""
     pairs = usage.pairs or loaded.config.data.language_pairs.pairs
     sides = [list(dict.fromkeys(side)) for side in zip(*pairs, strict=True)]
@@ -87,7 +87,7 @@ def source_of(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _front_matter(
-    loaded: Checkpoint, usage: Usage, title: str, codes: Sequence[str], scored: Sequence[_ScoredSet]
+    loaded: Checkpoint, usage: EngineUsage, title: str, codes: Sequence[str], scored: Sequence[_ScoredSet]
 ) -> Iterator[tuple[str, Any]]:
     source = source_of(loaded.provenance)
     licenses = list(dict.fromkeys(str(one) for one in (source.get("license"), loaded.config.data.license) if one))
@@ -145,7 +145,7 @@ def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
         yield f"\nTranslations and references are compared {compared}."
 
 
-def _sizes(loaded: Checkpoint, usage: Usage) -> Iterator[str]:
+def _sizes(loaded: Checkpoint, usage: EngineUsage) -> Iterator[str]:
     model, vocabulary = loaded.config.model, loaded.vocabulary
     count = sum(weight.numel() for weight in loaded.weights.values())
     kind: str = model.architecture

@@ -10,7 +10,7 @@ from typing import Any
 
 from nmt.config.schema import DecodingConfig
 from nmt.interop import source
-from nmt.interop.source import Settings
+from nmt.interop.source import SourceSettings
 
 GENERATION = "generation_config.json"
 
@@ -89,13 +89,13 @@ class Tokens:
     before: int = 1
 
 
-def of_transformers(folder: Path, config: Settings, tokens: Tokens) -> SearchSettings:
+def of_transformers(folder: Path, config: SourceSettings, tokens: Tokens) -> SearchSettings:
     """Those in a folder. config: its config.json, where older models have some. Raises NmtError where both name another
     start of the decoder."""
     own, start = source.read_mapping(folder / GENERATION, optional=True), "decoder_start_token_id"
     if own.get(start) is not None:
         reason = f"it is {source.shown(config.values.get(start))} in config.json"
-        Settings(str(folder / GENERATION), own).check(reason, {start: config.values.get(start)})
+        SourceSettings(str(folder / GENERATION), own).check(reason, {start: config.values.get(start)})
     given = {key: value for key, value in config.values.items() if key in _CARRIED or key in _LACKING} | own
     given = {key: value for key, value in given.items() if value is not None and key not in _NO_MATTER}
     if given.get("do_sample") is not True:

@@ -119,7 +119,7 @@ def _read_ids(path: Path) -> dict[str, Any]:
         raise NmtError(f"{path}: not a mapping of pieces to numbers: {first_line(error)}") from None
 
 
-class Settings:
+class SourceSettings:
     """The settings of another program, each read with its type. path: of their file, in messages."""
 
     def __init__(self, path: str, values: Mapping[str, Any]):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.subwords import sentencepiece_model
-from nmt.data.subwords.sentencepiece_model import Kind, Subword
+from nmt.data.subwords.sentencepiece_model import Subword, SubwordKind
 from nmt.data.subwords.vocabulary import BOS, PAD, UNK, Tokenizer
 from nmt.errors import NmtError
 from nmt.interop import source
@@ -25,11 +25,16 @@ from nmt.interop.sample_text import LINES
 from nmt.interop.weights import NEVER_CHOSEN
 
 NONE = -1  # the id of a subword that the other program does not have
-_SPECIAL = {"<pad>": Kind.CONTROL, "<unk>": Kind.UNKNOWN, "<s>": Kind.CONTROL, "</s>": Kind.CONTROL}  # in our order
+_SPECIAL = {
+    "<pad>": SubwordKind.CONTROL,
+    "<unk>": SubwordKind.UNKNOWN,
+    "<s>": SubwordKind.CONTROL,
+    "</s>": SubwordKind.CONTROL,
+}  # in our order
 
 
 @dataclass(frozen=True)
-class Rows:
+class SubwordRows:
     """Where the rows of a matrix with a row for each subword come from. theirs: of each of our subwords the other
     program's id, or NONE; unknown: its id of the unknown subword."""
 
@@ -66,9 +71,9 @@ def within(ids: Mapping[str, int], size: int, file: Path) -> dict[str, int]:
     return known
 
 
-def rows_of(pieces: Sequence[str], ids: Mapping[str, int]) -> Rows:
+def rows_of(pieces: Sequence[str], ids: Mapping[str, int]) -> SubwordRows:
     """pieces: in our order, as `ordered` gives them; ids: theirs."""
-    return Rows([ids.get(piece, NONE) for piece in pieces], ids["<unk>"])
+    return SubwordRows([ids.get(piece, NONE) for piece in pieces], ids["<unk>"])
 
 
 def read(path: Path) -> bytes:
@@ -120,8 +125,8 @@ def _subword(piece: str, known: Mapping[str, Subword], names: Mapping[str, str],
     if piece in _SPECIAL:
         return Subword(piece, 0.0, _SPECIAL[piece])
     if piece in names:
-        return Subword(names[piece], 0.0, Kind.CONTROL)
+        return Subword(names[piece], 0.0, SubwordKind.CONTROL)
     if piece not in known:
-        return Subword(piece or "<empty>", least, Kind.UNUSED)
+        return Subword(piece or "<empty>", least, SubwordKind.UNUSED)
     own = known[piece]
-    return own if own.kind not in (Kind.UNKNOWN, Kind.CONTROL) else own._replace(kind=Kind.UNUSED)
+    return own if own.kind not in (SubwordKind.UNKNOWN, SubwordKind.CONTROL) else own._replace(kind=SubwordKind.UNUSED)

@@ -42,7 +42,7 @@ class PackedSentences(NamedTuple):
     longest: int
 
 
-class Sampled(NamedTuple):
+class SampledStates(NamedTuple):
     """What `forward` returns in training if it depends on positions that the model has drawn (Xu et al. 2015).
 
     states [B, T, D]: as without drawing; log_p, entropy [B, T]: of the drawing at each target position: the logarithm
@@ -59,7 +59,7 @@ class Sampled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Inside:
+class ModelInternals:
     """What `nmt inspect` shows of a model for one sentence pair. S source and T target positions.
 
     attention: by kind, the weights of each layer and head, [L, H, rows, columns]: `encoder` [·, ·, S, S] and `decoder`
@@ -80,7 +80,7 @@ class Inside:
     positions: dict[str, Tensor] = field(default_factory=dict)
     missing: str = ""
 
-    def after_start(self, count: int) -> "Inside":
+    def after_start(self, count: int) -> "ModelInternals":
         """The same of the positions after this many tokens that follow BOS and are no part of the target. In the
         decoder's self-attention they count as one with BOS."""
         weights = {kind: each if kind == "encoder" else each[:, :, count:] for kind, each in self.attention.items()}
@@ -115,10 +115,10 @@ class TranslationModel(nn.Module, ABC):
     # ---- training and scoring
 
     @abstractmethod
-    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | Sampled:
+    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | SampledStates:
         """Source ids [B, S] and the decoder's input ids [B, T] (BOS, then the target without its EOS) → the
         decoder's last states [B, T, D]. Position t may depend on the whole source and on target positions ≤ t.
-        A model that draws random positions returns `Sampled` in training.
+        A model that draws random positions returns `SampledStates` in training.
 
         If `can_pack`, also packed sentences → [N, D]: in places without a token anything finite."""
 
@@ -153,7 +153,7 @@ class TranslationModel(nn.Module, ABC):
         """How much each target position attends to each source position: ids as in `forward` → [B, T, S].
         Each row sums to 1 over the sentence's own source positions, and is 0 at padding."""
 
-    def inside(self, source: Tensor, target: Tensor) -> Inside:
+    def inside(self, source: Tensor, target: Tensor) -> ModelInternals:
         """What there is to see of one sentence pair, ids [1, S] and [1, T] as in `forward`; only if `can_inspect`."""
         raise NotImplementedError
 
@@ -188,7 +188,7 @@ class TranslationModel(nn.Module, ABC):
         }
         return {name: known[name] for name, _ in self.named_parameters() if name in known}
 
-    # ---- search: `nmt.decoding.search.stepper.Stepper` says what search relies on
+    # ---- search: `nmt.decoding.search.decoder_model.DecoderModel` says what search relies on
 
     @abstractmethod
     def encode(self, source: Tensor) -> Memory:

@@ -27,7 +27,7 @@ from nmt.serve.documents import DocumentTranslator, TranslatedFiles, received_do
 from nmt.serve.hosts import SameSite
 from nmt.serve.jobs import PlainText, job_from, warning_of
 from nmt.serve.metrics import CountedRequests, Metrics
-from nmt.serve.requests import DetectRequest, Limits, as_list, checked, read_fields
+from nmt.serve.requests import DetectRequest, RequestLimits, as_list, checked, read_fields
 
 log = logging.getLogger("nmt")
 
@@ -37,7 +37,12 @@ T = TypeVar("T")
 
 
 def build(
-    queue: BatchingQueue, languages: LanguagePairs, limits: Limits, url: str, log_requests: bool, hosts: list[str]
+    queue: BatchingQueue,
+    languages: LanguagePairs,
+    limits: RequestLimits,
+    url: str,
+    log_requests: bool,
+    hosts: list[str],
 ) -> FastAPI:
     """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops. hosts: as
     `hosts.allowed_hosts`. Its `state.service` is to be stopped first."""
@@ -98,7 +103,7 @@ async def _error_response(_: Request, error: Exception) -> Response:
 class Service:
     """The functions behind the addresses."""
 
-    def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: Limits):
+    def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits):
         self._queue, self._languages, self._limits = queue, languages, limits
         self._documents = DocumentTranslator(queue, languages, limits)
         self.files, self.metrics = TranslatedFiles(limits), Metrics(queue)
@@ -202,7 +207,7 @@ class Service:
         return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _page_data(queue: BatchingQueue, languages: LanguagePairs, limits: Limits) -> dict[str, Any]:
+def _page_data(queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits) -> dict[str, Any]:
     """What the page needs to know."""
     targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
     for source, target in languages.pairs:

@@ -19,10 +19,10 @@ from starlette.responses import FileResponse
 from nmt.config.language_pairs import LanguagePairs
 from nmt.documents.process import FILE_FORMATS
 from nmt.serve.batching import BatchingQueue, BatchOptions, QueueFull
-from nmt.serve.detection import Detected
+from nmt.serve.detection import DetectedLanguage
 from nmt.serve.document_process import DocumentProcess, document_process
 from nmt.serve.jobs import count_lost, placeholder_warning
-from nmt.serve.requests import FileRequest, Limits, checked, chosen_pair, likeliest_source, source_and_target
+from nmt.serve.requests import FileRequest, RequestLimits, checked, chosen_pair, likeliest_source, source_and_target
 
 log = logging.getLogger("nmt")
 
@@ -53,10 +53,12 @@ class TranslatedDocument:
     content: bytes
     notes: list[str]  # what its reader should know
     warning: str  # of its languages
-    detected: Detected | None  # the source language, if the request had `auto`
+    detected: DetectedLanguage | None  # the source language, if the request had `auto`
 
 
-async def received_document(fields: dict[str, Any], languages: LanguagePairs, limits: Limits) -> ReceivedDocument:
+async def received_document(
+    fields: dict[str, Any], languages: LanguagePairs, limits: RequestLimits
+) -> ReceivedDocument:
     """The document of a request. Raises HTTPException if it is not valid or too large."""
     upload = fields.pop("file", None)
     if not isinstance(upload, UploadFile) or not upload.filename:
@@ -76,7 +78,7 @@ async def received_document(fields: dict[str, Any], languages: LanguagePairs, li
 class DocumentTranslator:
     """Translates documents through the queue, a few at a time."""
 
-    def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: Limits):
+    def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits):
         self.queue, self.languages, self.limits = queue, languages, limits
         self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
         self._requests = 0
@@ -146,7 +148,7 @@ class DocumentTranslator:
         return await asyncio.to_thread(count_lost, texts, n_best, others)
 
 
-def parts_of(lines: Sequence[tuple[str, bool]], limits: Limits) -> list[list[int]]:
+def parts_of(lines: Sequence[tuple[str, bool]], limits: RequestLimits) -> list[list[int]]:
     """The numbers of the lines, in parts of the size of an allowed request. Those with tags, which need an alignment,
     come after the others."""
     parts: list[list[int]] = [[]]
@@ -165,7 +167,7 @@ class TranslatedFiles:
     """Translated files in a folder of this user alone, for half an hour; the oldest are removed where they are too
     many."""
 
-    def __init__(self, limits: Limits):
+    def __init__(self, limits: RequestLimits):
         self._most_bytes = _MOST_KEPT * limits.file
         self._folder = TemporaryDirectory(prefix="nmt-serve-")
         self._files: dict[str, tuple[str, int]] = {}  # the names and sizes by their addresses, the oldest first

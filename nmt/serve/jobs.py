@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt.config.language_pairs import LanguagePairs
-from nmt.decoding.kept_items import is_kept
 from nmt.decoding.markup.marked_text import MarkedText
+from nmt.decoding.protected_text import is_protected
 from nmt.decoding.translator import Translation
 from nmt.serve.batching import BatchOptions, NBest
-from nmt.serve.detection import Detected
+from nmt.serve.detection import DetectedLanguage
 from nmt.serve.requests import (
     LibreTranslateRequest,
-    Limits,
     OwnRequest,
+    RequestLimits,
     as_list,
     checked,
     chosen_pair,
@@ -75,7 +75,7 @@ class LibreTranslateJob:
 
     texts: Sequence[PlainText | HtmlText]
     is_list: bool  # `q` was a list, so the answer has lists
-    detected: Detected | None  # the source language, if the request had `auto`
+    detected: DetectedLanguage | None  # the source language, if the request had `auto`
     options: BatchOptions
 
     @property
@@ -111,7 +111,9 @@ def _joined(text: PlainText | HtmlText, lines: NBest) -> list[str]:
 Job = OwnJob | LibreTranslateJob
 
 
-def job_from(fields: dict[str, Any], languages: LanguagePairs, limits: Limits, beam_size: int, aligns: bool) -> Job:
+def job_from(
+    fields: dict[str, Any], languages: LanguagePairs, limits: RequestLimits, beam_size: int, aligns: bool
+) -> Job:
     """The job of a request. aligns: whether the engine gives alignments. Raises HTTPException if the request is not
     valid or too large, and NmtError for languages that the model does not have."""
     if "text" not in fields and fields.keys() & {"q", "source", "target"}:
@@ -124,7 +126,7 @@ def job_from(fields: dict[str, Any], languages: LanguagePairs, limits: Limits, b
 
 
 def _libretranslate_job(
-    request: LibreTranslateRequest, languages: LanguagePairs, limits: Limits, beam_size: int, aligns: bool
+    request: LibreTranslateRequest, languages: LanguagePairs, limits: RequestLimits, beam_size: int, aligns: bool
 ) -> LibreTranslateJob:
     source, target = source_and_target(request, languages)
     sent = as_list(request.q)
@@ -155,7 +157,7 @@ def count_lost(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> in
     """How many lines have a translation that lacks a placeholder."""
     lost = 0
     for line, translations in zip(lines, n_best, strict=True):
-        if keep and not all(is_kept(line, translation.text, keep) for translation in translations):
+        if keep and not all(is_protected(line, translation.text, keep) for translation in translations):
             lost += 1
     return lost
 

@@ -16,7 +16,7 @@ from starlette.types import Message
 from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.errors import NmtError
-from nmt.serve.detection import Detected, detect
+from nmt.serve.detection import DetectedLanguage, detect
 
 _FORM, _FORM_WITH_FILE = b"application/x-www-form-urlencoded", b"multipart/form-data"
 _MOST_FIELDS = 16  # of a form with a file
@@ -28,7 +28,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Maximum lines and characters of a request, lines that wait in total, bytes of an answer, bytes of a file (0:
     files are not translated), and seconds to read it, and to write its translation."""
 
@@ -201,6 +201,6 @@ def _language(name: str, code: str, known: list[str]) -> str:
     raise HTTPException(400, f"{name}: {code[:40]} is not supported: this model has {', '.join(known)}")
 
 
-def likeliest_source(lines: Sequence[str], languages: LanguagePairs, target: str) -> Detected:
+def likeliest_source(lines: Sequence[str], languages: LanguagePairs, target: str) -> DetectedLanguage:
     """The likeliest source of those with this target, of all lines together, as LibreTranslate does it."""
     return detect(lines, [pair.source for pair in languages.pairs if pair.target == target])[0]

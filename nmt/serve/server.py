@@ -16,7 +16,7 @@ from nmt.distributed.stopping import log_from_handler
 from nmt.errors import NmtError
 from nmt.serve import app
 from nmt.serve.batching import BatchingQueue
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 log = logging.getLogger("nmt")
 _log_of_texts = logging.getLogger("nmt.texts")
@@ -30,7 +30,7 @@ def serve(
     languages: LanguagePairs,
     host: str,
     port: int,
-    limits: Limits,
+    limits: RequestLimits,
     log_requests: bool,
     hosts: list[str],
 ) -> None:
@@ -61,7 +61,7 @@ def serve(
         listening.close()
 
 
-def settings(service: FastAPI, limits: Limits, shutdown: int = _SHUTDOWN) -> uvicorn.Config:
+def settings(service: FastAPI, limits: RequestLimits, shutdown: int = _SHUTDOWN) -> uvicorn.Config:
     """The server's settings: a query may be as long as a body, and nothing of it is logged. shutdown: the most seconds
     for the last requests."""
     return uvicorn.Config(

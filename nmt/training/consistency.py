@@ -23,7 +23,7 @@ from nmt.models.linear import product
 from nmt.training import loss as plain
 
 
-class Weights(NamedTuple):
+class ConsistencyWeights(NamedTuple):
     """Of the parts of the loss: the cross-entropy of each pass, KL(P1 ‖ P2) and KL(P2 ‖ P1)."""
 
     first: float
@@ -32,7 +32,7 @@ class Weights(NamedTuple):
     second_first: float
 
     @classmethod
-    def of(cls, training: TrainingConfig) -> "Weights":
+    def of(cls, training: TrainingConfig) -> "ConsistencyWeights":
         """Those of training.consistency."""
         weight = training.weight_of_consistency
         match training.consistency:
@@ -60,7 +60,13 @@ class _ConsistentCrossEntropy(plain.LossWithGradients):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, weights: Weights, dtype: torch.dtype
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        smoothing: float,
+        weights: ConsistencyWeights,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         tokens, vocabulary, wide = len(target), weight.shape[0], torch.promote_types(dtype, torch.float32)
         h_all, w, needed = hidden.to(dtype), weight.to(dtype), any(ctx.needs_input_grad)
@@ -103,7 +109,7 @@ class _Pass(NamedTuple):
 
 
 def _parts(
-    logits: list[Tensor], target: Tensor, smoothing: float, weights: Weights, needed: bool
+    logits: list[Tensor], target: Tensor, smoothing: float, weights: ConsistencyWeights, needed: bool
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """The logits z of both passes [n, V], which are overwritten, and ids [n] → the loss and -log p of each token [n],
     and, if they are needed, the gradients with respect to the logits [n, V].
@@ -139,7 +145,7 @@ def _parts(
 
 
 def consistent_cross_entropy(
-    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, weights: Weights
+    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, weights: ConsistencyWeights
 ) -> tuple[Tensor, Tensor]:
     """The sum over the tokens of the loss, and -log p(y) of each token [N], weighted as the cross-entropies; in nats.
 

@@ -17,8 +17,8 @@ from nmt.data.subwords.vocabulary import BOS, EOS
 from nmt.device import is_device_fault
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
-from nmt.models.translation_model import PackedSentences, Sampled, TranslationModel
-from nmt.training.consistency import Weights, consistent_cross_entropy
+from nmt.models.translation_model import PackedSentences, SampledStates, TranslationModel
+from nmt.training.consistency import ConsistencyWeights, consistent_cross_entropy
 from nmt.training.loss import smoothed_cross_entropy, with_bias
 
 log = logging.getLogger("nmt")
@@ -58,7 +58,7 @@ class Objective(nn.Module):
         self.recorded: PackedStates | None = None  # the passes as CUDA graphs
         self.corpora = 1  # whose -log p is summed separately
         self.model, self.smoothing = model, training.label_smoothing
-        self.passes, self.consistency = training.passes, Weights.of(training)
+        self.passes, self.consistency = training.passes, ConsistencyWeights.of(training)
         model.cuts = bool(training.cutoff)
         types = {"float32": None, "tf32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
         self.dtype: torch.dtype | None = types[training.precision]
@@ -75,7 +75,7 @@ class Objective(nn.Module):
             states, labels = of_passes[:, : batch.target_tokens].flatten(0, 1), batch.labels
         else:
             found = self._states(*_read(batch, passes))  # [P·B, T, D]
-            if isinstance(found, Sampled):
+            if isinstance(found, SampledStates):
                 sampled, found = found, found.states
             states, labels = _at_tokens(found, batch, passes), _at_tokens(batch.target, batch)
         with self._autocast(labels.device):
@@ -108,7 +108,7 @@ class Objective(nn.Module):
             return F.pad(exact.sum()[None], (0, self.corpora - 1)).to(nll.dtype)
         return exact.new_zeros(self.corpora).index_add(0, batch.corpora, exact).to(nll.dtype)
 
-    def _states(self, *inputs: Tensor | PackedSentences) -> Tensor | Sampled:
+    def _states(self, *inputs: Tensor | PackedSentences) -> Tensor | SampledStates:
         """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]; see TranslationModel."""
         if self.copies_weights:
             copies: dict[Tensor, Tensor] = {}
@@ -168,7 +168,7 @@ def _at_tokens(x: Tensor, batch: Batch, passes: int = 1) -> Tensor:
     return flat.index_select(0, places)
 
 
-def sampling_loss(sampled: Sampled, difference: Tensor, batch: Batch) -> Tensor:
+def sampling_loss(sampled: SampledStates, difference: Tensor, batch: Batch) -> Tensor:
     """A number that is 0, whose gradient is that of the expected loss with respect to the probabilities of drawing.
 
     The score function's gradient (Williams 1992; Xu et al. 2015, equation 11): (R_t - b_t) ∇log p_t, where R_t is the

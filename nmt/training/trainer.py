@@ -13,16 +13,15 @@ import torch
 
 from nmt.checkpoints import model_file, run_folder
 from nmt.config.schema import Config
-from nmt.data.batches.batching import Batches, Budget, Order
+from nmt.data.batches.batching import Batches, BatchOrder, Budget
 from nmt.data.batches.stages import stages_of
-from nmt.data.batches.token_cutoff import Cutoff
+from nmt.data.batches.token_cutoff import TokenCutoff
 from nmt.data.prepare import ValidationSet
 from nmt.device import SharedCores, explaining_out_of_memory
 from nmt.distributed.ranks import Ranks
 from nmt.distributed.stopping import StopRequest
 from nmt.errors import NmtError
 from nmt.training import compilation, consistency, freezing, schedule, start_from, state
-from nmt.training.curriculum import Curriculum
 from nmt.training.data import TrainingData
 from nmt.training.identity import Identity
 from nmt.training.memory import micro_batch_tokens
@@ -32,6 +31,7 @@ from nmt.training.run_log import OnMetrics, ProgressBar, RunLog, environment
 from nmt.training.saving import Saver
 from nmt.training.threads import same_with_fewer_threads
 from nmt.training.train_step import TrainStep
+from nmt.training.training_steps import TrainingSteps
 from nmt.training.validation import validate
 
 log = logging.getLogger("nmt")
@@ -73,10 +73,10 @@ class Trainer:
             config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )
         budget = Budget(config.training.batch_tokens, self.micro_batch_tokens, config.data.over_budget)
-        order = Order(config.seed, config.data.pool_pairs, config.versions, stages[0].mix)
-        packed, cutoff = self.train_step.objective.packed, Cutoff.of(config.training.cutoff, config.data)
+        order = BatchOrder(config.seed, config.data.pool_pairs, config.versions, stages[0].mix)
+        packed, cutoff = self.train_step.objective.packed, TokenCutoff.of(config.training.cutoff, config.data)
         self.batches = Batches(prepared.train, budget, order, ranks, packed=packed, cutoff=cutoff)
-        self.curriculum = Curriculum(config.run_dir, config.data, config.training, stages, self.batches)
+        self.training_steps = TrainingSteps(config.run_dir, config.data, config.training, stages, self.batches)
         self.validation = [(held_out.name, self._validation_batches(held_out)) for held_out in prepared.validation]
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
@@ -177,15 +177,15 @@ class Trainer:
         log.info("model: %s parameters (%s)", f"{total:,}", shares)
         if training.freeze:
             log.info("%s", freezing.summary(self.model, training.freeze))
-        steps, skipped = self.curriculum.steps_in_epoch(progress), self.batches.skipped
+        steps, skipped = self.training_steps.steps_in_epoch(progress), self.batches.skipped
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
         where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
         threads = torch.get_num_threads()
         where += f", {threads} thread{'s' * (threads > 1)}" if self.device.type == "cpu" else ""
         how = ", ".join(filter(None, (where, training.precision, consistency.described(training))))
         log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
-        self.curriculum.announce(progress)
-        last = self.curriculum.last_step(progress, steps)
+        self.training_steps.announce(progress)
+        last = self.training_steps.last_step(progress, steps)
         if last < training.max_steps and (problem := schedule.problem(training, self.config.model.width, last)):
             log.warning("%s", problem)
         return last
@@ -197,7 +197,7 @@ class Trainer:
         begins = self.data.start is not None and progress.step == 0 and not progress.at_start  # validated and saved
         if begins or self._reason_to_end():  # a setting was changed after the run had stopped between two checkpoints
             self._save_if_due(run_log, saver, stop)
-        steps = self.curriculum.steps(progress, pinned=self.device.type == "cuda")
+        steps = self.training_steps.steps(progress, pinned=self.device.type == "cuda")
         with ProgressBar(progress.step, last_step, hidden=not self.ranks.first) as bar, closing(steps):
             shown = self.ranks.broadcast(bar.shown)
             while not (self._reason_to_end() or stop.agreed):
@@ -265,7 +265,7 @@ class Trainer:
         row = {
             "step": progress.step,
             "epoch": progress.position.epochs_begun,
-            **self.curriculum.metrics(progress),
+            **self.training_steps.metrics(progress),
             **({"loss": loss, "nll": sum(nll) / target} if target else {}),
             "learning_rate": self._learning_rate(),
             **({"corpora": self.corpora} if self.corpora else {}),
@@ -337,7 +337,7 @@ class Trainer:
             for sample in translated.samples:
                 head = f"{name}:" if several else ""
                 log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
-        run_log.metrics({"step": progress.step, **self.curriculum.metrics(progress), **result.row})
+        run_log.metrics({"step": progress.step, **self.training_steps.metrics(progress), **result.row})
         value = result.value(training)
         progress.best.validations_since += 1
         line, *of_sets = result.lines()
@@ -370,5 +370,5 @@ class Trainer:
                 f"most {limit} positions: remove the sentence, or choose model settings that allow longer ones"
             )
         tokens = max(longest, self.micro_batch_tokens)
-        order = Order(self.config.seed, self.config.data.pool_pairs)
+        order = BatchOrder(self.config.seed, self.config.data.pool_pairs)
         return Batches(pairs, Budget(tokens * self.ranks.size, tokens), order, self.ranks)

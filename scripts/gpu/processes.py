@@ -19,7 +19,7 @@ from gpu.report import Run
 from gpu.sizes import MODELS, TINY, VOCABULARY
 from nmt.commands.train import train
 from nmt.config.schema import TrainingConfig
-from nmt.data.batches.batching import Batches, Budget, Order
+from nmt.data.batches.batching import Batches, BatchOrder, Budget
 from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks, limit_waiting
 from nmt.errors import NmtError
@@ -144,7 +144,7 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small
     train_step = TrainStep(model, TrainingConfig(packed=on_gpu, compile=on_gpu), 1, torch.device(run.device), ranks)
     budget = Budget(600 if run.small else 4_000)
-    made = Batches(store.pairs(run.store, small=run.small), budget, Order(1, 100_000), ranks, packed=on_gpu)
+    made = Batches(store.pairs(run.store, small=run.small), budget, BatchOrder(1, 100_000), ranks, packed=on_gpu)
     train_step.prepare(made.example())
     gradient: dict[str, Any] = {}
 

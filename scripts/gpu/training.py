@@ -23,7 +23,7 @@ from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
 from nmt.config.schema import TrainingConfig
-from nmt.data.batches.batching import Batches, Budget, Order, Step
+from nmt.data.batches.batching import Batches, BatchOrder, Budget, Step
 from nmt.data.batches.packing import pack
 from nmt.data.batches.padding import collate_pairs
 from nmt.data.subwords.vocabulary import PAD
@@ -116,7 +116,10 @@ def make_step(
 def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS) -> tuple[Batches, Iterator[Step]]:
     """The batches of the store, and its steps without end, in memory from which a GPU can copy."""
     made = Batches(
-        store.pairs(run.store, small=run.small), Budget(600 if run.small else tokens), Order(1, 100_000), packed=packed
+        store.pairs(run.store, small=run.small),
+        Budget(600 if run.small else tokens),
+        BatchOrder(1, 100_000),
+        packed=packed,
     )
     steps = chain.from_iterable(map(made.epoch, count()))
     return made, map(Step.pinned, steps) if run.device.startswith("cuda") else steps

@@ -11,7 +11,7 @@ from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 from typer.testing import CliRunner
 
 from nmt.cli import app, evaluate, options
-from nmt.commands.evaluate import Request
+from nmt.commands.evaluate import EvaluateRequest
 from nmt.files.text import to_path
 
 COMMANDS = app.app.registered_commands
@@ -43,7 +43,7 @@ def test_the_home_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_every_field_of_an_evaluation_is_an_option() -> None:
-    names = {field.name for field in fields(Request)} - {"overrides"}
+    names = {field.name for field in fields(EvaluateRequest)} - {"overrides"}
     assert names <= inspect.signature(evaluate.evaluate).parameters.keys()
 
 

@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 from nmt.checkpoints import model_file
 from nmt.cli import app
-from nmt.commands.evaluate import Request, evaluate
+from nmt.commands.evaluate import EvaluateRequest, evaluate
 from nmt.config.schema import Config
 from nmt.errors import NmtError
 from nmt.evaluation import comet
 from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.output import to_json, to_text
-from nmt.evaluation.scores import Score
+from nmt.evaluation.scores import MetricScore
 from nmt.loading.opened_model import OpenedModel, open_model
 
 
@@ -53,7 +53,7 @@ def test_a_model_scores_as_the_file_of_its_translations(
 ) -> None:
     outputs, references = [tmp_path / "a.out", tmp_path / "b.out"], [texts["reference"]]
     overrides = ["decoding.beam_size=3"]
-    request = Request(
+    request = EvaluateRequest(
         models=models, overrides=overrides, source=texts["source"], references=references, outputs=outputs
     )
     scores, details, _ = evaluate(request)
@@ -62,7 +62,7 @@ def test_a_model_scores_as_the_file_of_its_translations(
     for model, output in zip(models, outputs, strict=True):
         translated = open_model(model).translator("cpu", overrides=overrides).translate(lines)
         assert output.read_text(encoding="utf-8").split("\n") == [*translated, ""]
-    again, *_ = evaluate(Request(hypotheses=outputs, references=references, language="de"))
+    again, *_ = evaluate(EvaluateRequest(hypotheses=outputs, references=references, language="de"))
     assert [(one.name, one.value, one.signature, one.difference) for one in scores] == [
         (one.name, one.value, one.signature, one.difference) for one in again
     ]
@@ -71,13 +71,13 @@ def test_a_model_scores_as_the_file_of_its_translations(
 def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: Path) -> None:
     training = tmp_path / "train.de"
     training.write_text("eins\n" * 12, encoding="utf-8")
-    request = Request(hypotheses=[texts["first"]], references=[texts["reference"]], language="de", sentences=1)
-    _, details, _ = evaluate(Request(**{**vars(request), "details": True}))
+    request = EvaluateRequest(hypotheses=[texts["first"]], references=[texts["reference"]], language="de", sentences=1)
+    _, details, _ = evaluate(EvaluateRequest(**{**vars(request), "details": True}))
     assert details is not None and details.frequencies.text == str(texts["reference"])
     assert [one.text for one in details.lengths] == [str(texts["reference"])]
     assert len(details.worst[0].sentences) == 1 and details.changed == []
     _, details, _ = evaluate(
-        Request(**{**vars(request), "training_texts": [training, training], "source": texts["source"]})
+        EvaluateRequest(**{**vars(request), "training_texts": [training, training], "source": texts["source"]})
     )
     assert details is not None and details.frequencies.text == f"{training}, {training}"
     assert [(str(one.frequency), one.reference_words) for one in details.frequencies.buckets] == [
@@ -89,7 +89,7 @@ def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: 
 
 def test_how_to_score_is_checked_before_any_work(texts: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(NmtError) as caught:
-        evaluate(Request(hypotheses=[tmp_path / "gone"], references=[texts["reference"]], tokenizer="13b"))
+        evaluate(EvaluateRequest(hypotheses=[tmp_path / "gone"], references=[texts["reference"]], tokenizer="13b"))
     assert str(caught.value) == "--tokenize 13b: sacreBLEU knows no such tokenizer: did you mean 13a?"
 
 
@@ -99,8 +99,8 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
     model_file.save(models[1], make_checkpoint(make_config("data.target_language=zh")))
     request = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
     with pytest.raises(NmtError, match=r"models with different target languages \(de, zh\): give --language"):
-        evaluate(Request(**request))
-    scores, *_ = evaluate(Request(**request, language="zh"))
+        evaluate(EvaluateRequest(**request))
+    scores, *_ = evaluate(EvaluateRequest(**request, language="zh"))
     assert "|tok:zh|" in scores[0].signature
 
 
@@ -113,7 +113,7 @@ def test_a_text_without_spaces_needs_a_language(
 ) -> None:
     text = tmp_path / "text"
     text.write_text(f"{line}\n" * 3, encoding="utf-8")
-    evaluate(Request(hypotheses=[text], references=[text], **settings))  # type: ignore[arg-type]
+    evaluate(EvaluateRequest(hypotheses=[text], references=[text], **settings))  # type: ignore[arg-type]
     assert (f"{text}: no spaces between words, so BLEU counts whole sentences as words" in caplog.text) == warned
 
 
@@ -123,8 +123,8 @@ def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         "nmt.commands.evaluate.load_test_set", lambda name, pair: {("wmt14", "en-de"): found}[name, pair]
     )
-    named, *_ = evaluate(Request(hypotheses=[texts["first"]], test_set="wmt14", language_pair="en-de"))
-    given, *_ = evaluate(Request(hypotheses=[texts["first"]], references=[texts["reference"]], language="de"))
+    named, *_ = evaluate(EvaluateRequest(hypotheses=[texts["first"]], test_set="wmt14", language_pair="en-de"))
+    given, *_ = evaluate(EvaluateRequest(hypotheses=[texts["first"]], references=[texts["reference"]], language="de"))
     assert [one.value for one in named] == [one.value for one in given]
     assert "|lang:en-de|" in named[0].signature and "|test:wmt14" in named[0].signature
 
@@ -138,20 +138,20 @@ def test_lines_are_counted_before_anything_is_translated(
     for changed in ({"source": short}, {"hypotheses": [short]}, {"references": [texts["reference"], short]}):
         given = {"models": models, "source": texts["source"], "references": [texts["reference"]], **changed}
         with pytest.raises(NmtError, match=r"short\.txt"):
-            evaluate(Request(**given))
+            evaluate(EvaluateRequest(**given))
 
 
 def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    def score(name: str, command: list[str], *given: AlignedText | list[AlignedText] | str) -> list[Score]:
+    def score(name: str, command: list[str], *given: AlignedText | list[AlignedText] | str) -> list[MetricScore]:
         source, systems, reference, device = given
         assert (name, command[1:], device) == ("x", ["-n"], "auto")
         assert (source.name, reference.name) == (str(texts["source"]), str(texts["reference"]))
-        return [Score(system.name, "COMET", 0.8123, None, None, "model:x") for system in systems]
+        return [MetricScore(system.name, "COMET", 0.8123, None, None, "model:x") for system in systems]
 
     monkeypatch.setattr(comet, "score", score)
     files = [texts["first"], texts["second"]]
     given = {"hypotheses": files, "source": texts["source"], "references": [texts["reference"]]}
-    found, *_ = evaluate(Request(**given, comet="x", comet_command="cat -n"))
+    found, *_ = evaluate(EvaluateRequest(**given, comet="x", comet_command="cat -n"))
     text = to_text(found)
     assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and "\nCOMET  model:x\n" in text
 
@@ -159,7 +159,7 @@ def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.Mo
 def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, Path], tmp_path: Path) -> None:
     outputs = [tmp_path / "a.out", tmp_path / "b.out"]
     given = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
-    request = Request(**given, hypotheses=[texts["first"]], outputs=outputs, robustness=True)
+    request = EvaluateRequest(**given, hypotheses=[texts["first"]], outputs=outputs, robustness=True)
     scores, details, found = evaluate(request)
     assert details is None
     assert [score.system for score in scores[::3]] == [*map(str, models), str(texts["first"])]
@@ -205,7 +205,7 @@ def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypat
     reference = written(tmp_path, "r", [unicodedata.normalize("NFD", line) for line in REFERENCES])
     training = written(tmp_path, "t", [unicodedata.normalize("NFD", "mi mi ń")])
     given = {"hypotheses": files, "references": [reference], "language": "yo", "training_texts": [training]}
-    scores, details, _ = evaluate(Request(**given))
+    scores, details, _ = evaluate(EvaluateRequest(**given))
     assert [round(one.value, 6) for one in scores[:6]] == [100, 100, 0] * 2
     assert {one.compared for one in scores} == {"in NFC with single spaces, without invisible characters"}
     assert not {"NFC", "norm:NFC"} & set(scores[0].signature.split("|"))  # it stays sacreBLEU's
@@ -219,7 +219,7 @@ def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypat
     text = to_text(scores)
     assert text.endswith("\ntexts  compared in NFC with single spaces, without invisible characters")
     monkeypatch.setattr(scoring, "MOST_LINES_RESAMPLED", 0)  # as intervals and p-values take long
-    raw, *_ = evaluate(Request(**given, raw=True))
+    raw, *_ = evaluate(EvaluateRequest(**given, raw=True))
     assert raw[0].value < 50 and raw[3].value < 50 and "as they are" in to_text(raw)
     assert [one.value for one in raw] == [
         metric(path.read_text("utf-8").split("\n")[:-1], [reference.read_text("utf-8").split("\n")[:-1]]).score

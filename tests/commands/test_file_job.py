@@ -75,7 +75,7 @@ def names(folder: Path) -> set[str]:
 
 def requested(model: Path, folder: Path, **more: Any) -> FileJob:
     """The job of translating `in` to `out`."""
-    request = translate.Request(model=model, source=folder / "in", output=folder / "out", **more)
+    request = translate.TranslationJob(model=model, source=folder / "in", output=folder / "out", **more)
     return translate.job_of(request, request.open_models())
 
 
@@ -317,7 +317,7 @@ def test_the_job_ends_as_its_ranks_do(
     model: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     write(tmp_path / "in", ["one"])
-    request = translate.Request(model=model, source=tmp_path / "in", output=tmp_path / "out", processes=2)
+    request = translate.TranslationJob(model=model, source=tmp_path / "in", output=tmp_path / "out", processes=2)
     job, asked = requested(model, tmp_path, processes=2), []
 
     def launch(arguments: list[str], ranks: int, restarts: int) -> int:
@@ -342,7 +342,7 @@ def test_a_rank_of_another_job_is_refused(model: Path, tmp_path: Path, monkeypat
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(FILE_JOB, "0" * 16)
     with pytest.raises(NmtError, match="the model has changed since the job was started"):
-        translate.translate(translate.Request(model=model, source=tmp_path / "in", output=tmp_path / "out"))
+        translate.translate(translate.TranslationJob(model=model, source=tmp_path / "in", output=tmp_path / "out"))
 
 
 def test_several_processes_need_files(model: Path, tmp_path: Path) -> None:

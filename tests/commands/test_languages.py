@@ -160,7 +160,7 @@ def test_another_target_continues_no_translation(run: Path, texts: Path, tmp_pat
     from nmt.commands import translate
 
     def key(to: str, from_: str | None) -> str:
-        request = translate.Request(
+        request = translate.TranslationJob(
             model=run, source=texts / "validation.en", output=tmp_path / "out", to=to, from_=from_
         )
         return translate.job_of(request, request.open_models()).key

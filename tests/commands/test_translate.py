@@ -14,7 +14,7 @@ from helpers.model_files import make_checkpoint
 import nmt
 from nmt.checkpoints import model_file
 from nmt.commands.output_format import OutputFormat
-from nmt.commands.translate import Request, translate
+from nmt.commands.translate import TranslationJob, translate
 from nmt.config.schema import Config
 from nmt.decoding.chunks import CHUNK_LINES
 
@@ -51,7 +51,7 @@ def test_text_with_tags_has_the_translation_of_the_text(model: Path) -> None:
     for line_by_line in (False, True):
         as_html = OutputFormat(markup="html")
         translate(
-            Request(
+            TranslationJob(
                 model=model, source=tagged, output=out, format=as_html, line_by_line=line_by_line, device="cpu",
                 overrides=["decoding.batch_tokens=64"],
             )

@@ -9,7 +9,7 @@ from nmt.data.subwords.sentences import has_several, sentences
 from nmt.data.subwords.vocabulary import EOS
 from nmt.decoding import long_input
 from nmt.decoding.long_input import Splitter, join_hypotheses, split
-from nmt.decoding.search.stepper import Hypothesis
+from nmt.decoding.search.decoder_model import Hypothesis
 
 ENCODE = tokenizer().encode
 HOSTILE = [

@@ -8,7 +8,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from nmt.decoding.engine import rank_by_coverage
 from nmt.decoding.mbr import rank_by_agreement
-from nmt.decoding.search.stepper import Hypothesis
+from nmt.decoding.search.decoder_model import Hypothesis
 
 TEXTS = ["a dog runs", "the dog runs fast", "a dog runs fast", "completely other words", "a dog runs", ""]
 

@@ -10,7 +10,7 @@ from helpers.documents import DOCUMENTS, PO, read, upper
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
-from nmt.commands.translate import Request, translate
+from nmt.commands.translate import TranslationJob, translate
 from nmt.config.schema import Config
 from nmt.decoding.translator import Translator
 from nmt.documents.encoding import decoded
@@ -86,7 +86,7 @@ def test_command(name: str, make_config: Callable[..., Config], tmp_path: Path) 
     model, source, output = tmp_path / "model", tmp_path / name, tmp_path / f"out-{name}"
     model_file.save(model, make_checkpoint(make_config("decoding.max_extra_tokens=3")))
     source.write_bytes(b"\xef\xbb\xbf" + DOCUMENTS[name].encode())
-    assert translate(Request(model=model, source=source, output=output)) == 0
+    assert translate(TranslationJob(model=model, source=source, output=output)) == 0
     new = output.read_bytes().decode("utf-8-sig")
     assert output.read_bytes().startswith(b"\xef\xbb\xbf") and new != DOCUMENTS[name]
     items = re.compile(r"<[^<>]*>|\{name\}|\{who\}|#|-->|\"@a\": .*|[#]~.*|KEPT")
@@ -112,9 +112,9 @@ def test_an_interrupted_document_leaves_the_old_output(
     output.write_text("old")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Translator, "with_tags", interrupted)
-        translate(Request(model=model, source=source, output=output))
+        translate(TranslationJob(model=model, source=source, output=output))
     assert output.read_text() == "old" and set(tmp_path.iterdir()) == {model, source, output}
-    assert translate(Request(model=model, source=source, output=output)) == 0
+    assert translate(TranslationJob(model=model, source=source, output=output)) == 0
     assert output.read_text() != "old" and set(tmp_path.iterdir()) == {model, source, output}
 
 
@@ -122,7 +122,7 @@ def test_what_documents_do_not_take(make_config: Callable[..., Config], tmp_path
     model, source = tmp_path / "model", tmp_path / "a.po"
     source.write_text(PO)
     with pytest.raises(NmtError, match=r"a PO file: add --output FILE"):
-        translate(Request(model=model, source=source))
+        translate(TranslationJob(model=model, source=source))
     for more in ({"line_by_line": True}, {"processes": 2}):
         with pytest.raises(NmtError, match="translated as a whole: leave out"):
-            translate(Request(model=model, source=source, output=tmp_path / "out.po", **more))
+            translate(TranslationJob(model=model, source=source, output=tmp_path / "out.po", **more))

@@ -11,9 +11,9 @@ import pytest
 from helpers.documents import upper
 
 from nmt.commands.output_format import OutputFormat
-from nmt.commands.translate import Request
+from nmt.commands.translate import TranslationJob
 from nmt.decoding.translation import Translation
-from nmt.documents.document import Text
+from nmt.documents.document import TranslatableText
 from nmt.documents.encoding import decoded
 from nmt.documents.file_formats import FORMATS, check_lines, format_of
 from nmt.documents.opened import OpenedDocument
@@ -97,7 +97,7 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     path = tmp_path / "a.po"
     path.write_text('msgid "one"\nmsgstr ""\n\nmsgid "two %s"\nmsgstr ""\n\nmsgid "x"\nmsgstr "y"\n')
     document = OpenedDocument.read(path, FORMATS[".po"])
-    assert list(document.texts) == [Text("one"), Text("two %s")]
+    assert list(document.texts) == [TranslatableText("one"), TranslatableText("two %s")]
     new = document.with_lines(["eins", "zwei"], tmp_path / "b.po")
     assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
     assert (
@@ -139,12 +139,15 @@ def test_documents_that_are_not_read(tmp_path: Path) -> None:
             check_lines(tmp_path / f"a.{ending}")
     for name in ("corpus.en", "corpus.en.gz", "corpus.txt", "corpus.mt", "corpus.ts", "corpus.arb_Arab", "corpus"):
         check_lines(Path(name))
-    request = Request(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
+    request = TranslationJob(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
     with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
         assert request.document_format
     with pytest.raises(NmtError, match=f"{tmp_path}: a folder: name a file in it"):
-        assert Request(model=Path("m"), source=Path("a.po"), output=tmp_path).document_format
-    assert Request(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format is None
+        assert TranslationJob(model=Path("m"), source=Path("a.po"), output=tmp_path).document_format
+    assert (
+        TranslationJob(model=Path("m"), source=Path("a.html"), format=OutputFormat(markup="html")).document_format
+        is None
+    )
 
 
 def test_endings_that_are_languages(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.output import Details, to_json, to_text
-from nmt.evaluation.scores import Difference, Score, score
+from nmt.evaluation.scores import Difference, MetricScore, score
 from nmt.evaluation.sentences import example_sentences
 
 REFERENCE = AlignedText("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
@@ -30,13 +30,13 @@ def details(of: list[AlignedText], sentences: int) -> Details:
 
 
 @pytest.fixture(scope="module")
-def scored() -> list[Score]:
+def scored() -> list[MetricScore]:
     """Of three systems."""
     return score(systems(3), [REFERENCE], "de")
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_tables_fit_into_80_columns_and_leave_nothing_out(scored: list[Score], count: int) -> None:
+def test_tables_fit_into_80_columns_and_leave_nothing_out(scored: list[MetricScore], count: int) -> None:
     scores, found = scored[: 3 * count], details(systems(count), 0)
     text = to_text(scores, found)
     signatures = [one.signature for one in scores]
@@ -52,7 +52,7 @@ def test_tables_fit_into_80_columns_and_leave_nothing_out(scored: list[Score], c
 
 def test_stars_are_for_what_randomisation_finds() -> None:
     difference = Difference(0.5, 0.01, 1000, 0.06, 10_000)
-    rows = [Score(name, "BLEU", 30.0, None, one, "s") for name, one in (("a", None), ("b", difference))]
+    rows = [MetricScore(name, "BLEU", 30.0, None, one, "s") for name, one in (("a", None), ("b", difference))]
     assert "0.0600\n" in to_text(rows) and "0.0100\n" in to_text(rows)
     rows[1] = replace(rows[1], difference=replace(difference, p_randomisation=0.04))
     assert "0.0400 *\n" in to_text(rows)
@@ -63,7 +63,7 @@ def test_stars_are_for_what_randomisation_finds() -> None:
     assert [line.split()[-1] for line in to_text(rows).split("\n") if line.startswith("  p,")] == ["-", "-"]
 
 
-def test_sentences_are_shown_with_all_that_belongs_to_them(scored: list[Score]) -> None:
+def test_sentences_are_shown_with_all_that_belongs_to_them(scored: list[MetricScore]) -> None:
     of = systems(2)
     text = to_text(scored[:6], details(of, 1))
     assert text.count("  source       Dog number ") == 3  # the worst of each, and the one most worse
@@ -73,7 +73,7 @@ def test_sentences_are_shown_with_all_that_belongs_to_them(scored: list[Score]) 
     assert "\n\nThe lines with the lowest chrF\n\nline " in one and "system 1" not in one
 
 
-def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[Score]) -> None:
+def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[MetricScore]) -> None:
     scores, found = scored[:6], details(systems(2), 2)
     rows = json.loads(to_json(scores))
     assert [(row["system"], row["name"], row["value"]) for row in rows] == [(s.system, s.name, s.value) for s in scores]

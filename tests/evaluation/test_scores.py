@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest
 
 from nmt.errors import NmtError
 from nmt.evaluation.aligned_texts import AlignedText
-from nmt.evaluation.scores import BleuParts, Score, score
+from nmt.evaluation.scores import BleuParts, MetricScore, score
 
 HYPOTHESIS = AlignedText("out.de", ["The dog runs in the park.", "Two men talk about a red car.", "Nothing"])
 REFERENCE = AlignedText(
@@ -64,7 +64,7 @@ SYSTEMS = [noisy(0.1, 1), noisy(0.3, 3)]
 
 
 @pytest.fixture(scope="module")
-def resampled() -> list[Score]:
+def resampled() -> list[MetricScore]:
     return score(SYSTEMS, [LONG], "de")
 
 
@@ -72,7 +72,7 @@ def metrics() -> dict[str, Metric]:
     return {"BLEU": BLEU(trg_lang="de"), "chrF2": CHRF(), "TER": TER()}
 
 
-def test_intervals_are_sacrebleus_own(resampled: list[Score]) -> None:
+def test_intervals_are_sacrebleus_own(resampled: list[MetricScore]) -> None:
     """As `sacrebleu --confidence` computes them, system by system."""
     found = iter(resampled)
     for system in SYSTEMS:
@@ -85,7 +85,7 @@ def test_intervals_are_sacrebleus_own(resampled: list[Score]) -> None:
     assert next(found, None) is None
 
 
-def test_p_values_are_sacrebleus_own(resampled: list[Score]) -> None:
+def test_p_values_are_sacrebleus_own(resampled: list[MetricScore]) -> None:
     named = [(system.name, list(system.lines)) for system in SYSTEMS]
     _, bootstrap = PairedTest(named, metrics(), [list(LONG.lines)], test_type="bs")()
     _, randomised = PairedTest(named, metrics(), [list(LONG.lines)], test_type="ar")()

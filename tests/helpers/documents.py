@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from nmt.documents.document import Document, Text
+from nmt.documents.document import Document, TranslatableText
 from nmt.documents.file_formats import format_of
 
 SRT = """1
@@ -83,7 +83,7 @@ def read(name: str, content: str, **options: bool) -> Document:
     return format.read(content, path, target_language="lv", **options)
 
 
-def upper(text: Text) -> str:
+def upper(text: TranslatableText) -> str:
     """In capitals, but for tags, references and placeholders."""
     parts = re.split(r"(<[^<>]*>|&\w+;|%d|\{\w+\})", text.text)
     return "".join(part if i % 2 else part.upper() for i, part in enumerate(parts))

@@ -24,7 +24,7 @@ from nmt.decoding.translator import Translation, Translator
 from nmt.serve import app, server
 from nmt.serve.batching import BatchingQueue
 from nmt.serve.hosts import allowed_hosts
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 SERVING = "serving"  # the thread of the service's event loop
 LINES = [" ".join(list(WORDS)[i : i + 1 + i % 4]) for i in range(len(WORDS))]
@@ -106,7 +106,7 @@ class Service:
 @contextmanager
 def service(
     translator: Translator,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     log_requests: bool = False,
     hosts: list[str] | None = None,
     shutdown: int = 5,
@@ -116,7 +116,7 @@ def service(
 
     At the end it has a few seconds (shutdown) to answer what is under way: one that hangs fails the test.
     """
-    limits = limits or Limits()
+    limits = limits or RequestLimits()
     queue = BatchingQueue(translator, limits.waiting)
     languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
     application = app.build(queue, languages, limits, "", log_requests, hosts or allowed_hosts("127.0.0.1", ()))

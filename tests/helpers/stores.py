@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from nmt.data.batches.batching import Batches, Budget, Order
+from nmt.data.batches.batching import Batches, BatchOrder, Budget
 from nmt.data.subwords.vocabulary import EOS
 from nmt.distributed.ranks import Ranks
 
@@ -41,5 +41,5 @@ def make(store: Store, batch_tokens: int, **changes: Any) -> Batches:
         names = [field.name for field in dataclasses.fields(kind)]
         return kind(**settings | {name: changes.pop(name) for name in names if name in changes})
 
-    budget, order = given(Budget, {"batch_tokens": batch_tokens}), given(Order, {"seed": 1, "pool_pairs": 1000})
+    budget, order = given(Budget, {"batch_tokens": batch_tokens}), given(BatchOrder, {"seed": 1, "pool_pairs": 1000})
     return Batches(store, budget, order, Ranks(changes.pop("rank", 0), changes.pop("world_size", 1)), **changes)

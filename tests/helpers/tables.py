@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.config.schema import DecodingConfig
-from nmt.decoding.search.stepper import Hypothesis, SearchOptions
+from nmt.decoding.search.decoder_model import Hypothesis, SearchOptions
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 

@@ -15,7 +15,7 @@ from nmt.interop import model_card
 from nmt.interop.ctranslate2.export import CTranslate2Exporter
 from nmt.interop.exporter import Exporter
 from nmt.interop.marian.export import MarianExporter
-from nmt.interop.model_card import Usage
+from nmt.interop.model_card import EngineUsage
 
 PROVENANCE = {
     "nmt": "0.1.0",
@@ -42,7 +42,7 @@ def made(provenance: dict[str, object] = PROVENANCE) -> Checkpoint:
 
 
 def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
-    model_card.write(tmp_path, made(), Usage("ctranslate2", "How it is used."))
+    model_card.write(tmp_path, made(), EngineUsage("ctranslate2", "How it is used."))
     card = ModelCard.load(tmp_path / "README.md")
     assert card.data.language == ["en", "de"] and card.data.license == ["cc-by-4.0", "cc0-1.0"]
     assert card.data.base_model == "Helsinki-NLP/opus-mt-en-de" and card.data.pipeline_tag == "translation"
@@ -53,7 +53,7 @@ def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
 
 
 def test_of_a_model_that_tells_nothing_nothing_is_claimed() -> None:
-    text = model_card.to_text(make_model(), Usage("ctranslate2", ""))
+    text = model_card.to_text(make_model(), EngineUsage("ctranslate2", ""))
     assert "holds no scores" in text and "does not tell how it was trained" in text
     assert "license" not in text and "model-index" not in text
 
@@ -75,7 +75,7 @@ def of_two_ways() -> Checkpoint:
 
 
 def scores_of(loaded: Checkpoint, *pairs: LanguagePair) -> list[str]:
-    text = model_card.to_text(loaded, Usage("argostranslate", "", pairs or None))
+    text = model_card.to_text(loaded, EngineUsage("argostranslate", "", pairs or None))
     front_matter = yaml.safe_load(text.split("---\n")[1])
     results = [
         result["dataset"]["name"] for model in front_matter.get("model-index", ()) for result in model["results"]
@@ -93,7 +93,7 @@ def test_scores_are_those_of_the_languages_with_the_number_of_sentences() -> Non
     assert re.fullmatch(r"train\.en \+ train\.de, de-en, 200 sentences: BLEU 31\.00 \(`tok:en`\)", german_english)
     assert scores_of(of_two_ways()) == [english_german, german_english]
     assert scores_of(of_two_ways(), LanguagePair("en", "fr")) == []
-    assert "compared in NFC." in model_card.to_text(of_two_ways(), Usage("argostranslate", ""))
+    assert "compared in NFC." in model_card.to_text(of_two_ways(), EngineUsage("argostranslate", ""))
 
 
 @pytest.mark.parametrize("exporter", [CTranslate2Exporter(), MarianExporter()])

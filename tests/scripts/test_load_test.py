@@ -11,7 +11,7 @@ import pytest
 from helpers.scripts import SCRIPTS, load
 from helpers.services import LINES, Gated, service
 
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 SCRIPT = SCRIPTS / "load_test.py"
 pytestmark = pytest.mark.usefixtures("time_limit")
@@ -36,7 +36,7 @@ def test_when_all_is_well(
 def test_answers_are_compared(load_test: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     translator = Gated()
     expected = {line: translator.alone(line)[0].text for line in LINES}
-    with service(translator, Limits(lines=2, waiting=2)) as (served, _):
+    with service(translator, RequestLimits(lines=2, waiting=2)) as (served, _):
         for given, wrong in ((expected, False), (dict.fromkeys(expected, "something else"), True)):
             seen = asyncio.run(load_test.load(("127.0.0.1", served.port), given, 3, 0.5))
             assert seen.statuses["200"] == len(seen.seconds) > 0

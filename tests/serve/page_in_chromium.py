@@ -17,7 +17,7 @@ from nmt.data.subwords import vocabulary
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.translator import Translation
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 TEXTS = {  # invented; translated into another script, from left to right or from right to left
     "The old clock in the kitchen has stopped again.": "Die alte Uhr in der Küche ist wieder stehen geblieben.",
@@ -68,7 +68,7 @@ def translator() -> Scripted:
 
 @pytest.fixture(scope="module")
 def url(translator: Scripted) -> Iterator[str]:
-    with service(translator, Limits(lines=40, characters=2000)) as (served, _):
+    with service(translator, RequestLimits(lines=40, characters=2000)) as (served, _):
         yield f"http://127.0.0.1:{served.port}/"
 
 

@@ -13,7 +13,7 @@ from helpers.services import LINES, Gated, service, until
 from nmt.errors import NmtError
 from nmt.serve import requests
 from nmt.serve.hosts import allowed_hosts
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 
@@ -62,7 +62,7 @@ def test_metrics() -> None:
 
 
 def test_errors_are_json_with_a_line() -> None:
-    limits = Limits(lines=3, characters=200, answer=20_000)
+    limits = RequestLimits(lines=3, characters=200, answer=20_000)
     large = {"text": ["one two three " * 4] * 3, "n_best": 3, "alignment": True}
     with service(Gated(max_source_tokens=60, long_input="error"), limits) as (served, _):
         for answer, status, words in (
@@ -81,7 +81,7 @@ def test_errors_are_json_with_a_line() -> None:
 
 
 def test_a_body_is_not_read_beyond_its_limit() -> None:
-    limits = Limits(characters=10)
+    limits = RequestLimits(characters=10)
     with service(Gated(), limits) as (served, _):
         connection = served.connect()
         connection.putrequest("POST", "/translate")
@@ -190,7 +190,7 @@ def test_a_service_whose_translator_has_ended_says_so() -> None:
 
 def test_a_full_queue_says_when_to_come_again() -> None:
     translator = Gated()
-    with service(translator, Limits(lines=2, waiting=2)) as (served, queue), ThreadPoolExecutor(2) as pool:
+    with service(translator, RequestLimits(lines=2, waiting=2)) as (served, queue), ThreadPoolExecutor(2) as pool:
         translator.gate.clear()
         first = pool.submit(served.post, {"text": "one"})
         assert translator.inside.wait(30)

@@ -12,7 +12,7 @@ from nmt.data.subwords import vocabulary
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.serve.jobs import LibreTranslateJob, job_from
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 
@@ -57,7 +57,10 @@ def languages(answer: Any, _: list[str]) -> bool:
 
 
 def settings(answer: Any, _: list[str]) -> bool:
-    return answer["language"] == {"source": ENGLISH, "target": GERMAN} and answer["charLimit"] == Limits().characters
+    return (
+        answer["language"] == {"source": ENGLISH, "target": GERMAN}
+        and answer["charLimit"] == RequestLimits().characters
+    )
 
 
 def as_json(**changes: Any) -> bytes:
@@ -123,7 +126,7 @@ def test_what_cannot_be_read_is_refused_as_json() -> None:
         ("POST", "/translate?q=a", JSON, as_json(), 400, "q is given twice"),
         ("POST", "/translate", WITH_FILE, PARTS + PARTS + b"--B--", 400, "q is given twice"),
         ("POST", "/detect", JSON, as_json(q="a" * 20_001), 413, "20001 characters, more than 20000"),
-        ("GET", f"/detect?q={'a' * Limits().body}", "", b"", 413, "characters, more than 20000"),
+        ("GET", f"/detect?q={'a' * RequestLimits().body}", "", b"", 413, "characters, more than 20000"),
     ]
     with service(Gated()) as (served, _):
         for *request, status, words in cases:
@@ -160,7 +163,7 @@ def test_the_source_is_the_likeliest_one_of_the_target() -> None:
 
     def source(target: str, *texts: str) -> tuple[Any, Any]:
         fields = {"q": [*texts], "source": "auto", "target": target}
-        job = job_from(fields, many, Limits(), beam_size=1, aligns=True)
+        job = job_from(fields, many, RequestLimits(), beam_size=1, aligns=True)
         assert isinstance(job, LibreTranslateJob)
         return job.options.pair, job.detected
 

@@ -25,7 +25,7 @@ from helpers.services import LINES, Answer, Gated, Service, service, until
 from nmt.documents.opened import OpenedDocument
 from nmt.documents.process import FILE_FORMATS, encoded
 from nmt.serve import document_process, documents
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 pytestmark = pytest.mark.usefixtures("time_limit")
 
@@ -95,15 +95,17 @@ def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def parted() -> Iterator[tuple[Service, Gated, Limits]]:
+def parted() -> Iterator[tuple[Service, Gated, RequestLimits]]:
     """A service that translates documents in small parts."""
-    translator, limits = Gated(keep=KEEP), Limits(lines=2, characters=60, waiting=2)
+    translator, limits = Gated(keep=KEEP), RequestLimits(lines=2, characters=60, waiting=2)
     with service(translator, limits) as (served, _):
         yield served, translator, limits
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_document_comes_back_as_nmt_translate_writes_it(name: str, parted: tuple[Service, Gated, Limits]) -> None:
+def test_a_document_comes_back_as_nmt_translate_writes_it(
+    name: str, parted: tuple[Service, Gated, RequestLimits]
+) -> None:
     """Also in parts, and whatever the name of the file."""
     served, translator, limits = parted
     translator.calls.clear()
@@ -129,7 +131,7 @@ def test_clients_are_told_what_they_can_send() -> None:
         assert settings["filesTranslation"] and {".srt", ".docx", ".txt"} < set(settings["supportedFilesFormat"])
         detected = send(served, b"The dog runs.", source="auto").json["detectedLanguage"]
         assert detected["language"] == "en"
-    with service(Gated(), Limits(file=0)) as (served, _):
+    with service(Gated(), RequestLimits(file=0)) as (served, _):
         settings = served.get("/frontend/settings").json
         assert (settings["filesTranslation"], settings["supportedFilesFormat"]) == (False, [])
         assert (answer := send(served, b"one")).status == 403 and "translates no files" in answer.json["error"]
@@ -153,7 +155,7 @@ def test_what_stays_as_it_was_is_said_to_the_client_alone(caplog: pytest.LogCapt
 def test_a_document_waits_its_turn_like_other_requests() -> None:
     """Others get theirs between its parts, and it waits where the queue is full."""
     translator = Gated()
-    with service(translator, Limits(lines=2, waiting=3)) as (served, queue), ThreadPoolExecutor(3) as pool:
+    with service(translator, RequestLimits(lines=2, waiting=3)) as (served, queue), ThreadPoolExecutor(3) as pool:
         translator.gate.clear()
         document = pool.submit(send, served, CUES.encode(), "a.srt")
         assert translator.inside.wait(30)
@@ -169,7 +171,7 @@ def test_a_document_waits_its_turn_like_other_requests() -> None:
 
 def test_who_has_gone_is_not_translated_for() -> None:
     translator = Gated()
-    with service(translator, Limits(lines=2)) as (served, _):
+    with service(translator, RequestLimits(lines=2)) as (served, _):
         translator.gate.clear()
         gone = served.connect()
         gone.request("POST", "/translate_file", form(CUES.encode(), "a.srt"), {"Content-Type": KIND})
@@ -210,7 +212,7 @@ def test_a_document_that_hangs_is_ended(why: str, tmp_path: Path, monkeypatch: p
     # It writes its number into a folder, reads all, and answers nothing.
     script = f"import os, sys; open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w'); sys.stdin.buffer.read()"
     monkeypatch.setattr(document_process, "COMMAND", (sys.executable, "-S", "-c", script))
-    limits = Limits(document_seconds=0.5 if why == "slow" else 60)
+    limits = RequestLimits(document_seconds=0.5 if why == "slow" else 60)
     with ThreadPoolExecutor(1) as pool:
         with service(Gated(), limits) as (served, _):
             client = served.connect()
@@ -307,7 +309,7 @@ def test_translated_files_are_private_and_removed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(documents, "_MOST_KEPT", 2)
     text = b"<p translate='no'>%s</p>" % (b"a" * 500)  # not translated: it stays as long
-    with service(Gated(), Limits(file=600)) as (served, _):
+    with service(Gated(), RequestLimits(file=600)) as (served, _):
         answers = [send(served, text, "a.html") for _ in range(3)]
         assert [fetched(served, answer).status for answer in answers] == [404, 200, 200]
         [folder] = tmp_path.iterdir()
@@ -336,7 +338,7 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is_removed_for_it(
             file.write(content[:5])
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    with service(Gated(), Limits(file=600)) as (served, _):
+    with service(Gated(), RequestLimits(file=600)) as (served, _):
         first = send(served, b"one", "a.txt")
         answer = send(served, b"two\nsix\n" * 70, "b.txt")
         assert (answer.status, len(fetched(served, first).body)) == (507, 9)
@@ -378,7 +380,7 @@ def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> No
         (form(docx(entities), "a.docx"), 400, "declares the entity"),
         (form(docx(word(RUNS + " " * 2_000_000)), "a.docx"), 400, "when unpacked"),
     ]
-    with service(Gated(), Limits(file=2**17)) as (served, _):
+    with service(Gated(), RequestLimits(file=2**17)) as (served, _):
         for body, status, words in cases:
             answer = served.post_bytes(body, KIND, "/translate_file")
             assert (answer.status, list(answer.json)) == (status, ["error"]), words

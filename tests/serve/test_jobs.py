@@ -12,15 +12,15 @@ from nmt.errors import NmtError
 from nmt.serve import jobs
 from nmt.serve.batching import BatchOptions
 from nmt.serve.jobs import job_from, warning_of
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 LANGUAGES = LanguagePairs((LanguagePair("en", "de"),))
 MANY = LanguagePairs((LanguagePair("en", "pt-BR"), LanguagePair("en", "pt-PT"), LanguagePair("zh-Hant", "pt-PT")))
 LIBRE = {"source": "en", "target": "de"}
 
 
-def job(fields: dict[str, Any], limits: Limits | None = None, languages: LanguagePairs = LANGUAGES) -> Any:
-    return job_from(fields, languages, limits or Limits(), beam_size=3, aligns=True)
+def job(fields: dict[str, Any], limits: RequestLimits | None = None, languages: LanguagePairs = LANGUAGES) -> Any:
+    return job_from(fields, languages, limits or RequestLimits(), beam_size=3, aligns=True)
 
 
 def translation(text: str) -> Translation:
@@ -102,7 +102,7 @@ def test_old_codes_of_libretranslate() -> None:
 def test_html_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "MarkedText", lambda *_: pytest.fail("it was read"))
     with pytest.raises(HTTPException) as refused:
-        job(LIBRE | {"q": "<" * 11, "format": "html"}, Limits(characters=10))
+        job(LIBRE | {"q": "<" * 11, "format": "html"}, RequestLimits(characters=10))
     assert (refused.value.status_code, refused.value.detail) == (
         413, "11 characters, more than 10: send fewer in one request",
     )  # fmt: skip

@@ -22,7 +22,7 @@ from nmt.decoding.markup import masking
 from nmt.errors import NmtError
 from nmt.serve import app, server
 from nmt.serve.batching import BatchingQueue
-from nmt.serve.requests import Limits
+from nmt.serve.requests import RequestLimits
 
 NMT = [sys.executable, "-m", "nmt"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -157,7 +157,7 @@ def test_what_is_asked_for_reaches_the_service(
     built = list[object]()
     monkeypatch.setattr(app, "build", build)
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: masking.log.warning("what a client has sent"))
-    limits = Limits(lines=3, characters=5, waiting=7, answer=12_345)
+    limits = RequestLimits(lines=3, characters=5, waiting=7, answer=12_345)
     languages = LanguagePairs((LanguagePair("en", "de"),))
     server.serve(Gated(), languages, "0.0.0.0", 0, limits, True, ["x.example"])
     (warning,) = caplog.messages

@@ -17,14 +17,14 @@ from nmt.commands.train import training_data
 from nmt.config import reader, schema
 from nmt.data.batches.packing import pack
 from nmt.data.batches.padding import Batch, collate_pairs
-from nmt.data.batches.token_cutoff import CUT, Cutoff, Cuts, draw_cuts
+from nmt.data.batches.token_cutoff import CUT, CutTokens, TokenCutoff, draw_cuts
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.errors import NmtError
 from nmt.models.embedding import embedded
 from nmt.models.recurrent.model import RecurrentModel
 from nmt.models.transformer.model import Transformer
 from nmt.training import loss as plain_loss
-from nmt.training.consistency import Weights, consistent_cross_entropy
+from nmt.training.consistency import ConsistencyWeights, consistent_cross_entropy
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
 
@@ -76,7 +76,7 @@ def test_loss_and_gradients_are_those_of_two_complete_passes(
     config = training(**settings, label_smoothing=smoothing)
     hidden, weight = (torch.randn(rows, 6, dtype=torch.float64, requires_grad=True) for rows in (14, V))
     labels = torch.randint(V, (7,))
-    loss, nll = consistent_cross_entropy(hidden, weight, labels, smoothing, Weights.of(config))
+    loss, nll = consistent_cross_entropy(hidden, weight, labels, smoothing, ConsistencyWeights.of(config))
     expected = expected_loss([hidden[:7] @ weight.t(), hidden[7:] @ weight.t()], labels, config)
     torch.testing.assert_close(loss, expected)
     gradients = [torch.autograd.grad(each * 0.7, (hidden, weight)) for each in (loss, expected)]
@@ -85,7 +85,7 @@ def test_loss_and_gradients_are_those_of_two_complete_passes(
     each = F.cross_entropy(hidden @ weight.t(), torch.cat([labels, labels]), reduction="none").view(2, 7)
     torch.testing.assert_close(nll, each[0] if config.consistency == "simcut" else each.mean(dim=0))
     with torch.no_grad():
-        loss, _ = consistent_cross_entropy(hidden, weight, labels, smoothing, Weights.of(config))
+        loss, _ = consistent_cross_entropy(hidden, weight, labels, smoothing, ConsistencyWeights.of(config))
     torch.testing.assert_close(loss, expected)
 
 
@@ -107,7 +107,7 @@ def test_the_logits_are_never_held_completely(monkeypatch: pytest.MonkeyPatch, s
     hidden, weight = (torch.randn(rows, width, requires_grad=True) for rows in (2 * tokens, subwords))
     with Largest() as noted:
         loss, _ = consistent_cross_entropy(
-            hidden, weight, torch.randint(subwords, (tokens,)), 0.1, Weights.of(training(**settings))
+            hidden, weight, torch.randint(subwords, (tokens,)), 0.1, ConsistencyWeights.of(training(**settings))
         )
         loss.backward()
     assert noted.most == 8 * subwords < tokens * subwords
@@ -124,9 +124,9 @@ def rows(seed: int = 0, count: int = 9) -> tuple[list[np.ndarray], list[np.ndarr
     return source, target
 
 
-def cuts_of(source: list[np.ndarray], target: list[np.ndarray], settings: schema.TrainingConfig) -> Cuts:
+def cuts_of(source: list[np.ndarray], target: list[np.ndarray], settings: schema.TrainingConfig) -> CutTokens:
     lengths = [np.array([len(row) for row in side]) for side in (source, target)]
-    return draw_cuts(*lengths, np.zeros(len(source), np.int64), Cutoff(settings.cutoff), (1, 2))
+    return draw_cuts(*lengths, np.zeros(len(source), np.int64), TokenCutoff(settings.cutoff), (1, 2))
 
 
 def losses_and_gradients(of_model: Objective, pairs: Any) -> dict[str, Tensor]:
@@ -212,7 +212,7 @@ def test_a_token_that_is_cut_off_has_no_vector_and_no_gradient() -> None:
 
 def test_rates_and_what_is_never_cut() -> None:
     lengths, corpora = np.full(2000, 10), np.arange(2000) // 1000
-    cutoff = Cutoff((0.0, 0.25), ((0, 0), (0, 0)))
+    cutoff = TokenCutoff((0.0, 0.25), ((0, 0), (0, 0)))
     cuts = draw_cuts(lengths, lengths, corpora, cutoff, (1, 2, 3))
     for side in cuts:
         assert not side[0].any() and abs(side[1].mean() - 0.25 * 0.9) < 0.01
@@ -250,7 +250,7 @@ def read_by_pair(store: Store, steps: Any) -> dict[int, tuple[list[list[int]], l
 
 def test_what_is_cut_off_does_not_depend_on_ranks_micro_batches_and_resuming() -> None:
     store = Store([(3 + i % 15, 2 + i % 7) for i in range(200)])
-    cutoff = {"cutoff": Cutoff((0.1, 0.3))}
+    cutoff = {"cutoff": TokenCutoff((0.1, 0.3))}
     whole = read_by_pair(store, make(store, 300, **cutoff).epoch(1))
     assert len(whole) == 200 and sum(CUT in ids for sides in whole.values() for side in sides for ids in side) > 200
     parts: dict[int, Any] = {}

@@ -29,7 +29,7 @@ from nmt.data.batches.mixing import Mix
 from nmt.data.batches.packing import PackedBatch, pack, packed_length
 from nmt.data.batches.padding import Batch, collate_pairs
 from nmt.data.batches.read_ahead import read_ahead
-from nmt.data.batches.token_cutoff import Cutoff, draw_cuts
+from nmt.data.batches.token_cutoff import TokenCutoff, draw_cuts
 from nmt.data.batches.token_store import Integers, TokenStore
 from nmt.data.draws import generator
 from nmt.data.subwords.vocabulary import EOS
@@ -67,7 +67,7 @@ class Step:
         return replace(self, micro_batches=[batch.pinned() for batch in self.micro_batches])
 
 
-class _Fitting(NamedTuple):
+class _FittingPairs(NamedTuple):
     """Pairs that fit into a batch: how many do not, and the longest and the mean longer side of those that do."""
 
     skipped: int
@@ -90,7 +90,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Order:
+class BatchOrder:
     """What decides which pairs come when. pool_pairs: how many are shuffled and sorted together. versions: how many the
     store has of each pair, one after the other; each pass over a corpus uses the next of them. mix: of the corpora,
     whose pairs are in the store one after the other; None: all pairs are one corpus."""
@@ -113,11 +113,11 @@ class Batches:
         self,
         store: TokenStore,
         budget: Budget,
-        order: Order,
+        order: BatchOrder,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
         *,
         packed: bool = False,
-        cutoff: Cutoff | None = None,
+        cutoff: TokenCutoff | None = None,
     ) -> None:
         """packed: make packed micro-batches, all of one shape. cutoff: of tokens; None: there is none."""
         self._store, self._versions, self._seed = store, order.versions, order.seed
@@ -165,7 +165,7 @@ class Batches:
         source, target = ([np.full(min(length, self._longest), EOS, np.uint16)] * pairs for length in (3, 5))
         return self._collate(source, target)
 
-    def _fitting(self, over_budget: str) -> "_Fitting":
+    def _fitting(self, over_budget: str) -> "_FittingPairs":
         """How long the pairs are that fit. Raises NmtError as the class does."""
         key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
         limit = f"training.{key}: {self._micro_batch_tokens}"
@@ -189,7 +189,7 @@ class Batches:
             which = f"all of {len(store) // versions} pairs exceed it: raise it" if len(store) else "there are no pairs"
             raise NmtError(f"no batch can be made within {limit}: {which}")
         every = int(fitting.sum())
-        return _Fitting(len(store) - every, longest, total / every)
+        return _FittingPairs(len(store) - every, longest, total / every)
 
     def _plan(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[_Planned, int | None]]:
         """The batches of each step and Step.pool_end, step after step, the same on every rank."""

@@ -27,7 +27,7 @@ _ROUNDS = 6  # of the random order
 Numbers = npt.NDArray[np.int64]
 
 
-class Drawn(NamedTuple):
+class MixedPairs(NamedTuple):
     """Some pairs of the mix: the corpus of each, its number there, and in which pass over the corpus, all [n]."""
 
     corpora: npt.NDArray[np.int32]
@@ -117,7 +117,7 @@ class Mix:
             }
         )
 
-    def draw(self, start: int, end: int, seed: int) -> Drawn:
+    def draw(self, start: int, end: int, seed: int) -> MixedPairs:
         """The pairs from one time to another, those of each corpus together, in its order."""
         none = np.zeros(0, np.int64)
         corpora, numbers, passes = [none.astype(np.int32)], [none], [none]
@@ -129,7 +129,7 @@ class Mix:
                 numbers.append(permuted(place[of_pass == number], size, (seed, corpus, number)))
             corpora.append(np.full(last - first, corpus, np.int32))
             passes.append(of_pass)
-        return Drawn(np.concatenate(corpora), np.concatenate(numbers), np.concatenate(passes))
+        return MixedPairs(np.concatenate(corpora), np.concatenate(numbers), np.concatenate(passes))
 
 
 def permuted(places: Numbers, size: int, key: tuple[int, ...]) -> Numbers:

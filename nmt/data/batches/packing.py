@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.data.batches.token_cutoff import CUT, Cuts
+from nmt.data.batches.token_cutoff import CUT, CutTokens
 from nmt.data.batches.token_store import Integers
 from nmt.data.subwords.vocabulary import BOS, PAD
 
@@ -73,7 +73,7 @@ def pack(
     length: int,
     longest: int,
     corpora: Integers | None = None,
-    cuts: Cuts | None = None,
+    cuts: CutTokens | None = None,
 ) -> PackedBatch:
     """Pack pairs of id sequences, each of which ends in EOS, into `length` places. corpora: of each pair, if there are
     several; cuts: of these pairs. `longest`: see PackedBatch."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.data.batches.token_cutoff import CUT, Cuts
+from nmt.data.batches.token_cutoff import CUT, CutTokens
 from nmt.data.batches.token_store import Integers
 from nmt.data.subwords.vocabulary import PAD
 
@@ -56,7 +56,7 @@ def collate_pairs(
     source: Sequence[Integers],
     target: Sequence[Integers],
     corpora: Integers | None = None,
-    cuts: Cuts | None = None,
+    cuts: CutTokens | None = None,
 ) -> Batch:
     """Pad pairs of id sequences. corpora: of each, if there are several; cuts: of these pairs."""
     read = () if cuts is None else (_read(collate(rows), cut) for rows, cut in zip((source, target), cuts, strict=True))

@@ -19,7 +19,7 @@ from nmt.data.draws import generator
 CUT = -1  # the id of a token that is cut off
 
 
-class Cutoff(NamedTuple):
+class TokenCutoff(NamedTuple):
     """rates: of the tokens that are cut off, in each pass; tags: of each corpus, how many tokens before each source and
     before each target are tags."""
 
@@ -27,30 +27,30 @@ class Cutoff(NamedTuple):
     tags: tuple[tuple[int, int], ...] = ((0, 0),)
 
     @classmethod
-    def of(cls, rates: tuple[float, ...], data: schema.DataConfig) -> "Cutoff | None":
+    def of(cls, rates: tuple[float, ...], data: schema.DataConfig) -> "TokenCutoff | None":
         """None if nothing is cut off."""
         counts = [map(len, data.tags_of(data.train, side)) for side in (0, 1)]
         return cls(rates, tuple(zip(*counts, strict=True))) if rates else None
 
 
-class Cuts(NamedTuple):
+class CutTokens(NamedTuple):
     """Which tokens of some sentence pairs are cut off, in each pass: bool [passes, tokens of all sentences]."""
 
     source: npt.NDArray[np.bool_]
     target: npt.NDArray[np.bool_]
 
-    def of(self, pairs: slice, source_lengths: Integers, target_lengths: Integers) -> "Cuts":
+    def of(self, pairs: slice, source_lengths: Integers, target_lengths: Integers) -> "CutTokens":
         """Those of some of the pairs. lengths: of all."""
         parts = []
         for cut, lengths in zip(self, (source_lengths, target_lengths), strict=True):
             first = int(lengths[: pairs.start].sum())
             parts.append(cut[:, first : first + int(lengths[pairs].sum())])
-        return Cuts(*parts)
+        return CutTokens(*parts)
 
 
 def draw_cuts(
-    source_lengths: Integers, target_lengths: Integers, corpora: Integers, cutoff: Cutoff, names: Sequence[int]
-) -> Cuts:
+    source_lengths: Integers, target_lengths: Integers, corpora: Integers, cutoff: TokenCutoff, names: Sequence[int]
+) -> CutTokens:
     """lengths: of the sentences [pairs], EOS counted; corpora: the number of each pair's corpus [pairs]; names: numbers
     from which the random numbers follow."""
     random = generator(*names)
@@ -63,4 +63,4 @@ def draw_cuts(
         for number in range(int(tags.max(initial=0))):
             cut[:, (ends - lengths)[tags > number] + number] = False
         sides.append(cut)
-    return Cuts(*sides)
+    return CutTokens(*sides)

@@ -38,7 +38,7 @@ import numpy as np
 
 from nmt.config import schema
 from nmt.config.language_codes import base, english_name, same_code
-from nmt.data.cleaning.rules.characters import LETTER, Lines
+from nmt.data.cleaning.rules.characters import LETTER, TextLines
 from nmt.data.cleaning.rules.examples import shortened
 from nmt.data.cleaning.rules.language_identifier import identifier
 from nmt.data.cleaning.rules.scores import addresses, language_doubt
@@ -142,7 +142,7 @@ def text_problems(
 def _no_sentences(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
     """Rule 9."""
     for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        lines = Lines.of(texts)
+        lines = TextLines.of(texts)
         kinds = {"web or mail addresses": addresses(lines) > 0.5, "text without letters": lines.count_kind(LETTER) == 0}
         for kind, marked in kinds.items():
             if 2 * marked.sum() > len(pairs):
@@ -178,7 +178,7 @@ def _other_languages(lines: Sequence[str], code: str) -> list[str]:
     try:
         if base(code) == _NO_LANGUAGE:
             return []
-        sure = (language_doubt(Lines.of(lines), code) > 1).tolist()
+        sure = (language_doubt(TextLines.of(lines), code) > 1).tolist()
     except NmtError:  # it is no code of a language
         return []
     scores, _ = identifier().scores(list(compress(lines, sure)))
@@ -194,7 +194,7 @@ def sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
 def _clear_lines(texts: Sequence[str]) -> list[str]:
     """Those with enough letters to know their language. A letter from U+0800 on counts as three: most of them are a
     syllable or a word."""
-    lines = Lines.of(texts)
+    lines = TextLines.of(texts)
     letters = (lines.kinds & LETTER) != 0
     counts = lines.count(letters) + 2 * lines.count(letters & (lines.codes >= 0x800))
     return [text for text, count in zip(texts, counts.tolist(), strict=True) if count >= _LETTERS]

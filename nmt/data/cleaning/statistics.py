@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.batches.token_store import TokenStore
-from nmt.data.cleaning.rules.characters import Lines
+from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.cleaning.rules.examples import DropExamples, shortened
 from nmt.data.cleaning.source_text import SourceText
 from nmt.data.cleaning.summary import SideChanges
@@ -151,7 +151,7 @@ class StatisticsCounter:
     def add(self, pairs: list[Pair], tokens: TokenStore) -> None:
         """Count pairs that are kept. tokens: of the pairs, without tags and variation."""
         mine, sides = self._found, (tokens.source, tokens.target)
-        lines = tuple(Lines.of([pair[number] for pair in pairs]) for number in (0, 1))
+        lines = tuple(TextLines.of([pair[number] for pair in pairs]) for number in (0, 1))
         lengths = np.array([side.lengths for side in sides], np.int64) - 1  # [2, pairs], without EOS
         odd = np.zeros((2, len(pairs)), np.int64)  # unknown subwords and bytes of each side
         for number, side in enumerate(sides):

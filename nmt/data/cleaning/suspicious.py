@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.cleaning.rules.characters import DIGIT, Lines
+from nmt.data.cleaning.rules.characters import DIGIT, TextLines
 from nmt.data.cleaning.rules.judge import Judgement, Rule
 from nmt.data.sources.corpus import Pair
 
@@ -29,7 +29,7 @@ _NEVER = float("inf")
 
 
 def suspicions(
-    pairs: list[Pair], lines: tuple[Lines, ...], lengths: npt.NDArray[np.int64], odd: npt.NDArray[np.int64]
+    pairs: list[Pair], lines: tuple[TextLines, ...], lengths: npt.NDArray[np.int64], odd: npt.NDArray[np.int64]
 ) -> Judgement:
     """The scores of pairs: the higher, the more suspicious; 0: not at all. None is dropped.
 

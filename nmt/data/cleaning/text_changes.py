@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.cleaning.rules.characters import Lines
+from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.subwords.normalization import CONTROLS, INVISIBLE, MEANINGLESS, is_meant, plain
 from nmt.data.subwords.vocabulary import Tokenizer
 
@@ -25,7 +25,7 @@ class TextChanges:
         self.lost = Counter[str]()  # characters of those that it cannot write
         self._kinds = np.zeros(0x110000, np.int8)  # of each character that the text had so far
 
-    def add(self, lines: Lines, present: npt.NDArray[np.int64]) -> None:
+    def add(self, lines: TextLines, present: npt.NDArray[np.int64]) -> None:
         """present: the characters of the lines [distinct]."""
         self.lines[True] += len(lines.texts)
         new = present[self._kinds[present] == _UNKNOWN]

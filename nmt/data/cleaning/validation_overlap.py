@@ -25,7 +25,7 @@ _CHANCE_SHARE, _CHANCE_PAIRS = 0.01, 10
 Direction = Literal["same", "opposite"]
 
 
-class Common(NamedTuple):
+class OverlappingPair(NamedTuple):
     """A validation pair whose source is in the training text too."""
 
     source: str
@@ -43,8 +43,8 @@ class Overlap:
     pairs: int  # those of them that are training pairs
     sources: int  # those of the others whose source is in the training text, with another target
     by_corpus: tuple[tuple[int, int], ...]  # in each training corpus: how many of these pairs, and of their sources
-    pair_examples: tuple[Common, ...]  # the first training pairs
-    source_examples: tuple[Common, ...]  # the first ones that have another target in training
+    pair_examples: tuple[OverlappingPair, ...]  # the first training pairs
+    source_examples: tuple[OverlappingPair, ...]  # the first ones that have another target in training
     folded: int = 0  # of the pairs: those that are training pairs but for case, accents, punctuation or white space
 
     @property
@@ -135,8 +135,8 @@ def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
     return [source for source, _ in pairs], [target for _, target in pairs]
 
 
-def _common(pair: Pair, trained: str, corpus: int) -> Common:
-    return Common(shortened(pair[0]), shortened(pair[1]), shortened(trained), corpus)
+def _common(pair: Pair, trained: str, corpus: int) -> OverlappingPair:
+    return OverlappingPair(shortened(pair[0]), shortened(pair[1]), shortened(trained), corpus)
 
 
 def compared(data: schema.DataConfig) -> list[list[Direction | None]]:
@@ -202,6 +202,8 @@ def read(path: Path, sets: int) -> tuple[Overlap, ...]:
 
 
 def _from_json(row: dict[str, Any]) -> Overlap:
-    examples = {name: tuple(Common(*common) for common in row[name]) for name in ("pair_examples", "source_examples")}
+    examples = {
+        name: tuple(OverlappingPair(*common) for common in row[name]) for name in ("pair_examples", "source_examples")
+    }
     counts = tuple((pairs, sources) for pairs, sources in row["by_corpus"])
     return Overlap(**{**row, **examples, "by_corpus": counts})

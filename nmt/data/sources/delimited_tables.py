@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.config import schema
 from nmt.data.sources import table_layout
-from nmt.data.sources.table_layout import Layout
+from nmt.data.sources.table_layout import TableLayout
 from nmt.data.sources.tables import one_line
 from nmt.errors import NmtError
 from nmt.files.notes import Note, counted
@@ -28,7 +28,7 @@ def delimited_pairs(
     return _quoted(path, lines, layout, note) if layout.quoted else _plain(path, lines, layout, note)
 
 
-def _plain(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
+def _plain(path: Path, lines: Iterator[str], layout: TableLayout, note: Note) -> Iterator[tuple[str, str]]:
     source, target, needed = layout.source, layout.target, layout.needed
     width, others = layout.columns, Counter[int]()  # rows by their width, if it is another one
     for number, line in enumerate(islice(lines, layout.skipped, None), start=layout.skipped + 1):
@@ -42,7 +42,7 @@ def _plain(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iter
     _note_width(others, width, note)
 
 
-def _quoted(path: Path, lines: Iterator[str], layout: Layout, note: Note) -> Iterator[tuple[str, str]]:
+def _quoted(path: Path, lines: Iterator[str], layout: TableLayout, note: Note) -> Iterator[tuple[str, str]]:
     others = Counter[int]()  # rows by their width, if it is another one
     most = layout.columns if table_layout.is_csv(path) else None
     for number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):

@@ -29,7 +29,7 @@ _WHITE_SPACE = re.compile(r"(?:\s|\\[nrt])+")  # `\n` as in the strings of a pro
 _ATTRIBUTES_OF_TYPE, _ATTRIBUTES_OF_TEXT = ("type", "ctype"), ("equiv-text", "equiv")
 
 
-class Code:
+class InlineCode:
     """An element of a document's format, with all that it encloses."""
 
     def __init__(self, name: str, attributes: Mapping[str, str]) -> None:

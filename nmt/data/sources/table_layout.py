@@ -34,7 +34,7 @@ _ABBREVIATIONS = {"source": "src", "target": "tgt|trg"}
 _QUOTED_FIELD = re.compile(r'(?:^|(?<=\t))"(?:[^"\t]|"")*+"')
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """source, target: numbers of the columns, from 0; delimiter: what separates columns; skipped: lines before the
     first row of text; remarks: what to tell the user."""
 
@@ -57,13 +57,13 @@ def is_csv(path: Path) -> bool:
     return plain_name(path).lower().endswith(".csv")
 
 
-def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors: str = "strict") -> Layout:
+def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors: str = "strict") -> TableLayout:
     """The layout of a .tsv or .csv file. A pipe, which can be read only once, is plain text. errors: as in
     `read_lines`. Raises NmtError if the file cannot be read or has no such columns."""
     named = corpus.source_column, corpus.target_column
     languages = data.source_language, data.target_language
     if not path.is_file():
-        return Layout(*_numbered_columns(named, path, []))
+        return TableLayout(*_numbered_columns(named, path, []))
     stat = path.stat()
     return _layout(path, named, languages, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
 
@@ -71,7 +71,7 @@ def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors
 @cache  # a corpus is read several times
 def _layout(
     path: Path, named: tuple[str | None, str | None], languages: tuple[str, str], errors: str, file: tuple[int, ...]
-) -> Layout:
+) -> TableLayout:
     delimiter, quoted, before, remarks = "\t", True, 0, list[str]()
     _check_line_ends(path, errors)
     if is_csv(path):
@@ -80,7 +80,7 @@ def _layout(
         quoted, remarks = _quotes(path, errors)
     start = list(islice(rows(read_lines(path, errors=errors), delimiter, quoted, before, path), 1 + _ROWS_COMPARED))
     if not start:
-        return Layout(*_numbered_columns(named, path, []))
+        return TableLayout(*_numbered_columns(named, path, []))
     if is_csv(path):
         remarks.append(f"read as CSV with {shown(delimiter)} between columns")
     first, *others = [cells for _, cells in start]
@@ -95,7 +95,7 @@ def _layout(
             "source_column and target_column"
         )
     remarks += _unused(first, others[0] if by_heading and others else None, (source, target))
-    return Layout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
+    return TableLayout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
 
 
 def _named_columns(

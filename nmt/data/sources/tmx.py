@@ -70,7 +70,7 @@ class _Units:
         self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
         self._language = ""
         self._text: list[str] | None = None  # inside <seg>
-        self._code: inline_codes.Code | None = None  # inside a code in <seg>
+        self._code: inline_codes.InlineCode | None = None  # inside a code in <seg>
         self._begun = False
         self._parser = guarded_parser(str(path), encoding)
         self._parser.buffer_text = True
@@ -98,10 +98,10 @@ class _Units:
             if self._code is not None:
                 self._code.start()
             elif name in inline_codes.NAMES:
-                self._code = inline_codes.Code(name, attributes)
+                self._code = inline_codes.InlineCode(name, attributes)
                 self._parser.CharacterDataHandler = self._code.add
             elif name == inline_codes.PLACEHOLDER:
-                self._text.append(inline_codes.Code(name, attributes).replacement())
+                self._text.append(inline_codes.InlineCode(name, attributes).replacement())
         elif name == "tu":
             self._unit = []
         elif name == "tuv":

@@ -105,7 +105,7 @@ class ShardEncoder:
             return
         encoded, statistics = list[Encoded](), StatisticsCounter(self._vocabulary)
         for number, pairs in enumerate(shard.chunks(self._text)):
-            found = self._encoder(Job(job.chunk + number, shard.corpus, pairs, first))
+            found = self._encoder(EncodingJob(job.chunk + number, shard.corpus, pairs, first))
             kept = list(compress(pairs, found.kept.tolist()))
             sampled = sampled_evenly(first + np.flatnonzero(found.kept), job.total, min(SAMPLE, job.total))
             statistics.add(kept, found.plain)
@@ -122,7 +122,7 @@ class ShardEncoder:
         ).write(self._folder / shard.name)
 
 
-class Job(NamedTuple):
+class EncodingJob(NamedTuple):
     """A chunk of pairs to encode."""
 
     number: int  # of the chunk in all of the text
@@ -153,7 +153,7 @@ class ChunkEncoder:
         of_sides = [list(map(side.tags, data.tags_of(data.train, number))) for number, side in enumerate(sides)]
         self._tags = list(zip(*of_sides, strict=True))
 
-    def __call__(self, job: Job) -> Encoded:
+    def __call__(self, job: EncodingJob) -> Encoded:
         data = self._config.data
         every = _encode(job.pairs, self._encoders)
         full, short, kept = _within_limits(every, data)
@@ -175,7 +175,7 @@ class ChunkEncoder:
             hashes=hashes_of([] if data.drop_duplicates else pairs),
         )
 
-    def _versions(self, job: Job, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks]:
+    def _versions(self, job: EncodingJob, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks]:
         """The tokens of a job's pairs in all versions, and which of their sources have several sentences. plain: the
         tokens without variation."""
         data, versions = self._config.data, self._config.versions

@@ -29,7 +29,7 @@ _STANDS_FOR = {"\ufdd0": "\u200d", "\ufdd1": "\ufe0e", "\ufdd2": "\ufe0f"}
 _STAND_IN = {character: stand_in for stand_in, character in _STANDS_FOR.items()}
 
 
-class Kind(IntEnum):
+class SubwordKind(IntEnum):
     """What a subword is, by its number in a model file."""
 
     NORMAL = 1
@@ -45,7 +45,7 @@ class Subword(NamedTuple):
 
     piece: str
     score: float
-    kind: Kind = Kind.NORMAL
+    kind: SubwordKind = SubwordKind.NORMAL
 
 
 class _Field(NamedTuple):
@@ -81,14 +81,14 @@ def merges(proto: bytes) -> bool:
 
 
 def _subword(message: bytes) -> Subword:
-    piece, score, kind = "", 0.0, Kind.NORMAL
+    piece, score, kind = "", 0.0, SubwordKind.NORMAL
     for field in _fields(message):
         if field.number == _PIECE:
             piece = field.content.decode("utf-8", "replace")
         elif field.number == _SCORE and len(field.content) == 4:
             [score] = struct.unpack("<f", field.content)
         elif field.number == _KIND:
-            kind = Kind(_varint(field.content, 0)[0])
+            kind = SubwordKind(_varint(field.content, 0)[0])
     return Subword(piece, score, kind)
 
 

@@ -21,7 +21,7 @@ WHITE = " \t\n\r\f"  # HTML's white space, to which a no-break space does not be
 
 
 @dataclass(frozen=True)
-class Rules:
+class MarkupRules:
     """inline: the elements inside of a sentence, None for all; the others are ends of lines. void: those without an end
     tag. untranslated: besides those with `translate="no"` or `class="notranslate"`. with_line_breaks: those in which
     they end a line. attributes: those whose values are translated."""
@@ -46,14 +46,14 @@ _UNTRANSLATED = (
     "address applet audio canvas code embed script style time video",  # as LibreTranslate has them
     "kbd math samp var",
 )
-_HTML = Rules(
+_HTML = MarkupRules(
     inline=frozenset(" ".join(_INLINE).split()),
     void=frozenset(_VOID.split()),
     untranslated=frozenset(" ".join(_UNTRANSLATED).split()),
     with_line_breaks=frozenset({"pre", "textarea"}),
     attributes=frozenset({"alt", "aria-label", "placeholder", "title"}),
 )
-RULES: Mapping[Markup, Rules] = {"html": _HTML, "xml": Rules()}
+RULES: Mapping[Markup, MarkupRules] = {"html": _HTML, "xml": MarkupRules()}
 _SPACE = re.compile(f"[{WHITE}]+")
 _LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _TAG, _REFERENCE = re.compile("<[^>]*>"), re.compile(r"&[^&;\s]*;")
@@ -162,7 +162,7 @@ class _Tokens(HTMLParser):
 
 
 @dataclass(frozen=True)
-class Part:
+class MarkupPart:
     """A text, a tag, or (untranslated) what in a sentence is not translated: an element from its tag to its tag, or a
     reference to an entity of the document's own. has_attributes: whether those of a tag can be translated."""
 
@@ -186,17 +186,17 @@ def line_of(html: str) -> str:
     return _SPACE.sub(" ", unescape(html))
 
 
-def parts_of_sentences(document: str, markup: Markup, language: str = "") -> Iterator[list[Part]]:
+def parts_of_sentences(document: str, markup: Markup, language: str = "") -> Iterator[list[MarkupPart]]:
     """The sentences of each block, or all of it if no tag is in it; and whatever is between blocks. language: its code,
     if it is known, for the ends of sentences."""
     for block in _blocks(document, RULES[markup]):
         yield from _cut(block, language)
 
 
-def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
+def _blocks(html: str, rules: MarkupRules) -> Iterator[list[MarkupPart]]:
     """What stands between two ends of lines. All parts together are the document."""
     open_elements = [("", True, True, False)]  # tag, translated, with elements in its sentences, with line breaks
-    open_tags, block, tokens = Counter[str](), list[Part](), _Tokens(html, in_xml=rules.inline is None).found
+    open_tags, block, tokens = Counter[str](), list[MarkupPart](), _Tokens(html, in_xml=rules.inline is None).found
     around = 0  # how many elements are open around one in a sentence that is not translated; 0: this is in none
     inside = list[str]()  # what stands in that one
     starts = [0, *(token.start for token in tokens[1:]), len(html)]
@@ -207,7 +207,7 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
         kind = "other" if is_alone or (token.kind == "text" and not translated) else token.kind
         wanted = {"no": False, "yes": True, "": True}.get(token.translate, translated)
         has_attributes = wanted and token.tag != "" and kind != "end" and not token.tag.startswith("!")
-        part = Part(kind, html[start:end], token.tag, has_attributes)
+        part = MarkupPart(kind, html[start:end], token.tag, has_attributes)
         if kind == "start":
             is_read, breaks = (
                 wanted and token.tag not in rules.untranslated,
@@ -225,11 +225,11 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
         if around and len(open_elements) >= around:
             inside.append(html[start:end])
             if len(open_elements) == around:
-                block.append(Part("untranslated", "".join(inside)))
+                block.append(MarkupPart("untranslated", "".join(inside)))
                 around = 0
             continue
         if around:  # ended by the end of an element around it
-            block.append(Part("untranslated", "".join(inside)))
+            block.append(MarkupPart("untranslated", "".join(inside)))
         around = 0
         if not inline and block:
             yield block
@@ -241,10 +241,10 @@ def _blocks(html: str, rules: Rules) -> Iterator[list[Part]]:
             yield from (list(_without_own_entities(line)) for line in lines)
         else:
             yield [part]
-    yield [*block, Part("untranslated", "".join(inside))] if around else block
+    yield [*block, MarkupPart("untranslated", "".join(inside))] if around else block
 
 
-def _without_own_entities(part: Part) -> Iterator[Part]:
+def _without_own_entities(part: MarkupPart) -> Iterator[MarkupPart]:
     """A part; a text in pieces, where a reference to an entity that HTML does not have is one of them."""
     end = 0
     for found in _REFERENCE.finditer(part.html) if part.kind == "text" and "&" in part.html else ():
@@ -252,13 +252,13 @@ def _without_own_entities(part: Part) -> Iterator[Part]:
             continue
         if found.start() > end:
             yield replace(part, html=part.html[end : found.start()])
-        yield Part("untranslated", found[0])
+        yield MarkupPart("untranslated", found[0])
         end = found.end()
     if end < len(part.html) or not end:
         yield replace(part, html=part.html[end:])
 
 
-def _cut(block: Sequence[Part], language: str) -> Iterator[list[Part]]:
+def _cut(block: Sequence[MarkupPart], language: str) -> Iterator[list[MarkupPart]]:
     """The sentences of a block; all of it if no tag is in it."""
     if len(block) < 2:
         yield list(block)
@@ -269,7 +269,7 @@ def _cut(block: Sequence[Part], language: str) -> Iterator[list[Part]]:
         if part.kind in ("text", "untranslated")
     )
     lengths = map(len, sentences(text, language))
-    sentence, left = list[Part](), next(lengths, 0)
+    sentence, left = list[MarkupPart](), next(lengths, 0)
     for part in block:
         if not left and part.kind != "end":
             yield sentence

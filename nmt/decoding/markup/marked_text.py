@@ -17,11 +17,11 @@ from html import escape, unescape
 from itertools import accumulate, chain
 
 from nmt.config.unspaced_scripts import UNSPACED
-from nmt.decoding.kept_items import kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords, can_search
-from nmt.decoding.markup.blocks import RULES, WHITE, Markup, Part, line_of, parts_of_sentences
+from nmt.decoding.markup.blocks import RULES, WHITE, Markup, MarkupPart, line_of, parts_of_sentences
 from nmt.decoding.markup.elements import LINE, Element, Span, with_elements
 from nmt.decoding.markup.placement import place
+from nmt.decoding.protected_text import protected_spans
 from nmt.decoding.translation import Translation
 
 # Of a tag. A name is looked for only where one can begin, or a long one would take quadratic time.
@@ -47,7 +47,7 @@ class MarkedLine:
     as_written: Callable[[str], str] = str
 
     @classmethod
-    def of_sentence(cls, parts: Sequence[Part]) -> "MarkedLine":
+    def of_sentence(cls, parts: Sequence[MarkupPart]) -> "MarkedLine":
         """Of a text and its tags; what stands before and behind the text are tags and white space."""
         before, trimmed = _without_white(parts)
         after, trimmed = _without_white(trimmed, at_end=True)
@@ -102,16 +102,16 @@ def _items(
 def _places(text: str, others: Sequence[Span], keep: tuple[str, ...]) -> dict[str, list[Span]]:
     """Where each item stands that has no part in other ones."""
     taken, found = {i for span in others for i in range(*span)}, dict[str, list[Span]]()
-    for start, stop in kept_items(text, keep):
+    for start, stop in protected_spans(text, keep):
         if taken.isdisjoint(range(start, stop)):
             found.setdefault(text[start:stop], []).append((start, stop))
     return found
 
 
-def _without_white(parts: Sequence[Part], *, at_end: bool = False) -> tuple[str, list[Part]]:
+def _without_white(parts: Sequence[MarkupPart], *, at_end: bool = False) -> tuple[str, list[MarkupPart]]:
     """The white space before (or behind) all text that is beside no tag, and the parts without it. White space beside
     tags is added to them."""
-    white, trimmed, has_text = "", list[Part](), False
+    white, trimmed, has_text = "", list[MarkupPart](), False
     for part in reversed(parts) if at_end else parts:
         if part.kind == "text" and not has_text:
             html = part.html.rstrip(WHITE) if at_end else part.html.lstrip(WHITE)
@@ -127,7 +127,7 @@ def _without_white(parts: Sequence[Part], *, at_end: bool = False) -> tuple[str,
     return white, trimmed[::-1] if at_end else trimmed
 
 
-def _elements(parts: Sequence[Part]) -> tuple[str, dict[int, Element]]:
+def _elements(parts: Sequence[MarkupPart]) -> tuple[str, dict[int, Element]]:
     """The text of a sentence, and its elements by the numbers of the parts at which they begin."""
     texts, size, last = list[str](), 0, ""  # size: of all texts; last: their last character
     open_, tags = list[tuple[int, int]](), Counter[str]()
@@ -193,7 +193,7 @@ def _with_whole_words(text: str, elements: dict[int, Element]) -> dict[int, Elem
     return elements
 
 
-def _characters_beside(parts: Sequence[Part]) -> tuple[list[str], list[str]]:
+def _characters_beside(parts: Sequence[MarkupPart]) -> tuple[list[str], list[str]]:
     """The last character of the text before each part, and the first one of the text behind it; a space where there is
     none."""
     texts = [part.text for part in parts]
@@ -256,7 +256,7 @@ class _Attributes:
         used = {*text, *unescape(text)}
         self._mark = next(mark for mark in map(chr, chain(*_PRIVATE)) if mark not in used)
 
-    def taken_out(self, part: Part) -> Part:
+    def taken_out(self, part: MarkupPart) -> MarkupPart:
         """A tag with the number of each value in place of it."""
         if not self._names or not part.has_attributes:
             return part

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nmt.config.unspaced_scripts import is_unspaced
-from nmt.decoding.kept_items import is_kept, kept_items
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Element, Span, with_elements
 from nmt.decoding.markup.placement import place
+from nmt.decoding.protected_text import is_protected, protected_spans
 from nmt.decoding.translation import Translation
 
 log = logging.getLogger("nmt.texts")  # apart, as it quotes texts: a service switches it off
@@ -21,7 +21,7 @@ log = logging.getLogger("nmt.texts")  # apart, as it quotes texts: a service swi
 def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
     """A line without its items, and these with their places there. Items without anything between them are one."""
     text, size, elements, end = list[str](), 0, list[Element](), 0  # size: of the text
-    for start, stop in _joined(kept_items(line, patterns)):
+    for start, stop in _joined(protected_spans(line, patterns)):
         text.append(line[end:start])
         size += start - end
         before, behind = text[-1][-1:] or " ", line[stop : stop + 1] or " "
@@ -52,7 +52,7 @@ def lacking(
     return {
         i: line
         for i, line in lines.items()
-        if not all(is_kept(line, translation.text, patterns) for translation in translations[i])
+        if not all(is_protected(line, translation.text, patterns) for translation in translations[i])
     }
 
 
@@ -62,11 +62,11 @@ def unmasked(text: str, elements: list[Element], translation: Translation, line:
     if not any(map(is_unspaced, translation.text)):  # where the line has no space between words, it has one
         elements = [replace(each, beside=_spaced(*each.beside)) for each in elements]
     found = with_elements(translation.text, elements, places, {})
-    if is_kept(line, found, patterns):
+    if is_protected(line, found, patterns):
         return found
     apart = [replace(element, beside=(" ", " ")) for element in elements]  # beside others one may become another
     found = with_elements(translation.text, apart, places, {})
-    if not is_kept(line, found, patterns):
+    if not is_protected(line, found, patterns):
         log.warning("not all that decoding.keep names is in the translation of %.200r", line)
     return found
 

@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates, candidate_count
-from nmt.decoding.search.finished import FinishedSentences
-from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import (
+from nmt.decoding.search.decoder_model import (
+    DecoderModel,
     Hypothesis,
     LogitsProcessor,
     SearchOptions,
-    Stepper,
     begin,
     length_penalty_tensor,
 )
+from nmt.decoding.search.finished import FinishedSentences
+from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.device import from_host, runs_ahead
 
 SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU
@@ -34,7 +34,7 @@ _Step = tuple[Tensor, Tensor, Tensor]
 
 @torch.inference_mode()
 def beam_search(
-    stepper: Stepper,
+    model: DecoderModel,
     source: Tensor,
     max_lengths: Tensor,
     options: SearchOptions,
@@ -63,16 +63,16 @@ def beam_search(
     finished = FinishedSentences(max_lengths, device)
     penalties = from_host(length_penalty_tensor(finished.longest + 1, options.decoding), device)  # of |Y| = 0, 1, …
     longest = penalties[mask.limits + 1]  # [B]: of the longest output
-    state, tokens = begin(stepper, source, options, starts)  # [B, K]
+    state, tokens = begin(model, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
     nothing = torch.full((len(source), options.n_best), -math.inf, device=device)
     zeros = torch.zeros_like(nothing, dtype=torch.long)
-    ended = _Ended(nothing, nothing, zeros, zeros, zeros[:, 0])
+    ended = _FinishedBeams(nothing, nothing, zeros, zeros, zeros[:, 0])
     steps: list[_Step] = []
-    results: list[tuple[Tensor, _Ended]] = []  # sentences, and their best hypotheses
+    results: list[tuple[Tensor, _FinishedBeams]] = []  # sentences, and their best hypotheses
     for length in itertools.count():  # tokens that each live hypothesis has
-        hidden, state = stepper.step(state, tokens)
-        totals, parents, following = _candidates(stepper, mask, hidden, live, length, size)  # [B, C], best first
+        hidden, state = model.step(state, tokens)
+        totals, parents, following = _candidates(model, mask, hidden, live, length, size)  # [B, C], best first
         rows = parents + live.shape[1] * torch.arange(len(parents), device=device)[:, None]  # that these continue
         ends = following == options.eos
         ending = ends[:, :size] & (totals[:, :size] > -math.inf)
@@ -94,14 +94,14 @@ def beam_search(
         steps.append((rows.flatten(), tokens.flatten(), live.flatten()))
         mask.advance(rows, tokens)
         if split is not None or size > 1:  # with a beam of 1 hypotheses stay where they are
-            state = stepper.reorder(state, rows)
+            state = model.reorder(state, rows)
     raise AssertionError("every search ends at the longest length")
 
 
 def _candidates(
-    stepper: Stepper, mask: NextTokenMask, hidden: Tensor, live: Tensor, length: int, beam_size: int
+    model: DecoderModel, mask: NextTokenMask, hidden: Tensor, live: Tensor, length: int, beam_size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs of `stepper.step` [B, K, D] → the `best_candidates` of each sentence."""
+    """Outputs of `model.step` [B, K, D] → the `best_candidates` of each sentence."""
     # On the CPU in slices, so that their scores stay in its cache until the candidates have been chosen.
     sentences, slices = len(hidden), [slice(None)]
     if hidden.device.type == "cpu":
@@ -109,7 +109,7 @@ def _candidates(
         slices = [slice(sentences * i // parts, sentences * (i + 1) // parts) for i in range(parts)]
     count = candidate_count(beam_size)
     chosen = [
-        best_candidates(mask.log_probabilities(stepper.scores(hidden[i]), length, i), live[i], count) for i in slices
+        best_candidates(mask.log_probabilities(model.scores(hidden[i]), length, i), live[i], count) for i in slices
     ]
     if len(chosen) == 1:
         return chosen[0]
@@ -118,7 +118,7 @@ def _candidates(
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _FinishedBeams:
     """The n best hypotheses of each sentence that have ended, best first; each field is [B, n], but for `count`."""
 
     scores: Tensor  # log P / lp; -inf: none yet
@@ -127,20 +127,20 @@ class _Ended:
     rows: Tensor  # the row of the last token among the live hypotheses
     count: Tensor  # [B]: all that have ended
 
-    def join(self, ending: Tensor, totals: Tensor, rows: Tensor, length: int, penalty: Tensor) -> "_Ended":
+    def join(self, ending: Tensor, totals: Tensor, rows: Tensor, length: int, penalty: Tensor) -> "_FinishedBeams":
         """The best of these and of the candidates [B, C] that are `ending`, which have `length` tokens."""
         new_scores = (totals / penalty).masked_fill(~ending, -math.inf)
         scores, best = torch.cat([self.scores, new_scores], dim=1).topk(self.scores.shape[1])
         pairs = [(self.totals, totals), (self.lengths, torch.full_like(rows, length)), (self.rows, rows)]
         totals, lengths, rows = (torch.cat(pair, dim=1).gather(1, best) for pair in pairs)
-        return _Ended(scores, totals, lengths, rows, self.count + ending.sum(dim=1))
+        return _FinishedBeams(scores, totals, lengths, rows, self.count + ending.sum(dim=1))
 
-    def select(self, sentences: Tensor) -> "_Ended":
+    def select(self, sentences: Tensor) -> "_FinishedBeams":
         """Select these sentences (indices)."""
-        return _Ended(*(getattr(self, field.name)[sentences] for field in fields(self)))
+        return _FinishedBeams(*(getattr(self, field.name)[sentences] for field in fields(self)))
 
 
-def _done(ended: _Ended, best_live: Tensor, longest: Tensor, beam_size: int) -> Tensor:
+def _done(ended: _FinishedBeams, best_live: Tensor, longest: Tensor, beam_size: int) -> Tensor:
     """The sentences whose n best are known, [B]; best_live [B]: log P; longest [B]: lp of the longest output.
 
     A live hypothesis of log-probability s can reach no score above s / lp(longest): s ≤ 0, each further token
@@ -151,7 +151,7 @@ def _done(ended: _Ended, best_live: Tensor, longest: Tensor, beam_size: int) -> 
     return (ended.scores[:, -1] > best_live / longest) | (ended.count >= beam_size) | (best_live == -math.inf)
 
 
-def _hypotheses(steps: Sequence[_Step], best: Sequence[tuple[Tensor, _Ended]]) -> list[list[Hypothesis]]:
+def _hypotheses(steps: Sequence[_Step], best: Sequence[tuple[Tensor, _FinishedBeams]]) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, in order."""
     order = torch.cat([sentences for sentences, _ in best]).argsort()
     scores, totals, lengths, rows = (

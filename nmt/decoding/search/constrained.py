@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
-from nmt.decoding.search.finished import DROP_SHARE
-from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
-from nmt.decoding.search.stepper import (
+from nmt.decoding.search.decoder_model import (
+    DecoderModel,
     Hypothesis,
     LogitsProcessor,
     SearchOptions,
-    Stepper,
     begin,
     length_penalty_tensor,
 )
+from nmt.decoding.search.finished import DROP_SHARE
+from nmt.decoding.search.logits_processors import NextTokenMask
+from nmt.decoding.search.phrase_automaton import Group, Phrase, Phrases, PhraseState
 
 _WIDEST = 32  # the widest beam that phrases ask for; with more tokens than that, banks share hypotheses
 
@@ -39,7 +39,7 @@ def beam_width(groups: Sequence[Group], longest: int, options: SearchOptions) ->
 
 @torch.inference_mode()
 def constrained_beam_search(
-    stepper: Stepper,
+    model: DecoderModel,
     source: Tensor,
     max_lengths: Tensor,
     options: SearchOptions,
@@ -75,13 +75,13 @@ def constrained_beam_search(
     sentences = searches  # those that are not over
     mask = NextTokenMask(max_lengths, options, processors, device)
     penalties = length_penalty_tensor(int(max_lengths.max()) + 1, options.decoding)  # of |Y| = 0, 1, …
-    state, tokens = begin(stepper, source, options, starts)  # [B, K]
+    state, tokens = begin(model, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far; -inf: not live
     continuing = torch.tensor(sorted(options.continuing), dtype=torch.long, device=device)
     padding = _Node(None, 0, options.eos, -math.inf, PhraseState(), 0)
     for length in itertools.count():  # tokens that each live hypothesis has
-        hidden, state = stepper.step(state, tokens)
-        log_p = mask.log_probabilities(stepper.scores(hidden), length)
+        hidden, state = model.step(state, tokens)
+        log_p = mask.log_probabilities(model.scores(hidden), length)
         penalties = penalties.to(log_p.dtype)
         for sentence, totals in zip(sentences, _candidates(log_p, live, sentences, continuing), strict=True):
             sentence.extend(totals, length, penalties)
@@ -99,7 +99,7 @@ def constrained_beam_search(
         live = torch.tensor([[node.total for node in nodes] for nodes in padded], dtype=log_p.dtype, device=device)
         mask.keep(torch.tensor(kept, device=device))
         mask.advance(rows, tokens)
-        state = stepper.reorder(state, rows)
+        state = model.reorder(state, rows)
     raise AssertionError("every search ends at the longest length")
 
 

@@ -11,14 +11,21 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.candidates import best_candidates
+from nmt.decoding.search.decoder_model import (
+    DecoderModel,
+    Hypothesis,
+    LogitsProcessor,
+    SearchOptions,
+    begin,
+    build_hypotheses,
+)
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper, begin, build_hypotheses
 
 
 @torch.inference_mode()
 def greedy(
-    stepper: Stepper,
+    model: DecoderModel,
     source: Tensor,
     max_lengths: Tensor,
     options: SearchOptions,
@@ -36,10 +43,10 @@ def greedy(
     mask = NextTokenMask(max_lengths, options, processors, source.device)
     finished = FinishedSentences(max_lengths, source.device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens, log P of these
-    state, tokens = begin(stepper, source, options, starts)  # [B, 1]
+    state, tokens = begin(model, source, options, starts)  # [B, 1]
     for length in itertools.count():  # tokens that each output has
-        hidden, state = stepper.step(state, tokens)
-        scores = stepper.scores(hidden)  # [B, 1, V]
+        hidden, state = model.step(state, tokens)
+        scores = model.scores(hidden)  # [B, 1, V]
         # A softmax makes all scores not a number where one is; without it, that has to be looked for.
         unknown = None if options.scores else scores.sum(-1).isnan()  # [B, 1]
         allowed = mask.log_probabilities(scores, length) if options.scores else mask.apply(scores, length)
@@ -56,7 +63,7 @@ def greedy(
             if not len(going):
                 return build_hypotheses(steps, len(source), options)
             rows, sentences, tokens = going[:, None], sentences[going], tokens[going]
-            state = stepper.reorder(state, rows)
+            state = model.reorder(state, rows)
             mask.keep(going)
         elif processors:
             rows = torch.arange(len(tokens), device=source.device)[:, None]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nmt.decoding.search.banned_words import BannedWords
-from nmt.decoding.search.stepper import LogitsProcessor, SearchOptions
+from nmt.decoding.search.decoder_model import LogitsProcessor, SearchOptions
 from nmt.device import from_host, runs_ahead
 
 ALL = slice(None)

@@ -9,9 +9,16 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from nmt.decoding.search.decoder_model import (
+    DecoderModel,
+    Hypothesis,
+    LogitsProcessor,
+    SearchOptions,
+    begin,
+    build_hypotheses,
+)
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper, begin, build_hypotheses
 from nmt.device import from_host
 
 _STEPS_AT_ONCE = 64  # drawn together
@@ -19,7 +26,7 @@ _STEPS_AT_ONCE = 64  # drawn together
 
 @torch.inference_mode()
 def sample(
-    stepper: Stepper,
+    model: DecoderModel,
     source: Tensor,
     max_lengths: Tensor,
     options: SearchOptions,
@@ -41,10 +48,10 @@ def sample(
     sentences = torch.arange(len(source), device=device)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens [B, N], log P of these
     ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)  # [B, N]
-    state, tokens = begin(stepper, source, options, starts)  # [B, 1]
+    state, tokens = begin(model, source, options, starts)  # [B, 1]
     for length, draws in enumerate(_draws(seeds, n, device)):  # length: tokens that each output has
-        hidden, state = stepper.step(state, tokens)
-        log_p = mask.log_probabilities(stepper.scores(hidden), length)
+        hidden, state = model.step(state, tokens)
+        log_p = mask.log_probabilities(model.scores(hidden), length)
         old = log_p.shape[1]
         log_p = log_p.expand(-1, n, -1)  # the first token of all samples comes from one distribution
         tokens = _draw(log_p, draws[sentences], options)  # [B, N]
@@ -63,7 +70,7 @@ def sample(
             mask.keep(going)
         mask.advance(rows, tokens)
         if split is not None or old < n:
-            state = stepper.reorder(state, rows)
+            state = model.reorder(state, rows)
     raise AssertionError("every output ends at its limit")
 
 

@@ -9,7 +9,7 @@ from nmt.config.unspaced_scripts import is_unspaced
 _JOINERS = "\u200c\u200d"  # occur inside words of Persian and Indian languages
 
 
-class Kind(Enum):
+class CharacterKind(Enum):
     """What a character is in a word."""
 
     SPACE = auto()
@@ -20,23 +20,23 @@ class Kind(Enum):
 
 
 @cache
-def kind(letter: str) -> Kind:
+def kind(letter: str) -> CharacterKind:
     """The kind of a character."""
     category = unicodedata.category(letter)
     if letter.isspace() or category == "Cc":
-        return Kind.SPACE
+        return CharacterKind.SPACE
     if is_unspaced(letter):
-        return Kind.ALONE
+        return CharacterKind.ALONE
     if category[0] in "LN" or category == "Pc":
-        return Kind.WORD
+        return CharacterKind.WORD
     if category[0] == "M" or letter in _JOINERS:
-        return Kind.MARK
-    return Kind.OTHER
+        return CharacterKind.MARK
+    return CharacterKind.OTHER
 
 
 def continues_word(piece: str) -> bool:
     """Whether a subword (▁ stands for a space) continues the word before it, so that a term before it is incomplete."""
-    return bool(piece) and kind(piece[0]) in (Kind.WORD, Kind.MARK)
+    return bool(piece) and kind(piece[0]) in (CharacterKind.WORD, CharacterKind.MARK)
 
 
 def in_one_word(text: str, place: int) -> bool:
@@ -44,4 +44,4 @@ def in_one_word(text: str, place: int) -> bool:
     if place in (0, -len(text)):
         return False
     before, at = kind(text[place - 1]), kind(text[place])
-    return at == Kind.MARK or (at == Kind.WORD and before in (Kind.WORD, Kind.MARK))
+    return at == CharacterKind.MARK or (at == CharacterKind.WORD and before in (CharacterKind.WORD, CharacterKind.MARK))

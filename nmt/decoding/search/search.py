@@ -7,14 +7,14 @@ from torch import Tensor
 
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import constrained_beam_search
+from nmt.decoding.search.decoder_model import DecoderModel, Hypothesis, LogitsProcessor, SearchOptions
 from nmt.decoding.search.greedy import greedy
 from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.sampling import sample
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, Stepper
 
 
 def search(
-    stepper: Stepper,
+    model: DecoderModel,
     source: Tensor,
     max_lengths: Tensor,
     options: SearchOptions,
@@ -31,11 +31,11 @@ def search(
     """
     match options.decoding.method:
         case "sample":
-            return sample(stepper, source, max_lengths, options, seeds, processors, starts)
+            return sample(model, source, max_lengths, options, seeds, processors, starts)
         case "beam" if required:
-            return constrained_beam_search(stepper, source, max_lengths, options, required, processors, starts)
+            return constrained_beam_search(model, source, max_lengths, options, required, processors, starts)
         case "beam":
             find = greedy if options.decoding.beam_size == 1 else beam_search
-            return find(stepper, source, max_lengths, options, processors, starts)
+            return find(model, source, max_lengths, options, processors, starts)
         case _:
             assert_never(options.decoding.method)

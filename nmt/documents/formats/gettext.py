@@ -12,7 +12,7 @@ from nmt.documents.document import Document, Segment
 from nmt.documents.encoding import declared_codec
 from nmt.documents.file_formats import FORMATS
 from nmt.documents.placeholders.messages import KEPT, message_template
-from nmt.documents.placeholders.printf import Order
+from nmt.documents.placeholders.printf import ArgumentOrder
 from nmt.errors import NmtError
 
 _WHITE = r"[ \t\r\n\f\v]*+"
@@ -143,7 +143,7 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, b
         for form in forms
     }
     flags = {flag.strip() for line in entry.flags for flag in line[2:].split(",")}
-    order = Order(printf=not flags & _FIXED_ORDER, braces=bool(flags & _BRACES))
+    order = ArgumentOrder(printf=not flags & _FIXED_ORDER, braces=bool(flags & _BRACES))
     lines = [line for line in entry.flags if line.startswith("#,")]
     templates = {form: message_template(source, order) for form, source in sources.items()}
     stop = max(stop for _, stop in entry.places.values())

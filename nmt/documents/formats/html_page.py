@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nmt.documents.document import Document, Segment, Text
+from nmt.documents.document import Document, Segment, TranslatableText
 from nmt.documents.placeholders.codes import coded
 
 
@@ -10,5 +10,6 @@ def read(content: str, path: Path) -> Document:
     """The text of a page, or of the template of one. What is not well formed is read as browsers do."""
     page = coded(content, has_tags=True, is_page=True)
     return Document(
-        content, [Segment(0, len(content), [Text(page.text, "html")], lambda texts: page.restored(texts[0]))]
+        content,
+        [Segment(0, len(content), [TranslatableText(page.text, "html")], lambda texts: page.restored(texts[0]))],
     )

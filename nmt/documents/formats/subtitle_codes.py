@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from html import escape, unescape
 
-from nmt.documents.document import Text
+from nmt.documents.document import TranslatableText
 from nmt.documents.placeholders.codes import Code, stand_ins
 
 _CODE = r"(?:</?[a-zA-Z\d][^<>]*>|</?>|\{\\[^{}]*\})"
@@ -46,17 +46,17 @@ def one_line(text: str) -> str:
     return _SPACES.sub(" ", text).strip()
 
 
-def to_text(content: str, *, is_web: bool) -> tuple[Text, Callable[[str], str]]:
+def to_text(content: str, *, is_web: bool) -> tuple[TranslatableText, Callable[[str], str]]:
     """What is translated of a part of a cue; and the function that writes it with another text. WebVTT has references
     such as `&amp;` in its text, SRT has not."""
     if has_codes(content):
         return _to_xml(content, is_web)
     if is_web:
-        return Text(unescape(one_line(content))), lambda text: escape(text, quote=False)
-    return Text(one_line(content)), str
+        return TranslatableText(unescape(one_line(content))), lambda text: escape(text, quote=False)
+    return TranslatableText(one_line(content)), str
 
 
-def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
+def _to_xml(content: str, is_web: bool) -> tuple[TranslatableText, Callable[[str], str]]:
     """Codes as elements, two that belong together as one, so that they can be around other words. The times of words
     stay in their order, as players want them."""
     tags = stand_ins([_kind(found[0]) for found in _IN_TEXT.finditer(content)], "c")
@@ -77,7 +77,7 @@ def _to_xml(content: str, is_web: bool) -> tuple[Text, Callable[[str], str]]:
             parts[::2] = map(unescape, parts[::2])
         return "".join(parts)
 
-    return Text(xml, "xml"), write
+    return TranslatableText(xml, "xml"), write
 
 
 def _kind(code: str) -> Code:

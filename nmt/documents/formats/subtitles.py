@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from nmt.config.unspaced_scripts import UNSPACED
-from nmt.documents.document import Document, Segment, Text
+from nmt.documents.document import Document, Segment, TranslatableText
 from nmt.documents.formats.subtitle_codes import around, has_codes, to_text, without_codes
 from nmt.errors import NmtError
 from nmt.files.notes import counted
@@ -214,7 +214,7 @@ def _segment(content: str, cues: Sequence[_Cue], is_web: bool) -> Segment:
     return Segment(start, stop, [source], written)
 
 
-_Texts = tuple[list[Text], Callable[[Sequence[str]], str]]  # those of a cue, and what writes it with others
+_Texts = tuple[list[TranslatableText], Callable[[Sequence[str]], str]]  # those of a cue, and what writes it with others
 
 
 def _of_marked_cue(content: str, cue: _Cue, is_web: bool) -> _Texts:

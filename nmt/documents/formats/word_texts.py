@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape, unescape
 from itertools import accumulate
 
-from nmt.documents.document import Segment, Text
+from nmt.documents.document import Segment, TranslatableText
 from nmt.documents.formats.word_pieces import Piece, Run
 
 _TOKEN = re.compile(r'<r i="(\d+)">|(</r>)|<x i="(\d+)"(?:/>|[^<>]*>[^<>]*</x>)|<h i="(\d+)">|(</h>)|([^<]+)')
@@ -143,7 +143,7 @@ class _Writer:
         content = text.strip()
         before, after = text[: -len(text.lstrip())], text[len(text.rstrip()) :]
         is_marked = "<" in content
-        source = Text(content, "xml") if is_marked else Text(unescape(content))
+        source = TranslatableText(content, "xml") if is_marked else TranslatableText(unescape(content))
 
         def write(texts: Sequence[str]) -> str:
             if texts[0] == source.text:

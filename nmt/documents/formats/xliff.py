@@ -13,12 +13,12 @@ from functools import cached_property
 from html import escape, unescape
 from pathlib import Path
 
-from nmt.documents.document import Document, Segment, Template, Text, in_characters
+from nmt.documents.document import Document, Segment, Template, TranslatableText, in_characters
 from nmt.documents.formats.xliff_protected import open_marker, protected
 from nmt.documents.placeholders import icu
 from nmt.documents.placeholders.codes import ANGULAR, VOID, Code, coded, stand_ins
 from nmt.documents.placeholders.messages import KEPT, Message, message_template, template_of
-from nmt.documents.placeholders.printf import Order, in_order, numbered
+from nmt.documents.placeholders.printf import ArgumentOrder, in_order, numbered
 from nmt.errors import NmtError
 from nmt.files.xml import end_of_tag, guarded_parser, parse
 
@@ -215,9 +215,9 @@ class _Units:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What is translated of a unit. write: it with other texts; it raises LeftAsItIs."""
+    """What is translated of a unit. write: it with other texts; it raises NotTranslatable."""
 
-    texts: Sequence[Text]
+    texts: Sequence[TranslatableText]
     write: Callable[[Sequence[str]], str]
 
 
@@ -253,12 +253,12 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     marked = coded(numbered(text), has_tags=True, has_forms=icu.has_forms(text))
     template: Message | Template
     if is_marked:  # Angular has codes in the forms of ICU messages
-        template = template_of(icu.parts_of(marked.text) or ["", marked.text], icu.Writing(), "xml")
+        template = template_of(icu.parts_of(marked.text) or ["", marked.text], icu.IcuStyle(), "xml")
     else:
         template = message_template(unescape(text))
 
     # Arguments in what is protected have no numbers.
-    order = Order(printf=not any("%" in each for each in protection.texts))
+    order = ArgumentOrder(printf=not any("%" in each for each in protection.texts))
 
     def write(texts: Sequence[str]) -> str:
         new = template.with_texts(texts)

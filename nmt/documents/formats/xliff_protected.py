@@ -18,7 +18,7 @@ _STAND_IN = re.compile(r'<protected nmt="(\d+)" translate="no">[^<]*</protected>
 
 
 @dataclass(frozen=True)
-class Protected:
+class ProtectedText:
     """A text as it is translated. text: with elements that are not translated in place of what is protected; these have
     no tags inside, nor brackets, which could belong to one outside. texts: what is protected."""
 
@@ -35,7 +35,7 @@ def open_marker(content: str, marker: str = "") -> str:
     return _spans(content, marker)[1]
 
 
-def protected(content: str, marker: str = "") -> Protected | None:
+def protected(content: str, marker: str = "") -> ProtectedText | None:
     """The content of an element, or None if an element in it is only partly protected. marker: the id of an `<sm/>`
     that is open before it."""
     spans, _ = _spans(content, marker)
@@ -47,7 +47,7 @@ def protected(content: str, marker: str = "") -> Protected | None:
         text += f'{content[end:start]}<protected nmt="{len(texts)}" translate="no">{inside}</protected>'
         texts.append(content[start:stop])
         end = stop
-    return Protected(text + content[end:], texts)
+    return ProtectedText(text + content[end:], texts)
 
 
 def _spans(content: str, marker: str) -> tuple[list[tuple[int, int]] | None, str]:

@@ -61,7 +61,7 @@ def _parts(message: str, *, quotes: bool) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Writing:
+class IcuStyle:
     """How the texts of a string are written. literals: what in it is LITERAL; doubled: whether an apostrophe is `''`;
     with_number: whether `#` is a number; with_quotes: whether an apostrophe before a brace would begin text."""
 
@@ -71,7 +71,7 @@ class Writing:
     with_quotes: bool = False
 
     @classmethod
-    def of(cls, string: str, *, has_forms: bool) -> "Writing":
+    def of(cls, string: str, *, has_forms: bool) -> "IcuStyle":
         """has_forms: whether it is an ICU message for certain; any with an argument can be one."""
         literals = {found for found in re.findall(rf"''|{LITERAL}", string) if found != "''"}
         without = re.sub(rf"('')|{LITERAL}", r"\1", string)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from nmt.decoding.markup.blocks import Markup
-from nmt.documents.document import LeftAsItIs, Template, Text
+from nmt.documents.document import NotTranslatable, Template, TranslatableText
 from nmt.documents.placeholders import icu
 from nmt.documents.placeholders.codes import CodedText, coded
-from nmt.documents.placeholders.printf import DATE, NAMED, NUMBERED, Order, in_order, numbered
+from nmt.documents.placeholders.printf import DATE, NAMED, NUMBERED, ArgumentOrder, in_order, numbered
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 # decoding.keep for string tables: `verbatim`, and placeholders that would be something else in prose.
@@ -44,7 +44,7 @@ class Malformed(Template):
     """An ICU message that is not well formed, without texts."""
 
     def with_texts(self, texts: Iterable[str]) -> str:
-        raise LeftAsItIs(f"it is an ICU message that is not well formed: {self.parts[0]!r:.80}")
+        raise NotTranslatable(f"it is an ICU message that is not well formed: {self.parts[0]!r:.80}")
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Message:
     string: str
     template: Template
     coded: CodedText
-    writing: icu.Writing
-    order: Order
+    writing: icu.IcuStyle
+    order: ArgumentOrder
 
     @property
-    def texts(self) -> list[Text]:
+    def texts(self) -> list[TranslatableText]:
         return self.template.texts
 
     def with_texts(self, texts: Iterable[str]) -> str:
-        """The string with other texts. Raises LeftAsItIs if its arguments are in an order that it cannot have."""
+        """The string with other texts. Raises NotTranslatable if its arguments are in an order that it cannot have."""
         new = self.template.with_texts(map(self.writing.encoded, texts))
         if self.template.markup and not _REFERENCE.search(self.string):  # such as React has it
             new = new.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
@@ -72,7 +72,7 @@ class Message:
         return in_order(self.coded.restored(new), self.string, self.order)
 
 
-def message_template(string: str, order: Order = NUMBERED) -> Message | Template:
+def message_template(string: str, order: ArgumentOrder = NUMBERED) -> Message | Template:
     """A string of a table as texts and what stands around them."""
     marked: Markup | None = None
     if _NUMBERED_TAG.search(string) and not _NAMED_TAG.search(string):  # components of React
@@ -85,7 +85,7 @@ def message_template(string: str, order: Order = NUMBERED) -> Message | Template
     parts = icu.parts_of(_NUMBERED_TAG.sub(r"<\1n\2\3>", text.text) if marked == "xml" else text.text)
     if parts is None:
         return Malformed([string])
-    writing = icu.Writing.of(string, has_forms=has_forms)
+    writing = icu.IcuStyle.of(string, has_forms=has_forms)
     order = replace(order, printf=order.printf and not has_forms)  # each form has the same arguments
     message = Message(string, template_of(parts, writing, marked), text, writing, order)
     if message.with_texts(text.text for text in message.texts) == string:
@@ -98,7 +98,7 @@ def _has_comment(string: str) -> bool:
     return start >= 0 and string.find("-->", start) >= 0
 
 
-def template_of(parts: list[str], writing: icu.Writing, markup: Markup | None) -> Template:
+def template_of(parts: list[str], writing: icu.IcuStyle, markup: Markup | None) -> Template:
     """Each line is a text of those parts that are at the odd places."""
     found, between = list[str](), list[str]()  # between: what stands before the next text
     for number, part in enumerate(parts):

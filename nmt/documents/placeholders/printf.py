@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from nmt.decoding.kept_items import BEFORE_VERB, CONVERSION, VERB
-from nmt.documents.document import LeftAsItIs
+from nmt.decoding.protected_text import BEFORE_VERB, CONVERSION, VERB
+from nmt.documents.document import NotTranslatable
 
 NAMED = r"(?<![A-Za-z0-9_%])%[A-Za-z_][A-Za-z0-9_.-]{1,40}%(?![A-Za-z0-9_%$(<{#.*+-])"  # %name% of Symfony
 DATE = rf"{BEFORE_VERB}%[-_0^#EO]?[YyMIjkVWZzR](?![A-Za-z0-9_])"  # of strftime; no argument has such a form
@@ -30,14 +30,14 @@ _WITHOUT_NUMBER = ("v", "q", "T", "w", "a", "A", "b", "B", "H")  # of Go, which 
 
 
 @dataclass(frozen=True)
-class Order:
+class ArgumentOrder:
     """Which arguments can have numbers in the program that reads a string: those of printf, and braces."""
 
     printf: bool = True
     braces: bool = False
 
 
-NUMBERED = Order()
+NUMBERED = ArgumentOrder()
 
 
 def numbered(string: str) -> str:
@@ -45,10 +45,11 @@ def numbered(string: str) -> str:
     return _with_numbers_in_braces(_with_numbers(string))
 
 
-def in_order(translation: str, string: str, order: Order = NUMBERED) -> str:
+def in_order(translation: str, string: str, order: ArgumentOrder = NUMBERED) -> str:
     """The translation of numbered(string): without the new numbers where its arguments have the order of the string.
-    Raises LeftAsItIs if it has others, or another order where that is not possible: the program that reads it knows no
-    numbers, or some of the string's arguments have numbers or names, so that it depends on the program what comes next.
+    Raises NotTranslatable if it has others, or another order where that is not possible: the program that reads it
+    knows no numbers, or some of the string's arguments have numbers or names, so that it depends on the program what
+    comes next.
     """
     new = translation
     if (with_numbers := _with_numbers(string)) != string:
@@ -76,7 +77,7 @@ def _without_numbers(translation: str, source: str, pattern: re.Pattern[str], la
         return pattern.sub(without, translation)
     if can_number and sorted(found) == sorted(wanted):
         return translation
-    raise LeftAsItIs(f"its arguments would have another order: {pattern.sub(without, source)!r:.80}")
+    raise NotTranslatable(f"its arguments would have another order: {pattern.sub(without, source)!r:.80}")
 
 
 def _last_in_braces(string: str) -> int:

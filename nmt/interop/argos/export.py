@@ -31,7 +31,7 @@ from nmt.interop.ctranslate2.export import CTranslate2Exporter, write_model
 from nmt.interop.ctranslate2.files import QUANTIZATIONS
 from nmt.interop.ctranslate2.model import load_package
 from nmt.interop.exporter import ExportOptions
-from nmt.interop.model_card import Usage
+from nmt.interop.model_card import EngineUsage
 from nmt.machine import cpu_threads
 
 MODEL, SUBWORDS, METADATA = "model", "sentencepiece.model", "metadata.json"
@@ -228,7 +228,7 @@ def _write_pair(folder: Path, loaded: Checkpoint, pair: LanguagePair, quantizati
     if start := pairs.tags(pair, side=1):
         [metadata["target_prefix"]] = start  # a control symbol, which gives no text
     (folder / METADATA).write_text(json.dumps(metadata, indent=2) + "\n", encoding="ascii")
-    model_card.write(folder, loaded, Usage("argostranslate", _usage(loaded.config, pair), [pair], quantization))
+    model_card.write(folder, loaded, EngineUsage("argostranslate", _usage(loaded.config, pair), [pair], quantization))
 
 
 def _write_archive(path: Path, name: str, folder: Path) -> None:

@@ -25,7 +25,7 @@ _TYPES = {_FLOAT32: "<f4", _INT8: "<i1", _QUANTISED: "<i1"}
 
 
 @dataclass(frozen=True)
-class Item:
+class BergamotTensor:
     """values: float32 or int8, in the shape that Marian computes with. multiplier: None, or what numbers were
     multiplied by before they were rounded to int8 values; such items are matrices."""
 
@@ -34,9 +34,9 @@ class Item:
     multiplier: np.float32 | None = None
 
 
-def quantised(name: str, matrix: NDArray[np.float32], multiplier: np.float32) -> Item:
+def quantised(name: str, matrix: NDArray[np.float32], multiplier: np.float32) -> BergamotTensor:
     """A matrix of 8-bit integers, each the nearest to a number times the multiplier."""
-    return Item(name, np.rint(matrix * multiplier).clip(-LARGEST, LARGEST).astype(np.int8), multiplier)
+    return BergamotTensor(name, np.rint(matrix * multiplier).clip(-LARGEST, LARGEST).astype(np.int8), multiplier)
 
 
 def multiplier_of(largest: float) -> np.float32:
@@ -44,7 +44,7 @@ def multiplier_of(largest: float) -> np.float32:
     return np.float32(LARGEST) / np.float32(largest if largest > 0 else 1)
 
 
-def write(path: Path, items: Sequence[Item]) -> None:
+def write(path: Path, items: Sequence[BergamotTensor]) -> None:
     """Write a new file."""
     contents = [_content(item) for item in items]
     names = [item.name.encode() + b"\0" for item in items]
@@ -59,7 +59,7 @@ def write(path: Path, items: Sequence[Item]) -> None:
             file.write(content)
 
 
-def _type(item: Item) -> int:
+def _type(item: BergamotTensor) -> int:
     if item.multiplier is not None:
         return _QUANTISED
     return _INT8 if item.values.dtype == np.int8 else _FLOAT32
@@ -69,7 +69,7 @@ def _by_columns(name: str) -> bool:
     return "Wemb" not in name
 
 
-def _content(item: Item) -> bytes:
+def _content(item: BergamotTensor) -> bytes:
     values = item.values.astype(_TYPES[_type(item)])
     content = values.T.tobytes() if item.multiplier is not None and _by_columns(item.name) else values.tobytes()
     if item.multiplier is not None:

@@ -26,9 +26,9 @@ from nmt.data.subwords.vocabulary import BOS, PAD, UNK
 from nmt.errors import NmtError
 from nmt.interop import model_card
 from nmt.interop.bergamot import alignment, binary, inputs, layers
-from nmt.interop.bergamot.binary import LARGEST, Item, multiplier_of, quantised
+from nmt.interop.bergamot.binary import LARGEST, BergamotTensor, multiplier_of, quantised
 from nmt.interop.exporter import ExportOptions
-from nmt.interop.model_card import Usage
+from nmt.interop.model_card import EngineUsage
 from nmt.interop.weights import NEVER_CHOSEN
 from nmt.models.transformer.model import Transformer
 
@@ -72,7 +72,7 @@ class BergamotExporter:
         (destination / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
         pair = loaded.config.data.language_pairs.pairs[0]
         (destination / MODEL_INFO).write_text(_model_info(pair), encoding="utf-8")
-        model_card.write(destination, loaded, Usage("bergamot", _usage(names), quantization="int8"))
+        model_card.write(destination, loaded, EngineUsage("bergamot", _usage(names), quantization="int8"))
 
     def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
         """It runs in browsers and under Node.js: scripts/bergamot_parity.py."""
@@ -125,7 +125,7 @@ def file_names(loaded: Checkpoint) -> dict[str, str]:
     }
 
 
-def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) -> Iterator[Item]:
+def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) -> Iterator[BergamotTensor]:
     """The model as Marian stores it. multipliers: of the input of each matrix, by its name. aligning: the decoder layer
     of which the first head aligns, from 0."""
     if not model.config.ties_embeddings:
@@ -137,22 +137,22 @@ def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) 
         bias += _numbers(model.output_bias)
     bias[[PAD, UNK, BOS]] = NEVER_CHOSEN
     bias = np.pad(bias, (0, -len(bias) % _ROWS), constant_values=NEVER_CHOSEN)
-    yield Item("decoder_ff_logit_out_b", bias[None])
+    yield BergamotTensor("decoder_ff_logit_out_b", bias[None])
     for name, bias_name, layer in layers.linear_layers(model):
         matrix = _numbers(layer.weight).T
         yield quantised(name, matrix, _multiplier(matrix))
         zeros = np.zeros(layer.out_features, dtype=np.float32)
-        yield Item(bias_name, (zeros if layer.bias is None else _numbers(layer.bias))[None])
+        yield BergamotTensor(bias_name, (zeros if layer.bias is None else _numbers(layer.bias))[None])
     for scale, bias_name, norm in layers.norms(model):
-        yield Item(scale, _numbers(norm.weight)[None])
-        yield Item(bias_name, _numbers(norm.bias)[None])
+        yield BergamotTensor(scale, _numbers(norm.weight)[None])
+        yield BergamotTensor(bias_name, _numbers(norm.bias)[None])
     for name, multiplier in multipliers.items():
-        yield Item(f"{name}_QuantMultA", np.array([multiplier], dtype=np.float32))
+        yield BergamotTensor(f"{name}_QuantMultA", np.array([multiplier], dtype=np.float32))
     settings = yaml.safe_dump(_model_settings(model, aligning)).encode() + b"\0"
-    yield Item(SETTINGS_ITEM, np.frombuffer(settings, dtype=np.int8))
+    yield BergamotTensor(SETTINGS_ITEM, np.frombuffer(settings, dtype=np.int8))
 
 
-def _output_embeddings(model: Transformer) -> Item:
+def _output_embeddings(model: Transformer) -> BergamotTensor:
     """The embeddings whose transpose is the matrix of the output layer, [V, D].
 
     The engine computes the multiplier of the product itself, of the largest number. So that it is the one here, the row

@@ -12,7 +12,7 @@ from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.folder import CTranslate2Folder
 from nmt.interop.ctranslate2.model import load_package
 from nmt.interop.exporter import ExportOptions
-from nmt.interop.model_card import Usage
+from nmt.interop.model_card import EngineUsage
 
 
 class CTranslate2Exporter:
@@ -52,7 +52,7 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     write_model(folder, loaded, export_folder.longest_position(loaded.config), quantization)
     source_text = model_file.source_text(loaded.provenance)
     export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)
-    model_card.write(folder, loaded, Usage("ctranslate2", _usage(loaded), quantization=quantization))
+    model_card.write(folder, loaded, EngineUsage("ctranslate2", _usage(loaded), quantization=quantization))
 
 
 def write_model(folder: Path, loaded: Checkpoint, positions: int, quantization: str) -> None:

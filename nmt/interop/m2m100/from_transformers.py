@@ -26,7 +26,7 @@ from nmt.interop.hugging_face import HuggingFaceWeights
 from nmt.interop.imported import Imported
 from nmt.interop.m2m100 import vocabulary as m2m100_vocabulary
 from nmt.interop.search_settings import Tokens
-from nmt.interop.source import Settings
+from nmt.interop.source import SourceSettings
 from nmt.interop.subwords import NONE
 from nmt.interop.weights import layer_weights
 
@@ -46,7 +46,7 @@ class M2M100Importer:
     reads_text = True
 
     def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
-        config = Settings(str(path / "config.json"), source.read_mapping(path / "config.json"))
+        config = SourceSettings(str(path / "config.json"), source.read_mapping(path / "config.json"))
         model, family = _settings(config), m2m100_vocabulary.family_of(path)
         if empty := [file for file in text if not any(line.strip() for line in read_lines(file))]:
             raise NmtError(f"--text: {empty[0]} has no text: only the subwords that text needs would be kept")
@@ -91,7 +91,7 @@ class M2M100Importer:
         return hugging_face.translate(model, tokenizer, lines, first=tokenizer.convert_tokens_to_ids(token))
 
 
-def _settings(config: Settings) -> TransformerConfig:
+def _settings(config: SourceSettings) -> TransformerConfig:
     """Those of the model. Raises NmtError where it is of another kind than nmt's."""
     config.check("only models with one matrix for source, target and output", {"tie_word_embeddings": True})
     return replace(

@@ -17,11 +17,11 @@ import sentencepiece
 from nmt.config.language_codes import scripts
 from nmt.data.cleaning.rules.characters import in_scripts
 from nmt.data.subwords import sentencepiece_model
-from nmt.data.subwords.sentencepiece_model import Kind
+from nmt.data.subwords.sentencepiece_model import SubwordKind
 from nmt.errors import NmtError
 
 _LINES = 10_000  # that are cut at once
-_OF_TEXT = (Kind.NORMAL, Kind.USER_DEFINED, Kind.UNUSED)
+_OF_TEXT = (SubwordKind.NORMAL, SubwordKind.USER_DEFINED, SubwordKind.UNUSED)
 _CODES = {"ns": "nso"}  # of M2M-100, where it is not the code of a language
 
 
@@ -32,7 +32,7 @@ class Subwords:
         self.proto, every = proto, sentencepiece_model.subwords(proto)
         self.pieces = [each.piece for each in every]
         self._scores = {each.piece: each.score for each in every if each.kind in _OF_TEXT}
-        self._bytes = {each.piece for each in every if each.kind == Kind.BYTE}
+        self._bytes = {each.piece for each in every if each.kind == SubwordKind.BYTE}
 
     def of_languages(self, codes: Iterable[str]) -> set[str]:
         """Those in the scripts of the languages, with digits, punctuation and symbols, which are of all scripts; and

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.subwords import sentencepiece_model
-from nmt.data.subwords.sentencepiece_model import Kind, Subword
+from nmt.data.subwords.sentencepiece_model import Subword, SubwordKind
 from nmt.errors import NmtError
 from nmt.interop import source
 
-_SPECIAL = [Subword("<unk>", 0.0, Kind.UNKNOWN), Subword("<s>", 0.0, Kind.CONTROL), Subword("</s>", 0.0, Kind.CONTROL)]
+_SPECIAL = [
+    Subword("<unk>", 0.0, SubwordKind.UNKNOWN),
+    Subword("<s>", 0.0, SubwordKind.CONTROL),
+    Subword("</s>", 0.0, SubwordKind.CONTROL),
+]
 # What is as in SentencePiece: of runs of spaces one is left, and each word begins with one.
 _SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 _WORDS = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}

@@ -18,8 +18,8 @@ from nmt.errors import NmtError
 from nmt.interop import source, subwords
 from nmt.interop.m2m100 import tokenizer_json
 from nmt.interop.m2m100.subwords import Subwords
-from nmt.interop.source import Settings, shown
-from nmt.interop.subwords import Rows
+from nmt.interop.source import SourceSettings, shown
+from nmt.interop.subwords import SubwordRows
 
 _MODEL, _IDS, _ABOUT, _WHOLE = "sentencepiece.bpe.model", "vocab.json", "tokenizer_config.json", "tokenizer.json"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # in NLLB
@@ -35,7 +35,7 @@ _OF_M2M100 = (
 
 
 @dataclass(frozen=True)
-class Family:
+class ModelFamily:
     """language_tags: as data.language_tags; token: what the tokens of languages look like, with the code as its group;
     license: under which the models are published; notes: what the user must know."""
 
@@ -55,12 +55,12 @@ class Family:
 
 
 _UNDERSCORES = re.compile(r"__([a-z]{2,3})__")
-_M2M100 = Family("M2M-100", "sides", _UNDERSCORES, "mit")
-_SMALL100 = Family("SMaLL-100", "target", _UNDERSCORES, "mit")
-_NLLB = Family("NLLB", "sides", re.compile(r"([a-z]{3}_[A-Z][a-z]{3})"), "cc-by-nc-4.0", (_NON_COMMERCIAL,))
+_M2M100 = ModelFamily("M2M-100", "sides", _UNDERSCORES, "mit")
+_SMALL100 = ModelFamily("SMaLL-100", "target", _UNDERSCORES, "mit")
+_NLLB = ModelFamily("NLLB", "sides", re.compile(r"([a-z]{3}_[A-Z][a-z]{3})"), "cc-by-nc-4.0", (_NON_COMMERCIAL,))
 
 
-def family_of(folder: Path) -> Family:
+def family_of(folder: Path) -> ModelFamily:
     """Which of them a folder holds, by its tokenizer. Raises NmtError if its files are missing."""
     about = source.read_mapping(folder / _ABOUT, optional=True)
     tokenizer = str(about.get("tokenizer_class", ""))
@@ -78,8 +78,8 @@ def family_of(folder: Path) -> Family:
 
 
 def read(
-    folder: Path, family: Family, config: Settings, wanted: Sequence[str], lines: Iterable[str] | None
-) -> tuple[Vocabulary, Rows, list[str]]:
+    folder: Path, family: ModelFamily, config: SourceSettings, wanted: Sequence[str], lines: Iterable[str] | None
+) -> tuple[Vocabulary, SubwordRows, list[str]]:
     """The vocabulary for the wanted languages, where its rows come from, and the codes of the languages. lines: text in
     these languages, of which the subwords are kept; None: all that the languages can need.
 
@@ -104,7 +104,7 @@ def read(
     return Vocabulary(made, made), subwords.rows_of(ordered, theirs), codes
 
 
-def _pieces(folder: Path, family: Family) -> tuple[Subwords, dict[str, int], Path]:
+def _pieces(folder: Path, family: ModelFamily) -> tuple[Subwords, dict[str, int], Path]:
     """The SentencePiece model, the ids of its pieces, and the file that has these."""
     if family.is_nllb and not (folder / _MODEL).is_file() and (folder / _WHOLE).is_file():
         proto, ids = tokenizer_json.read(folder / _WHOLE)
@@ -116,7 +116,7 @@ def _pieces(folder: Path, family: Family) -> tuple[Subwords, dict[str, int], Pat
     return known, {**_SPECIAL, **named}, folder / _MODEL
 
 
-def _languages(folder: Path, family: Family, ids: Mapping[str, int], size: int) -> dict[str, tuple[str, int]]:
+def _languages(folder: Path, family: ModelFamily, ids: Mapping[str, int], size: int) -> dict[str, tuple[str, int]]:
     """Of each language by its code: its token, and the id of that. size: rows of the matrix. Raises NmtError if no file
     says it.
 
@@ -167,7 +167,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check_ids(file: Path, config: Settings, ids: Mapping[str, int], languages: Mapping[str, tuple[str, int]]) -> None:
+def _check_ids(
+    file: Path, config: SourceSettings, ids: Mapping[str, int], languages: Mapping[str, tuple[str, int]]
+) -> None:
     """Raises NmtError where files contradict each other. file: of the ids."""
     for piece in _SPECIAL:
         if piece not in ids:
@@ -186,7 +188,7 @@ def _check_ids(file: Path, config: Settings, ids: Mapping[str, int], languages: 
         used[number] = None
 
 
-def _chosen(family: Family, languages: Mapping[str, object], wanted: Sequence[str]) -> list[str]:
+def _chosen(family: ModelFamily, languages: Mapping[str, object], wanted: Sequence[str]) -> list[str]:
     """The codes, as the model has them, of the languages that the user wants. Raises NmtError for others, and for fewer
     than two."""
     known = list(languages)

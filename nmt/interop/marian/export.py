@@ -28,7 +28,7 @@ from nmt.interop.ctranslate2.export import length_exponent
 from nmt.interop.exporter import ExportOptions
 from nmt.interop.marian import in_transformers
 from nmt.interop.marian.in_transformers import language_code
-from nmt.interop.model_card import Usage
+from nmt.interop.model_card import EngineUsage
 from nmt.interop.weights import ATTENTION_PARTS, ATTENTIONS, NEVER_CHOSEN, Linear, pad_heads
 from nmt.models.transformer.attention import MultiHeadAttention
 from nmt.models.transformer.model import Transformer
@@ -80,7 +80,7 @@ class MarianExporter:
         theirs.save_pretrained(destination)
         export_folder.write(destination, loaded.config, loaded.vocabulary)
         _write_tokenizer(destination, loaded)
-        model_card.write(destination, loaded, Usage("transformers", _usage(loaded)))
+        model_card.write(destination, loaded, EngineUsage("transformers", _usage(loaded)))
         mode = (destination / export_folder.SETTINGS).stat().st_mode  # by the umask; safetensors allows only the owner
         for weights in destination.glob("*.safetensors"):
             weights.chmod(mode)

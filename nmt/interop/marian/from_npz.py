@@ -21,9 +21,9 @@ from nmt.interop.imported import Imported
 from nmt.interop.languages import NamedLanguages
 from nmt.interop.marian import names
 from nmt.interop.marian import vocabulary as marian_vocabulary
-from nmt.interop.marian.vocabulary import Sides
-from nmt.interop.source import Settings
-from nmt.interop.subwords import Rows
+from nmt.interop.marian.vocabulary import MarianVocabularies
+from nmt.interop.source import SourceSettings
+from nmt.interop.subwords import SubwordRows
 from nmt.interop.weights import Linear, Weights, layer_weights
 
 _SETTINGS = "special:model.yml"  # the array that holds the settings as text
@@ -57,7 +57,7 @@ class MarianFiles:
     """arrays: of the .npz file, without the settings that are in it; settings: these."""
 
     arrays: Mapping[str, np.ndarray]
-    settings: Settings
+    settings: SourceSettings
 
     @classmethod
     def read(cls, path: Path) -> "MarianFiles":
@@ -66,7 +66,7 @@ class MarianFiles:
         if _SETTINGS not in arrays:
             raise NmtError(f"{path}: has no {_SETTINGS}: not a model of Marian")
         text = arrays.pop(_SETTINGS).tobytes().rstrip(b"\0").decode("utf-8", "replace")
-        return cls(arrays, Settings(f"{path}: {_SETTINGS}", source.as_mapping(text, str(path), in_json=False)))
+        return cls(arrays, SourceSettings(f"{path}: {_SETTINGS}", source.as_mapping(text, str(path), in_json=False)))
 
 
 def find(path: Path) -> Path | None:
@@ -105,7 +105,7 @@ class MarianNpzImporter:
         """Marian is a program of its own."""
 
 
-def _model(settings: Settings) -> TransformerConfig:
+def _model(settings: SourceSettings) -> TransformerConfig:
     """The settings of the model. Raises NmtError where it is of another kind than nmt's."""
     for reason, expected in _EXPECTED.items():
         settings.check(reason, expected)
@@ -139,7 +139,7 @@ def _model(settings: Settings) -> TransformerConfig:
     )
 
 
-def activation(settings: Settings) -> str:
+def activation(settings: SourceSettings) -> str:
     """The activation function of the feed-forward layers, by its name here. Raises NmtError for an unknown one."""
     name = settings.choice("transformer-ffn-activation", _ACTIVATIONS, "swish")
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", source.shown(settings.values.get("version", "")))
@@ -155,7 +155,7 @@ def _decoder_settings(path: Path) -> Mapping[str, Any]:
     return {}
 
 
-def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, one: bool) -> Sides:
+def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, one: bool) -> MarianVocabularies:
     """The vocabularies beside a model. one: its matrices are one, so that both must have the same ids."""
     given = search.get("vocabs") or files.settings.values.get("vocabs")
     if not isinstance(given, list) or len(given) != 2 or not all(isinstance(each, str) for each in given):
@@ -180,7 +180,7 @@ def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, one: bo
 
 
 def _subword_weights(
-    given: Weights, model: TransformerConfig, settings: Settings, rows: tuple[Rows, Rows]
+    given: Weights, model: TransformerConfig, settings: SourceSettings, rows: tuple[SubwordRows, SubwordRows]
 ) -> Iterator[tuple[str, Tensor]]:
     """The matrices with a row for each subword, and the output bias, by our names."""
     width, (source_size, size) = model.d_model, [max(side.theirs) + 1 for side in rows]

@@ -23,10 +23,10 @@ from nmt.interop.imported import Imported
 from nmt.interop.languages import NamedLanguages, pairs_of, tags_of
 from nmt.interop.marian import in_transformers
 from nmt.interop.marian import vocabulary as marian_vocabulary
-from nmt.interop.marian.vocabulary import Sides
+from nmt.interop.marian.vocabulary import MarianVocabularies
 from nmt.interop.search_settings import Tokens
-from nmt.interop.source import Settings
-from nmt.interop.subwords import NONE, Rows
+from nmt.interop.source import SourceSettings
+from nmt.interop.subwords import NONE, SubwordRows
 from nmt.interop.weights import Weights, layer_weights
 from nmt.models.transformer.positions import sinusoids
 
@@ -40,7 +40,7 @@ class MarianImporter:
     reads_text = False
 
     def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
-        config = Settings(str(path / "config.json"), source.read_mapping(path / "config.json"))
+        config = SourceSettings(str(path / "config.json"), source.read_mapping(path / "config.json"))
         about = source.read_mapping(path / "tokenizer_config.json", optional=True)
         model, sides = _settings(config), _sides(path, config, one=not about.get("separate_vocabs"))
         named = NamedLanguages.find(about, name)
@@ -62,14 +62,14 @@ class MarianImporter:
         return in_transformers.translate(path, config, lines)
 
 
-def _settings(config: Settings) -> TransformerConfig:
+def _settings(config: SourceSettings) -> TransformerConfig:
     """Those of the model. Raises NmtError where it is of another kind than nmt's."""
     shared, tied = config.flag("share_encoder_decoder_embeddings", True), config.flag("tie_word_embeddings", True)
     tie: Literal["all", "target", "none"] = ("all" if shared else "target") if tied else "none"
     return replace(hugging_face.transformer(config, "gelu"), tie=tie, output_bias=True, decoder_start="zero")
 
 
-def _sides(folder: Path, config: Settings, *, one: bool) -> Sides:
+def _sides(folder: Path, config: SourceSettings, *, one: bool) -> MarianVocabularies:
     """The vocabularies in a folder; one: both sides have the same ids."""
     files = [folder / "vocab.json"] if one else [folder / "vocab.json", folder / "target_vocab.json"]
     ids, size = [source.read_vocabulary(file) for file in files], config.number("vocab_size")
@@ -84,7 +84,7 @@ def _sides(folder: Path, config: Settings, *, one: bool) -> Sides:
 
 
 def _read_weights(
-    given: Weights, config: Settings, model: TransformerConfig, rows: tuple[Rows, Rows]
+    given: Weights, config: SourceSettings, model: TransformerConfig, rows: tuple[SubwordRows, SubwordRows]
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
     """Theirs by our names, with the model dimension in our order; and the settings with the start of the decoder."""
     half = model.d_model // 2
@@ -124,7 +124,7 @@ def _check_positions(given: Weights, name: str, dimensions: Tensor) -> None:
 
 
 def _start_decoder(
-    config: Settings, model: TransformerConfig, target: Tensor, rows: Rows, weights: dict[str, Tensor]
+    config: SourceSettings, model: TransformerConfig, target: Tensor, rows: SubwordRows, weights: dict[str, Tensor]
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
     """Settings and weights by which the decoder starts as theirs: with the row of one of its subwords, most often of
     padding, whose row is zeros. target: their embedding of the target [V, D]; rows: of the target."""

@@ -8,23 +8,23 @@ from pathlib import Path
 from nmt.data.subwords import sentencepiece_model
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.interop import subwords
-from nmt.interop.subwords import Rows
+from nmt.interop.subwords import SubwordRows
 
 _LANGUAGE = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]*)<<")  # a token before the source: the target's code
 
 
 @dataclass(frozen=True)
-class Sides:
+class MarianVocabularies:
     """rows: of source and target; codes: of the languages that have a token."""
 
     vocabulary: Vocabulary
-    rows: tuple[Rows, Rows]
+    rows: tuple[SubwordRows, SubwordRows]
     codes: Sequence[str]
 
 
 def read(
     models: Sequence[Path], ids: Sequence[Mapping[str, int]], sizes: Sequence[int], files: Sequence[Path]
-) -> Sides:
+) -> MarianVocabularies:
     """The vocabularies from the SentencePiece models, and the ids of pieces, of source and target. One mapping of ids:
     both are one vocabulary. sizes: rows of the embeddings; files: of the ids, in messages.
 
@@ -47,7 +47,7 @@ def read(
         tokenizers[1] = tokenizers[0]
     vocabulary = Vocabulary(tokenizers[0], tokenizers[1], same_subwords=len(ids) == 1)
     first, second = (subwords.rows_of(*each) for each in zip(pieces, known, strict=True))
-    return Sides(vocabulary, (first, second), list(codes.values()))
+    return MarianVocabularies(vocabulary, (first, second), list(codes.values()))
 
 
 def ids_of(model: Path) -> dict[str, int]:

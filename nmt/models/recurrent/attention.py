@@ -52,7 +52,7 @@ class Source(NamedTuple):
         return Source(*(None if each is None else each.index_select(0, sentences) for each in self))  # type: ignore[arg-type]
 
 
-class Drawing(NamedTuple):
+class SampledPositions(NamedTuple):
     """Of the positions that hard attention has drawn: log α and the entropy of α, [B, T] each."""
 
     log_p: Tensor
@@ -110,13 +110,13 @@ class Attention(nn.Module):
         """As `forward`, of hard attention: the mean of the contexts that may be drawn."""
         return self._probabilities(query, source, positions).to(source.values.dtype) @ source.values
 
-    def draw(self, query: Tensor, source: Source, positions: Tensor, noise: Tensor) -> tuple[Tensor, Drawing]:
+    def draw(self, query: Tensor, source: Source, positions: Tensor, noise: Tensor) -> tuple[Tensor, SampledPositions]:
         """As `forward`, of hard attention in training. noise [B, T, S]: from an exponential distribution."""
         p = self._probabilities(query, source, positions)
         chosen = (p.detach() / noise).argmax(dim=-1)  # j with probability p_j: the first of exponential waiting times
         log_p = p.clamp(min=1e-20).log()
         of_chosen, entropy = log_p.gather(2, chosen[:, :, None])[:, :, 0], -(p * log_p).sum(dim=-1)
-        return _rows(source.values, chosen), Drawing(of_chosen, entropy)
+        return _rows(source.values, chosen), SampledPositions(of_chosen, entropy)
 
     def _probabilities(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
         """Of each position to be drawn, [B, T, S], in at least float32."""

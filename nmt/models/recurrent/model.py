@@ -14,9 +14,9 @@ from nmt.config.schema import RecurrentConfig
 from nmt.models.dropout import dropout
 from nmt.models.embedding import embedded
 from nmt.models.linear import Linear, linear
-from nmt.models.recurrent.attention import Attention, Drawing, Source
+from nmt.models.recurrent.attention import Attention, SampledPositions, Source
 from nmt.models.recurrent.cells import Cells, State
-from nmt.models.translation_model import Inside, Memory, PackedSentences, Sampled, TranslationModel
+from nmt.models.translation_model import Memory, ModelInternals, PackedSentences, SampledStates, TranslationModel
 
 
 class EncoderLayer(nn.Module):
@@ -100,7 +100,7 @@ class Decoder(nn.Module):
 
     def forward(
         self, y: Tensor, memory: RecurrentMemory, noise: Tensor | None = None, *, mean: bool = False
-    ) -> tuple[Tensor, Tensor, Drawing | None]:
+    ) -> tuple[Tensor, Tensor, SampledPositions | None]:
         """The embedded decoder input [T, B, M] → attentional states and queries s_t, [B, T, H] each; noise, mean and
         what was drawn: as `attend`."""
         source, cells = self.source(memory), self.first_states(memory)
@@ -115,7 +115,7 @@ class Decoder(nn.Module):
 
     def _fed_forward(
         self, y: Tensor, source: Source, cells: tuple[State, ...], noise: Tensor | None, *, mean: bool
-    ) -> tuple[Tensor, Tensor, Drawing | None]:
+    ) -> tuple[Tensor, Tensor, SampledPositions | None]:
         """`forward`, position by position. What does not depend on earlier positions is computed for all at once."""
         first: Cells = self.cells[0]  # type: ignore[assignment]
         of_y, of_fed = (
@@ -123,7 +123,7 @@ class Decoder(nn.Module):
         )
         inputs = linear(y, of_y, first.input_bias)  # [T, B, G·H]
         fed = cells[0][0].new_zeros(cells[0][0].shape)
-        states, queries, drawings = list[Tensor](), list[Tensor](), list[Drawing]()
+        states, queries, drawings = list[Tensor](), list[Tensor](), list[SampledPositions]()
         for t in range(len(y)):
             cells = self._after(inputs[t] + linear(fed, of_fed), cells)
             query = cells[-1][0][:, None]  # [B, 1, H]
@@ -136,7 +136,9 @@ class Decoder(nn.Module):
             queries.append(query)
             if drawing is not None:
                 drawings.append(drawing)
-        drawn = Drawing(*(torch.cat(each, dim=1) for each in zip(*drawings, strict=True))) if drawings else None
+        drawn = (
+            SampledPositions(*(torch.cat(each, dim=1) for each in zip(*drawings, strict=True))) if drawings else None
+        )
         return torch.cat(states, dim=1), torch.cat(queries, dim=1), drawn
 
     def _after(self, of_input: Tensor, cells: tuple[State, ...]) -> tuple[State, ...]:
@@ -179,7 +181,7 @@ class Decoder(nn.Module):
 
     def attend(
         self, query: Tensor, source: Source, positions: Tensor, noise: Tensor | None = None, *, mean: bool = False
-    ) -> tuple[Tensor, Drawing | None]:
+    ) -> tuple[Tensor, SampledPositions | None]:
         """Queries [B, T, H] of these target positions [T] → attentional states [B, T, H].
 
         Hard attention draws with noise [B, T, S] (see Attention.draw); or it takes the mean.
@@ -274,7 +276,7 @@ class RecurrentModel(TranslationModel):
         passes = 3 * decoding + (decoding + means if hard else 3 * means)  # of hard attention, one for the baseline
         return 2 * (passes + 3 * source_tokens * _matrices(self.encoder))
 
-    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | Sampled:
+    def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | SampledStates:
         assert isinstance(source, Tensor) and isinstance(target, Tensor)
         memory, y = self.encode(source), self._embed(target, self.target_embedding)
         if not self.training or self.decoder.attention is None or not self.decoder.attention.hard:
@@ -285,7 +287,7 @@ class RecurrentModel(TranslationModel):
         states, _, drawing = self.decoder(y, memory, noise)
         assert drawing is not None
         log_p, entropy = drawing
-        return Sampled(states, log_p, entropy, mean_states, later=self.config.input_feeding)
+        return SampledStates(states, log_p, entropy, mean_states, later=self.config.input_feeding)
 
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
         """α, divided by its sum; without attention the same for all tokens."""
@@ -297,15 +299,15 @@ class RecurrentModel(TranslationModel):
             weights, _ = self._weights_and_centers(memory, target)
         return _shares(weights)
 
-    def inside(self, source: Tensor, target: Tensor) -> Inside:
+    def inside(self, source: Tensor, target: Tensor) -> ModelInternals:
         config, missing = self.config, "A recurrent model has no self-attention and no position encodings."
         if not config.has_attention:
             missing += " This one has no attention at all: its decoder knows the source only from its first state."
-            return Inside({}, None, "none, as this model has no attention", missing=missing)
+            return ModelInternals({}, None, "none, as this model has no attention", missing=missing)
         weights, centers = self._weights_and_centers(self.encode(source), target)
         choice = "hard (the probabilities of the positions)" if config.is_hard else "soft"
         kinds = [f"{config.attention} attention", config.attention_span, choice]
-        return Inside(
+        return ModelInternals(
             {"cross": weights[None]},
             alignment=_shares(weights)[0],
             aligned_by=", ".join(kind for kind in kinds if kind not in ("global", "soft")),

@@ -23,7 +23,7 @@ from nmt.models.transformer.cache import SourceCache, TargetCache
 from nmt.models.transformer.layers import DecoderLayer, EncoderLayer
 from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross_ranges, sentence_ranges
 from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions, first_positions
-from nmt.models.translation_model import Inside, Memory, PackedSentences, TranslationModel
+from nmt.models.translation_model import Memory, ModelInternals, PackedSentences, TranslationModel
 
 
 class AttentionWeights(NamedTuple):
@@ -241,10 +241,10 @@ class Transformer(TranslationModel):
             y = layer(y, memory.states, memory.mask, rotation=rotation)
         return weights
 
-    def inside(self, source: Tensor, target: Tensor) -> Inside:
+    def inside(self, source: Tensor, target: Tensor) -> ModelInternals:
         every = self.attention_weights(source, target)._asdict()
         weights = {kind: torch.stack(of)[:, 0] for kind, of in every.items()}
-        return Inside(
+        return ModelInternals(
             weights,
             alignment=weights["cross"].mean(dim=(0, 1)),
             aligned_by=f"cross-attention, mean of {len(self.decoder)} decoder layers and {self.config.heads} heads",

@@ -17,7 +17,7 @@ from torch import Tensor
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.candidates import best_candidates, candidate_count
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions, length_penalties
+from nmt.decoding.search.decoder_model import Hypothesis, LogitsProcessor, SearchOptions, length_penalties
 
 # kept: one of the K that the search continued; finished: ended, as one of the K best; dropped: neither; open: it would
 # have been continued, but the search was over.

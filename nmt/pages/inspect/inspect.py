@@ -19,7 +19,7 @@ from nmt.decoding.word_alignment import Word, to_words
 from nmt.errors import NmtError
 from nmt.interop import export_folder
 from nmt.loading import model_loader
-from nmt.models.translation_model import Inside, TranslationModel
+from nmt.models.translation_model import ModelInternals, TranslationModel
 from nmt.pages.inspect.beam_trace import Node, RecordingEngine, tokens_of
 
 
@@ -51,7 +51,7 @@ class Inspection:
     target: Sentence
     given: bool
     translation: Translation
-    inside: Inside
+    inside: ModelInternals
     alignment: Tensor | None
     hypotheses: list[Translation]
     nodes: list[Node]
@@ -134,7 +134,7 @@ class Inspector:
         )
 
     @torch.inference_mode()
-    def _inside(self, source: Sequence[int], start: Sequence[int], target: Sequence[int]) -> Inside:
+    def _inside(self, source: Sequence[int], start: Sequence[int], target: Sequence[int]) -> ModelInternals:
         """Of a pair of ids without EOS, where the decoder reads `start` before the target; on the CPU."""
         device = self.engine.device
         inside = self.model.inside(

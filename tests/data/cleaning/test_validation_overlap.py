@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data.cleaning import validation_overlap
-from nmt.data.cleaning.validation_overlap import Common, Overlap, OverlapSearch
+from nmt.data.cleaning.validation_overlap import Overlap, OverlappingPair, OverlapSearch
 from nmt.data.prepare import prepare
 from nmt.data.sources.corpus import Pair
 from nmt.errors import NmtError
@@ -57,8 +57,8 @@ def test_case_accents_spaces_and_punctuation_do_not_count_and_numbers_do() -> No
     ]  # fmt: skip
     found = find(held_out, [("x", "y")], twins, chunk=7)
     assert (found.pairs, found.folded, found.sources, found.by_corpus) == (30, 25, 2, ((0, 0), (30, 32)))
-    assert found.pair_examples[5] == Common(*held_out[5], held_out[5][1].lower(), 1)
-    assert found.source_examples[1] == Common(*held_out[31], "Auch.", 1)
+    assert found.pair_examples[5] == OverlappingPair(*held_out[5], held_out[5][1].lower(), 1)
+    assert found.source_examples[1] == OverlappingPair(*held_out[31], "Auch.", 1)
     data = DataConfig("en", "de", (Corpus(file="a.tsv"), Corpus(file="b.tsv")), validation=Corpus(file="held-out.tsv"))
     said = (
         "are training pairs too (25 of them differ only in case, accents, punctuation or "

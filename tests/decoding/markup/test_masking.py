@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import schema
-from nmt.decoding.kept_items import is_kept, kept_pattern
 from nmt.decoding.markup.masking import masked, unmasked
+from nmt.decoding.protected_text import is_protected, protected_pattern
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -34,7 +34,9 @@ ITEMS = st.sampled_from(
 def test_each_item_is_there_as_often(lines: list[str]) -> None:
     made = translator()
     for line, text in zip(lines, made.translate(lines), strict=True):
-        wanted, found = (Counter(item[0] for item in kept_pattern(PATTERNS).finditer(each)) for each in (line, text))
+        wanted, found = (
+            Counter(item[0] for item in protected_pattern(PATTERNS).finditer(each)) for each in (line, text)
+        )
         assert all(found[item] == count for item, count in wanted.items()), (line, text)
     assert made.counts.lines == len(lines) and made.counts.restored <= len(lines)
 
@@ -47,7 +49,7 @@ def test_the_rest_is_the_translation_of_the_line_without_it() -> None:
     assert sum(searched) == 2  # each line once
     several = made.hypotheses([line], 3, alignment=True)[0]
     assert several[0].text == text and len(several) == len(made.hypotheses(["one two."], 3)[0])
-    assert all(is_kept(line, each.text, PATTERNS) for each in several)
+    assert all(is_protected(line, each.text, PATTERNS) for each in several)
     assert several[0].alignment is not None and len(several[0].alignment) == len(several[0].pieces)
 
 

@@ -27,8 +27,8 @@ from nmt.decoding import ensemble
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.constrained import constrained_beam_search
+from nmt.decoding.search.decoder_model import Hypothesis, LogitsProcessor, SearchOptions
 from nmt.decoding.search.phrase_automaton import Group, Phrases, PhraseState
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions
 from nmt.models.transformer.model import Transformer
 
 FIRST = EOS + 1  # of the tokens that outputs hold

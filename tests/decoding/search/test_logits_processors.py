@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt.decoding.search import beam, logits_processors
+from nmt.decoding.search.decoder_model import Hypothesis, LogitsProcessor, SearchOptions
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions
 
 CPU = torch.device("cpu")
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "▁a", "b", "▁c", "a", "▁b"]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from helpers.tables import EOS, OPTIONS, Table, changed, log_probabilities
 
+from nmt.decoding.search.decoder_model import Hypothesis, SearchOptions
 from nmt.decoding.search.sampling import _draw, sample
-from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 
 SAMPLES = changed(OPTIONS, method="sample")
 

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.candidates import best_candidates
+from nmt.decoding.search.decoder_model import Hypothesis, SearchOptions, length_penalty_tensor
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, SearchOptions, length_penalty_tensor
 
 
 def run(table: Table, sentences: list[int], longest: list[int], options: SearchOptions) -> list[list[Hypothesis]]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
-from nmt.commands.translate import Request, translate
+from nmt.commands.translate import TranslationJob, translate
 from nmt.config.schema import Config
 from nmt.documents.formats.json_strings import read
 
@@ -113,10 +113,10 @@ def test_the_command_keeps_or_replaces_them(
     model_file.save(model, make_checkpoint(make_config("decoding.max_extra_tokens=3")))
     source.write_text('{"a": "one", "b": "two"}')
     output.write_text('{"a": "MINE", "c": "MORE"}')
-    assert translate(Request(model=model, source=source, output=output)) == 0
+    assert translate(TranslationJob(model=model, source=source, output=output)) == 0
     new = json.loads(output.read_text())
     assert new == {"a": "MINE", "b": new["b"], "c": "MORE"} and new["b"] != "two"
     assert f"{output}: 1 text has a translation and stays as before" in caplog.text
-    assert translate(Request(model=model, source=source, output=output, only_missing=False)) == 0
+    assert translate(TranslationJob(model=model, source=source, output=output, only_missing=False)) == 0
     again = json.loads(output.read_text())
     assert list(again) == ["a", "b"] and again["a"] != "MINE" and again["b"] == new["b"]

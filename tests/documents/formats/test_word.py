@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.documents.document import Text
+from nmt.documents.document import TranslatableText
 from nmt.documents.file_formats import FORMATS
 from nmt.documents.formats.word import read_part
 from nmt.documents.opened import OpenedDocument
@@ -40,7 +40,7 @@ def field(code: str, shown: str) -> str:
     return f"{marks['begin']}{run(f'<w:instrText>{code}</w:instrText>')}{marks['separate']}{shown}{marks['end']}"
 
 
-def upper(text: Text) -> str:
+def upper(text: TranslatableText) -> str:
     """In capitals, but for tags, references and what is not translated."""
     parts = re.split(r'(<x [^<>]*translate="no">[^<>]*</x>|<[^<>]*>|&\w+;)', text.text)
     return "".join(part if i % 2 else part.upper() for i, part in enumerate(parts))
@@ -197,7 +197,7 @@ def test_other_ways_to_write_it(other) -> None:  # type: ignore[no-untyped-def]
     assert texts(other(content)) == texts(content) != []
     new = read_part(other(content), "a").translated(upper)
     ElementTree.fromstring(new)
-    assert texts(new) == [upper(Text(text)) for text in texts(content)]
+    assert texts(new) == [upper(TranslatableText(text)) for text in texts(content)]
 
 
 _CONTENTS = st.sampled_from(["a ", "b", " ", "7", "é&amp;", *BREAKS, "<w:sym/>", "<w:softHyphen/>"]) | st.sampled_from(

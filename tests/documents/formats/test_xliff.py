@@ -8,7 +8,7 @@ from helpers.documents import XLIFF, XLIFF_2, read, upper
 
 from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.translation import Translation
-from nmt.documents.document import LeftAsItIs, Text
+from nmt.documents.document import NotTranslatable, TranslatableText
 from nmt.documents.file_formats import FORMATS
 from nmt.errors import NmtError
 
@@ -35,8 +35,8 @@ def test_a_copy_of_the_source_is_no_translation(state: str) -> None:
 
 
 def test_what_is_not_translated_gets_no_target() -> None:
-    def left(text: Text) -> str:
-        raise LeftAsItIs("a reason")
+    def left(text: TranslatableText) -> str:
+        raise NotTranslatable("a reason")
 
     for content in (unit("<source/>"), unit("<source></source>"), unit("<source>one</source>")):
         assert read("a.xlf", content).translated(left) == content
@@ -143,7 +143,7 @@ def test_units(name: str) -> None:
 def in_capitals(content: str) -> str:
     document = read("a.xlf", content)
 
-    def translation(text: Text) -> str:
+    def translation(text: TranslatableText) -> str:
         marked = MarkedText(text.text, "en", text.markup)
         lines = [line.translated(Translation(line.text.upper(), 0.0, 0.0, [], [])) for line in marked.lines]
         return marked.with_lines(lines)

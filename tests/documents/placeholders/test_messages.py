@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
-from nmt.commands.translate import Request, translate
+from nmt.commands.translate import TranslationJob, translate
 from nmt.config.schema import Config
-from nmt.decoding.kept_items import is_kept, kept_items
-from nmt.documents.document import Document, LeftAsItIs, Template, Text
+from nmt.decoding.protected_text import is_protected, protected_spans
+from nmt.documents.document import Document, NotTranslatable, Template, TranslatableText
 from nmt.documents.formats import gettext, json_strings, xliff
 from nmt.documents.placeholders.messages import KEPT, Message, message_template
 
 
 def items(text: str) -> list[str]:
-    return [text[slice(*span)] for span in kept_items(text, KEPT)]
+    return [text[slice(*span)] for span in protected_spans(text, KEPT)]
 
 
 def with_texts(template: Message | Template, texts: Sequence[str]) -> str | None:
     """None if the string is left as it is."""
     try:
         return template.with_texts(texts)
-    except LeftAsItIs:
+    except NotTranslatable:
         return None
 
 
@@ -49,7 +49,7 @@ def translated(document: Document, texts: dict[str, str]) -> str:
 def test_placeholders_are_kept(item: str) -> None:
     for line in (f"one {item} two", f"one ({item}).", f"一{item}二"):
         assert items(line) == [item]
-    assert is_kept(f"one {item} two", f"{item} eins", KEPT) and not is_kept(f"one {item} two", "eins", KEPT)
+    assert is_protected(f"one {item} two", f"{item} eins", KEPT) and not is_protected(f"one {item} two", "eins", KEPT)
 
 
 IMAGE = "a <img alt='The child {n}' src=x>"
@@ -76,7 +76,7 @@ IMAGE = "a <img alt='The child {n}' src=x>"
     ],
 )
 def test_what_is_kept_in_a_translation(text: str, translation: str, kept: bool) -> None:
-    assert Text(text, "html" if "<" in text else None).is_kept(translation, KEPT) == kept
+    assert TranslatableText(text, "html" if "<" in text else None).is_protected(translation, KEPT) == kept
 
 
 def test_prose_is_no_placeholder() -> None:
@@ -193,7 +193,7 @@ def test_tags_are_elements(string: str, markup: str | None, new: str, expected: 
 def test_what_is_not_well_formed_is_said() -> None:
     message = message_template("{n, plural, one {a")
     assert not message.texts
-    with pytest.raises(LeftAsItIs, match="that is not well formed"):
+    with pytest.raises(NotTranslatable, match="that is not well formed"):
         message.with_texts([])
 
 
@@ -221,6 +221,6 @@ def test_a_pattern_of_the_user_takes_no_protection_away(make_config: Callable[..
     model_file.save(model, make_checkpoint(make_config("decoding.max_extra_tokens=3")))
     source.write_text('{"a": "one {{ user.name }} two JIRA-1 %s"}')
     keep = 'decoding.keep=["JIRA-[0-9]"]'
-    assert translate(Request(model=model, source=source, output=output, overrides=[keep])) == 0
+    assert translate(TranslationJob(model=model, source=source, output=output, overrides=[keep])) == 0
     old, new = (json.loads(path.read_text())["a"] for path in (source, output))
-    assert new != old and is_kept(old, new, ("JIRA-[0-9]", "verbatim"))
+    assert new != old and is_protected(old, new, ("JIRA-[0-9]", "verbatim"))

@@ -284,7 +284,7 @@ def test_names_of_any_length_keep_the_alignment(tmp_path: Path) -> None:
     items = [
         binary.quantised("W", np.arange(-6, 6, dtype=np.float32).reshape(3, 4), np.float32(7)),
         binary.quantised("Wemb", np.ones((2, 3), dtype=np.float32), binary.multiplier_of(2)),
-        binary.Item("b" * 300, np.ones((1, 5), dtype=np.float32)),
+        binary.BergamotTensor("b" * 300, np.ones((1, 5), dtype=np.float32)),
     ]
     binary.write(tmp_path / "a.bin", items)
     read = stored(tmp_path / "a.bin")

@@ -28,7 +28,7 @@ from nmt.interop.m2m100 import subwords as m2m100_subwords
 from nmt.interop.m2m100 import vocabulary as m2m100_vocabulary
 from nmt.interop.m2m100.from_transformers import M2M100Importer
 from nmt.interop.m2m100.subwords import Subwords
-from nmt.interop.source import Settings
+from nmt.interop.source import SourceSettings
 from nmt.interop.subwords import tokenizer
 
 pytest.importorskip("transformers")
@@ -106,7 +106,7 @@ def in_transformers(folder: Path, codes: Sequence[str]) -> TransformersModel:
     """With the subwords that are kept."""
     from transformers import M2M100ForConditionalGeneration
 
-    config = Settings("", json.loads((folder / "config.json").read_text()))
+    config = SourceSettings("", json.loads((folder / "config.json").read_text()))
     _, rows, _ = m2m100_vocabulary.read(folder, m2m100_vocabulary.family_of(folder), config, codes, None)
     model = M2M100ForConditionalGeneration.from_pretrained(folder, local_files_only=True)
     return TransformersModel(model, rows.theirs, rows.theirs)
@@ -216,7 +216,7 @@ def test_a_language_that_was_added_is_there_beside_the_others(m2m100_folder: Pat
 
 def token_ids(folder: Path, *codes: str) -> list[int]:
     """The ids that the tokens of languages have in a model."""
-    config = Settings("", json.loads((folder / "config.json").read_text()))
+    config = SourceSettings("", json.loads((folder / "config.json").read_text()))
     vocabulary, rows, _ = m2m100_vocabulary.read(folder, m2m100_vocabulary._M2M100, config, codes, None)
     return [rows.theirs[i] for i in vocabulary.source.tags([f"<{code}>" for code in codes])]
 

@@ -33,7 +33,7 @@ from nmt.interop.marian import from_npz, from_transformers
 from nmt.interop.marian.from_npz import MarianFiles, MarianNpzImporter
 from nmt.interop.marian.from_transformers import MarianImporter
 from nmt.interop.sample_text import LINES
-from nmt.interop.source import Settings
+from nmt.interop.source import SourceSettings
 from nmt.interop.weights import NEVER_CHOSEN
 
 HUB: dict[str, dict[str, Any]] = {
@@ -59,7 +59,7 @@ SAMPLE = [*text(5, 6), *LINES[::6]]
 def in_transformers(folder: Path) -> TransformersModel:
     from transformers import MarianMTModel
 
-    config = Settings("", json.loads((folder / "config.json").read_text()))
+    config = SourceSettings("", json.loads((folder / "config.json").read_text()))
     about = json.loads((folder / "tokenizer_config.json").read_text())
     sides = from_transformers._sides(folder, config, one=not about.get("separate_vocabs"))
     model = MarianMTModel.from_pretrained(folder, local_files_only=True)

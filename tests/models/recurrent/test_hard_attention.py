@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.config.schema import TrainingConfig
 from nmt.data.batches.padding import Batch
-from nmt.models.translation_model import Sampled
+from nmt.models.translation_model import SampledStates
 from nmt.training import objective as module
 from nmt.training.objective import Objective
 
@@ -60,10 +60,10 @@ def gradients(loss: Tensor, of_model: Objective) -> dict[str, Tensor]:
     return {name: torch.zeros_like(w) if g is None else g for (name, w), g in zip(weights.items(), found, strict=True)}
 
 
-def sampled(of_model: Objective, batch: Batch) -> tuple[Sampled, Tensor]:
+def sampled(of_model: Objective, batch: Batch) -> tuple[SampledStates, Tensor]:
     """What the model returns, and -log p of each target token [B, T]."""
     found = of_model.model(batch.source, F.pad(batch.target[:, :-1], (1, 0), value=BOS))
-    assert isinstance(found, Sampled)
+    assert isinstance(found, SampledStates)
     log_p = of_model.model.logits(found.states).log_softmax(dim=-1)
     return found, -log_p.gather(2, batch.target[:, :, None])[:, :, 0]
 

@@ -16,12 +16,12 @@ from nmt.data.batches.padding import Batch
 from nmt.decoding import ensemble
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.search.stepper import SearchOptions
+from nmt.decoding.search.decoder_model import SearchOptions
 from nmt.loading import model_loader
 from nmt.models.recurrent import attention as attention_module
 from nmt.models.recurrent.cells import Cells, State
 from nmt.models.recurrent.model import DecoderState, RecurrentModel
-from nmt.models.translation_model import Sampled
+from nmt.models.translation_model import SampledStates
 from nmt.training.objective import Objective
 
 CPU = torch.device("cpu")
@@ -131,7 +131,7 @@ def test_operations_are_those_that_pytorch_counts(monkeypatch: pytest.MonkeyPatc
     ids = torch.full((count, source), 5), torch.full((count, target), 5)
     with FlopCounterMode(display=False) as operations:
         states = model(*ids)
-        loss = (states.states.sum() + states.log_p.sum()) if isinstance(states, Sampled) else states.sum()
+        loss = (states.states.sum() + states.log_p.sum()) if isinstance(states, SampledStates) else states.sum()
         loss.backward()
     # What is multiplied with constants needs one product less: the first states of the encoder's cells and the first
     # state fed are zeros.

@@ -15,8 +15,8 @@ from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.ensemble import Ensemble
+from nmt.decoding.search.decoder_model import Hypothesis, SearchOptions
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import Hypothesis, SearchOptions
 from nmt.models.build import build
 from nmt.models.translation_model import TranslationModel
 
@@ -77,9 +77,9 @@ def assert_exhaustive(models: list[TranslationModel], longest: int) -> None:
     limits = [longest, longest - 1]
     expected = [all_outputs(models, torch.tensor([s]), n) for s, n in zip(sources, limits, strict=True)]
     size = len(expected[0])
-    stepper = models[0] if len(models) == 1 else Ensemble(models)
+    searched = models[0] if len(models) == 1 else Ensemble(models)
     with torch.inference_mode():
-        found = search(stepper, batch, torch.tensor(limits), changed(OPTIONS, beam_size=size, n_best=size))
+        found = search(searched, batch, torch.tensor(limits), changed(OPTIONS, beam_size=size, n_best=size))
     for mine, ranked in zip(found, expected, strict=True):
         assert_same(mine, ranked, rounding=1e-5)
 

@@ -10,8 +10,8 @@ from helpers.transformers import BOS, EOS, PAD, TINY, VARIANTS, V, decoder_input
 from torch import Tensor
 
 from nmt.config.schema import DecodingConfig
+from nmt.decoding.search.decoder_model import SearchOptions
 from nmt.decoding.search.search import search
-from nmt.decoding.search.stepper import SearchOptions
 from nmt.errors import NmtError
 from nmt.models.transformer.model import DecoderState, Transformer
 

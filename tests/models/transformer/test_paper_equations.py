@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from nmt.config import schema
 from nmt.config.schema import DecodingConfig
-from nmt.decoding.search.stepper import length_penalty_tensor
+from nmt.decoding.search.decoder_model import length_penalty_tensor
 from nmt.models.transformer.model import Transformer
 from nmt.training.loss import smoothed_cross_entropy
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.stepper import Hypothesis, LogitsProcessor, SearchOptions
+from nmt.decoding.search.decoder_model import Hypothesis, LogitsProcessor, SearchOptions
 from nmt.pages.inspect.beam_trace import Recorder, RecordingEngine, tokens_of
 
 

@@ -26,7 +26,7 @@ AMBIGUOUS = 256  # a CONTINUATION that stands after the letters of good text too
 
 
 @dataclass(frozen=True)
-class Lines:
+class TextLines:
     """Lines of text and the code points of all their characters."""
 
     texts: Sequence[str]
@@ -36,7 +36,7 @@ class Lines:
     kinds: npt.NDArray[np.uint16]  # [characters]
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> "Lines":
+    def of(cls, texts: Sequence[str]) -> "TextLines":
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
         return cls(texts, codes, np.cumsum(lengths) - lengths, lengths, kinds()[codes])

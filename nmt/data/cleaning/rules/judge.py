@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nmt.config import schema
 from nmt.config.language_codes import known_language, scripts
-from nmt.data.cleaning.rules.characters import Lines
+from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.cleaning.rules.language_identifier import identifier
 from nmt.data.cleaning.rules.scores import RULES, Score, Scores
 from nmt.data.sources.corpus import Pair
@@ -24,7 +24,7 @@ MEANINGS = {  # of the rules, in the order in which they are asked
 class Rule(NamedTuple):
     name: str  # a key of MEANINGS
     threshold: float  # pairs with a score above it are dropped
-    score: Callable[[Lines, Lines], Scores] | None  # None: the scores come from elsewhere
+    score: Callable[[TextLines, TextLines], Scores] | None  # None: the scores come from elsewhere
     sign: int = 1  # -1: the setting is a lower bound; threshold and scores here are negated
 
 
@@ -55,7 +55,7 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
                     "data.clean.language and data.clean.script to null"
                 ) from None
 
-    def of_pairs(score: Score) -> Callable[[Lines, Lines], Scores]:
+    def of_pairs(score: Score) -> Callable[[TextLines, TextLines], Scores]:
         return lambda sources, targets: score(sources, targets, languages)
 
     rules = []
@@ -86,7 +86,7 @@ def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: npt.ArrayLike |
     given: for the rule `score` the score of each pair, such as log P(target | source) per subword, the last column of
     `nmt score`. A pair whose score is NaN is kept, and without scores that rule drops nothing.
     """
-    sources, targets = (Lines.of([pair[side] for pair in pairs]) for side in (0, 1))
+    sources, targets = (TextLines.of([pair[side] for pair in pairs]) for side in (0, 1))
     table = np.zeros((len(rules), len(pairs)), np.float32)
     for row, rule in zip(table, rules, strict=True):
         if rule.score is not None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.cleaning.rules import characters
-from nmt.data.cleaning.rules.characters import Lines
+from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.sources.corpus import Pair
 
 _LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
@@ -51,7 +51,7 @@ def folded_texts(texts: Sequence[str]) -> list[str]:
 
 def _folded(texts: Sequence[str], digits: bool = False) -> list[bytes]:
     """The letters of each text as UTF-32, and its digits."""
-    lines = Lines.of([text if text.isascii() else unicodedata.normalize("NFKC", text).casefold() for text in texts])
+    lines = TextLines.of([text if text.isascii() else unicodedata.normalize("NFKC", text).casefold() for text in texts])
     letters = characters.folded(digits)[lines.codes]
     sizes = lines.count(letters != 0) * letters.itemsize
     ends = np.cumsum(sizes)

@@ -15,22 +15,22 @@ import numpy.typing as npt
 
 from nmt.config.language_codes import scripts
 from nmt.data.cleaning.rules import characters, language_identifier, numbers
-from nmt.data.cleaning.rules.characters import Lines
+from nmt.data.cleaning.rules.characters import TextLines
 
 Scores = npt.NDArray[np.float32]
-Score = Callable[[Lines, Lines, tuple[str, str]], Scores]
+Score = Callable[[TextLines, TextLines, tuple[str, str]], Scores]
 Integer = TypeVar("Integer", np.uint16, np.uint32)
 _LONGEST_PART = 64  # of a line, in characters, whose repetition is found
 _SHORTEST_STRETCH = 16  # characters
 
 
-def language(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
+def language(sources: TextLines, targets: TextLines, codes: tuple[str, str]) -> Scores:
     """How much more likely a side is in another language: see `LanguageIdentifier.doubt`. A language that the
     identifier does not know has the score 0, and so has a line in a script that it does not know the language in."""
     return np.maximum(*(language_doubt(side, code) for side, code in zip((sources, targets), codes, strict=True)))
 
 
-def language_doubt(side: Lines, code: str) -> Scores:
+def language_doubt(side: TextLines, code: str) -> Scores:
     """The same of one side. Raises NmtError for a code of no language."""
     model = language_identifier.identifier()
     if not model.knows(code):
@@ -43,7 +43,7 @@ def language_doubt(side: Lines, code: str) -> Scores:
     return doubt
 
 
-def script(side: Lines, code: str) -> Scores:
+def script(side: TextLines, code: str) -> Scores:
     """The share of letters that are in a script which the language is not written in: 0 to 1.
 
     From U+0800 on, most scripts write a syllable or a word with a letter, such as those of India and Ethiopia and
@@ -58,13 +58,13 @@ def script(side: Lines, code: str) -> Scores:
     return _share(foreign, foreign + side.count(own) + 2 * side.count(own & (side.codes >= 0x800)) + 8)
 
 
-def symbols(side: Lines) -> Scores:
+def symbols(side: TextLines) -> Scores:
     """The share of characters that are neither letters nor digits: 0 to 1. White space does not count."""
     spaces, words = side.count_kind(characters.SPACE), side.count_kind(characters.LETTER | characters.DIGIT)
     return _share(side.lengths - spaces - words, side.lengths - spaces + 8)
 
 
-def repetition(side: Lines) -> Scores:
+def repetition(side: TextLines) -> Scores:
     """The longest stretch of characters that are the same as those 1 to 64 places before them, less these places: what
     is said twice scores 0, and each further time adds its length. `aaaa`, `ha ha ha ha` and repeated phrases are found
     in the same way; a stretch of less than 16 characters is not."""
@@ -87,7 +87,7 @@ def repetition(side: Lines) -> Scores:
     return scores
 
 
-def digits(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
+def digits(sources: TextLines, targets: TextLines, codes: tuple[str, str]) -> Scores:
     """The share of numbers that stand on one side only, 0 to 1, one number counted in addition: see `numbers`."""
     shifts = numbers.shifts_of_hours(codes)
     scores = np.zeros(len(sources.texts), np.float32)
@@ -97,7 +97,7 @@ def digits(sources: Lines, targets: Lines, codes: tuple[str, str]) -> Scores:
     return scores
 
 
-def _hashes_of_digits(side: Lines) -> npt.NDArray[np.uint64]:
+def _hashes_of_digits(side: TextLines) -> npt.NDArray[np.uint64]:
     """A hash of each line's digits, in their order, and of where other characters stand between them: [lines]. Most
     pairs have equal ones, and need no closer look."""
     places = np.flatnonzero(side.kinds & characters.DIGIT)
@@ -115,7 +115,7 @@ def _hashes_of_digits(side: Lines) -> npt.NDArray[np.uint64]:
 _URL = re.compile(r"(?:https?://|www\.)\S+|[^\s@]{1,64}@[^\s@]{1,255}\.\w+", re.IGNORECASE)
 
 
-def addresses(side: Lines) -> Scores:
+def addresses(side: TextLines) -> Scores:
     """The share of characters in web and mail addresses: 0 to 1."""
     scores = np.zeros(len(side.texts), np.float32)
     for place, text in enumerate(side.texts):
@@ -128,7 +128,7 @@ _TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*(?:\s[^<>]*)?/?>|<!--|-->|<!\[CDATA\[
 _ENTITY = re.compile(r"&\s?(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*)\s?;")
 
 
-def markup(side: Lines) -> Scores:
+def markup(side: TextLines) -> Scores:
     """How many tags of HTML and XML and entities (`&amp;`, `&#39;`) there are; `<` and `>` alone are a half."""
     scores = np.zeros(len(side.texts), np.float32)
     for place, text in enumerate(side.texts):
@@ -139,7 +139,7 @@ def markup(side: Lines) -> Scores:
     return scores
 
 
-def encoding(side: Lines) -> Scores:
+def encoding(side: TextLines) -> Scores:
     """How many characters seem to be decoded wrongly: characters that nobody writes, such as U+FFFD; and two or three
     that are one character of UTF-8 read as Latin-1, such as `Ã¤`. A half each count those that good text has as well,
     such as `É»`, and a question mark inside a word."""
@@ -156,7 +156,7 @@ def encoding(side: Lines) -> Scores:
     return (strange + 0.5 * side.count((two & ~sure) | question)).astype(np.float32)
 
 
-def _next(side: Lines, characters_of: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+def _next(side: TextLines, characters_of: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
     """For each character what belongs to the next one of the same line; 0 at a line's end."""
     following = np.zeros_like(characters_of)
     following[:-1] = characters_of[1:]
@@ -164,7 +164,7 @@ def _next(side: Lines, characters_of: npt.NDArray[Integer]) -> npt.NDArray[Integ
     return following
 
 
-def copies(sources: Lines, targets: Lines) -> Scores:
+def copies(sources: TextLines, targets: TextLines) -> Scores:
     """The share of the shorter side whose words stand on the other side too: 0 to 1."""
     scores = np.zeros(len(sources.texts), np.float32)
     for pair, (source, target) in enumerate(zip(sources.texts, targets.texts, strict=True)):
@@ -177,7 +177,7 @@ def _share(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> Scores:
     return (part / whole).astype(np.float32)
 
 
-def _worse_side(score: Callable[[Lines], Scores]) -> Score:
+def _worse_side(score: Callable[[TextLines], Scores]) -> Score:
     return lambda sources, targets, _: np.maximum(score(sources), score(targets))
 
 

@@ -61,14 +61,14 @@ _AMOUNT = re.compile(r"[%$]([0-9]+)(?!\d|\$|%)")
 
 
 @cache
-def kept_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+def protected_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """What decoding.keep says, which is not empty: regular expressions, and `verbatim`."""
     return re.compile("|".join(f"(?:{_VERBATIM if each == 'verbatim' else each})" for each in patterns))
 
 
-def kept_items(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
+def protected_spans(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
     """The characters of each item that is to be kept in a line. patterns: as decoding.keep."""
-    return [found.span() for found in kept_pattern(patterns).finditer(line) if found[0]]
+    return [found.span() for found in protected_pattern(patterns).finditer(line) if found[0]]
 
 
 def has_invented(line: str, text: str) -> bool:
@@ -81,7 +81,7 @@ def has_invented(line: str, text: str) -> bool:
     return bool({found[0] for found in _PLACEHOLDER.finditer(text)} - known)
 
 
-def is_kept(line: str, text: str, patterns: tuple[str, ...]) -> bool:
+def is_protected(line: str, text: str, patterns: tuple[str, ...]) -> bool:
     """Whether each item of a line is in its translation as often. patterns: as decoding.keep."""
-    wanted, found = (Counter(each[slice(*span)] for span in kept_items(each, patterns)) for each in (line, text))
+    wanted, found = (Counter(each[slice(*span)] for span in protected_spans(each, patterns)) for each in (line, text))
     return all(found[item] == count for item, count in wanted.items())

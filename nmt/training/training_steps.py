@@ -15,7 +15,7 @@ from nmt.training.progress import Position, Progress
 log = logging.getLogger("nmt")
 
 
-class Curriculum:
+class TrainingSteps:
     """The steps of a run. It has no state: `Progress.position` is changed here."""
 
     def __init__(

@@ -3,7 +3,7 @@
 import pytest
 
 from nmt.config.unspaced_scripts import is_unspaced
-from nmt.decoding.kept_items import kept_items
+from nmt.decoding.protected_text import protected_spans
 from nmt.documents.placeholders.messages import KEPT
 
 
@@ -20,12 +20,12 @@ from nmt.documents.placeholders.messages import KEPT
     ],
 )  # fmt: skip
 def test_verbatim(text: str, expected: list[str]) -> None:
-    assert [text[slice(*span)] for span in kept_items(text, ("verbatim",))] == expected
+    assert [text[slice(*span)] for span in protected_spans(text, ("verbatim",))] == expected
 
 
 def test_letters_without_spaces_end_an_address() -> None:
     for letter in filter(is_unspaced, map(chr, range(0x18D00))):
-        assert kept_items(f"{letter}a@b.de{letter} www.a.de{letter}", ("verbatim",)) == [(1, 7), (9, 17)], letter
+        assert protected_spans(f"{letter}a@b.de{letter} www.a.de{letter}", ("verbatim",)) == [(1, 7), (9, 17)], letter
 
 
 @pytest.mark.usefixtures("time_limit")
@@ -38,4 +38,4 @@ def test_letters_without_spaces_end_an_address() -> None:
 )  # fmt: skip
 def test_time_is_linear(part: str) -> None:
     for text in (part * (50_000 // len(part)), part + "." * 50_000):
-        kept_items(text, KEPT)
+        protected_spans(text, KEPT)

@@ -1,6 +1,6 @@
 """What search is given and what a model must offer; its options and results are in `options.py`.
 
-Search knows ids and scores only: anything with the five methods of `Stepper` can be searched.
+Search knows ids and scores only: anything with the five methods of `DecoderModel` can be searched.
 Shapes: B sentences still searched, K live hypotheses a sentence, V subwords.
 """
 
@@ -21,7 +21,7 @@ Memory = Any  # each model has its own types
 State = Any
 
 
-class Stepper(Protocol):
+class DecoderModel(Protocol):
     """A model as search sees it. The rows of one sentence are always together."""
 
     def encode(self, source: Tensor) -> Memory:
@@ -63,17 +63,17 @@ class LogitsProcessor(Protocol):
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         """From now on the hypotheses are those that continue old `rows` with `tokens`, [B', K'] each; see
-        `Stepper.reorder`."""
+        `DecoderModel.reorder`."""
 
 
-def begin(stepper: Stepper, source: Tensor, options: SearchOptions, starts: Tensor | None) -> tuple[State, Tensor]:
+def begin(model: DecoderModel, source: Tensor, options: SearchOptions, starts: Tensor | None) -> tuple[State, Tensor]:
     """The state before the first token of an output, and the token that is read then, [B, 1]: BOS, or the last of
     `starts` [B, N], when BOS and the others have been read. Outputs and scores are of what follows."""
-    state, token = stepper.start(stepper.encode(source)), torch.full_like(source[:, :1], options.bos)
+    state, token = model.start(model.encode(source)), torch.full_like(source[:, :1], options.bos)
     if starts is None:
         return state, token
     for place in range(starts.shape[1]):
-        _, state = stepper.step(state, token)
+        _, state = model.step(state, token)
         token = starts[:, place : place + 1]
     return state, token
 

@@ -19,7 +19,7 @@ _NOTHING = Hypothesis([], score=0.0, log_probability=0.0, token_scores=[])
 
 
 @dataclass(frozen=True)
-class Choice:
+class NBestSelector:
     """Chooses the n best among what an engine finds with these options. target: of the vocabulary."""
 
     engine: Engine

@@ -8,7 +8,7 @@ from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
 from nmt.config.schema import Config
-from nmt.loading.models import log_chosen_files
+from nmt.loading.command_models import log_chosen_files
 from nmt.loading.opened_model import open_model
 
 

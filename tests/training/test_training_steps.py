@@ -16,8 +16,8 @@ from nmt.data.batches import batching
 from nmt.data.batches.padding import Batch
 from nmt.data.batches.stages import stages_of
 from nmt.data.subwords.vocabulary import EOS
-from nmt.training.curriculum import Curriculum
 from nmt.training.progress import Progress
+from nmt.training.training_steps import TrainingSteps
 
 CONFIG = """
 run_dir: runs/test
@@ -57,25 +57,25 @@ class Trained:
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
 
-def curriculum(
+def training_steps(
     stages: str,
     ranks: int = 1,
     rank: int = 0,
     store: Store = STORE,
     sizes: tuple[int, ...] = SIZES,
     **changes: int,
-) -> Curriculum:
+) -> TrainingSteps:
     config = schema.parse(CONFIG + f"  stages: [{stages}]\n", "test")
     staged = stages_of(config.data, sizes)
     of_batches = {"batch_tokens": 60, "pool_pairs": 50, "mix": staged[0].mix} | changes
-    return Curriculum(
+    return TrainingSteps(
         config.run_dir, config.data, config.training, staged, make(store, rank=rank, world_size=ranks, **of_batches)
     )
 
 
-def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) -> None:
+def train(steps_of_run: TrainingSteps, progress: Progress, steps: int, trained: Trained) -> None:
     """As the trainer does, with a validation after each third step, of which each fifth has a new best."""
-    for step in islice(course.steps(progress), steps):
+    for step in islice(steps_of_run.steps(progress), steps):
         progress.step += 1
         progress.count(step, updated=True, seconds=0, waiting=0)
         found, tokens = list[int](), 0
@@ -92,9 +92,9 @@ def train(course: Curriculum, progress: Progress, steps: int, trained: Trained) 
             progress.best.validations_since = 0 if progress.step % 15 == 0 else progress.best.validations_since + 1
 
 
-def whole_run(course: Curriculum, steps: int) -> Trained:
+def whole_run(steps_of_run: TrainingSteps, steps: int) -> Trained:
     trained = Trained()
-    train(course, Progress.for_corpora(3), steps, trained)
+    train(steps_of_run, Progress.for_corpora(3), steps, trained)
     return trained
 
 
@@ -138,8 +138,8 @@ def test_no_pair_comes_again_before_its_corpus_came_once(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batching, "LONG_PASS", long_pass)
         patch.setattr(batching, "REPEATED_TOKENS", small)
-        course = curriculum(stages, sizes=tuple(sizes), batch_tokens=batch_tokens, pool_pairs=pool_pairs)
-        trained = whole_run(course, 60)
+        steps_of_run = training_steps(stages, sizes=tuple(sizes), batch_tokens=batch_tokens, pool_pairs=pool_pairs)
+        trained = whole_run(steps_of_run, 60)
     times, ends = np.zeros(sum(sizes), int), np.cumsum(sizes)
     assert max(trained.tokens) <= batch_tokens
     for step in trained.steps:
@@ -149,19 +149,19 @@ def test_no_pair_comes_again_before_its_corpus_came_once(
 
 @pytest.mark.parametrize("stages", COURSES)
 def test_a_resumed_run_has_the_same_steps(stages: str) -> None:
-    whole = whole_run(curriculum(stages), 100)
+    whole = whole_run(training_steps(stages), 100)
     random, progress, parts = np.random.default_rng(0), Progress.for_corpora(3), Trained()
     while len(parts.steps) < 100:
         count = min(int(random.integers(1, 12)), 100 - len(parts.steps))
-        train(curriculum(stages), progress, count, parts)
+        train(training_steps(stages), progress, count, parts)
         progress = Progress.from_dict(json.loads(json.dumps(asdict(progress))))  # as it is saved
     assert parts == whole
 
 
 def test_ranks_share_the_same_steps() -> None:
     stages = COURSES[1]
-    whole = whole_run(curriculum(stages), 80)
-    ranks = [whole_run(curriculum(stages, ranks=3, rank=rank, micro_batch_tokens=30), 80) for rank in range(3)]
+    whole = whole_run(training_steps(stages), 80)
+    ranks = [whole_run(training_steps(stages, ranks=3, rank=rank, micro_batch_tokens=30), 80) for rank in range(3)]
     together = [sorted(chain.from_iterable(parts)) for parts in zip(*(rank.steps for rank in ranks), strict=True)]
     assert together == whole.steps
     assert all((rank.stages, rank.pool_ends) == (whole.stages, whole.pool_ends) for rank in ranks)
@@ -169,8 +169,8 @@ def test_ranks_share_the_same_steps() -> None:
 
 def test_shares_are_exact_in_each_stage() -> None:
     stages = "{weights: {a: 1, b: 3}, steps: 23}, {weights: {c: 2, b: 0.5}, passes: {b: 1.5}}, {temperature: 100}"
-    course, progress, trained = curriculum(stages), Progress.for_corpora(3), Trained()
-    train(course, progress, 120, trained)
+    steps_of_run, progress, trained = training_steps(stages), Progress.for_corpora(3), Trained()
+    train(steps_of_run, progress, 120, trained)
     for stage, shares in enumerate([(0.25, 0.75, 0), (0, 0.2, 0.8)]):
         of_stage = [pairs for pairs, number in zip(trained.steps, trained.stages, strict=True) if number == stage]
         counts = Counter(corpus_of(pair) for pairs in of_stage for pair in pairs)
@@ -181,22 +181,22 @@ def test_shares_are_exact_in_each_stage() -> None:
 
 @pytest.mark.parametrize("stages", [COURSES[1], "{weights: {a: 1}, passes: {a: 0.1}}, {weights: {b: 1}, steps: 1}, {}"])
 def test_pairs_that_fit_in_no_batch_are_in_no_step_and_nothing_stops(stages: str) -> None:
-    course = curriculum(stages, store=LONG, pool_pairs=2)
-    trained = whole_run(course, 90)
+    steps_of_run = training_steps(stages, store=LONG, pool_pairs=2)
+    trained = whole_run(steps_of_run, 90)
     assert not any(pair % 3 == 0 for step in trained.steps for pair in step) and all(trained.steps)
     assert len(set(trained.stages)) >= 3
 
 
 def test_the_beginning_of_a_stage_is_told(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "nmt")
-    course, progress = (
-        curriculum("{weights: {a: 1, c: 3}, steps: 12}, {weights: {b: 1}, passes: {b: 2.5}}, {temperature: 5}"),
+    steps_of_run, progress = (
+        training_steps("{weights: {a: 1, c: 3}, steps: 12}, {weights: {b: 1}, passes: {b: 2.5}}, {temperature: 5}"),
         Progress.for_corpora(3),
     )
-    course.announce(progress)
-    train(course, progress, 15, Trained())
+    steps_of_run.announce(progress)
+    train(steps_of_run, progress, 15, Trained())
     assert caplog.messages == [
         "stage 1 of 3, from step 0, for 12 steps: a 25.0%, c 75.0%",
         "stage 2 of 3, from step 12, for 2.5 passes over b: b 100.0%",
     ]
-    assert course.metrics(progress) == {"stage": 2, "stage_step": 3}
+    assert steps_of_run.metrics(progress) == {"stage": 2, "stage_step": 3}
