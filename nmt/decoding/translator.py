@@ -89,10 +89,10 @@ class Translator:
 
     def splitter(self, source: str) -> Splitter:
         """A splitter for lines of this language."""
-        several, words = None, ()
+        several, first_words = None, frozenset[str]()
         if self.source_text is not None:
-            several, words = self.source_text.several, self.source_text.first_words.get(source, ())
-        return Splitter(self.longest_part, several, source, frozenset(words), self.vocabulary.source.encode)
+            several, first_words = self.source_text.several, frozenset(self.source_text.first_words.get(source, ()))
+        return Splitter(self.longest_part, several, source, first_words, self.vocabulary.source.encode)
 
     @property
     def positions(self) -> int | None:
