@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal, assert_never
 
 from sacrebleu.metrics.bleu import BLEU
@@ -16,7 +17,7 @@ def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> 
     A text that occurs n times counts n times. Similarity is sentence chrF, or sentence BLEU with exponential smoothing,
     which counts characters in scripts without spaces between words. Texts with equal scores stay in their order.
     """
-    units = "char" if any(is_unspaced(letter) for text in texts for letter in text) else "13a"
+    units = "char" if any(map(is_unspaced, chain(*texts))) else "13a"
     scorer: CHRF | BLEU
     match metric:
         case "chrf":

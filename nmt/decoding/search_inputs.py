@@ -3,6 +3,7 @@
 import logging
 import zlib
 from dataclasses import dataclass
+from itertools import chain
 from typing import assert_never
 
 from nmt.config.language_pairs import LanguagePair
@@ -41,7 +42,7 @@ class Inputs:
     @property
     def sources(self) -> list[SearchInput]:
         """All parts of all lines, in order."""
-        return [source for parts in self.parts.values() for source in parts]
+        return list(chain(*self.parts.values()))
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Translator:
     `counts` grow with each translated chunk. Several threads may call a translator at once: they take turns, chunk by
     chunk. A translator works only in the process that loaded it: each process calls `nmt.load`.
 
-    to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
+    to, from_: codes of languages. A model of several pairs needs them if there is a choice: in each call, or once in
     `languages.use`."""
 
     def __init__(

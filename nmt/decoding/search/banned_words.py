@@ -40,8 +40,10 @@ class BannedWords:
         """spellings: the text of each subword, in the order of the ids: UTF-8, or one byte of a character."""
         self.eos, self.start = eos, 0
         self._symbol: dict[str, int] = {}  # of each letter in the words
-        forms = [unicodedata.normalize(form, word) for word in words for form in ("NFC", "NFD")]
-        self._build([self._pattern(word) for word in dict.fromkeys(forms)])
+        forms = dict[str, None]()  # without duplicates
+        for word in words:
+            forms |= {unicodedata.normalize("NFC", word): None, unicodedata.normalize("NFD", word): None}
+        self._build([self._pattern(form) for form in forms])
         self._spelled = [self._symbols(spelling.decode("utf-8", "replace")) for spelling in spellings]
         # A byte that cannot begin a character writes U+FFFD, a separator. A byte that begins one writes nothing yet.
         single_bytes = ((i, spelling[0]) for i, spelling in enumerate(spellings) if len(spelling) == 1)

@@ -41,7 +41,7 @@ def beam_search(
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
+    """The best outputs found for each sentence, best first; fewer than n_best if fewer are finished.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; starts: as in `begin`. The score is log P(Y|X) / lp(Y).
     A hypothesis of max_lengths tokens can only be followed by EOS, with the model's probability of EOS. So every score
@@ -65,9 +65,7 @@ def beam_search(
     longest = penalties[mask.limits + 1]  # [B]: lp of the longest output
     state, tokens = begin(model, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
-    nothing = torch.full((len(source), options.n_best), -math.inf, device=device)
-    zeros = torch.zeros_like(nothing, dtype=torch.long)
-    ended = _FinishedBeams(nothing, nothing, zeros, zeros, zeros[:, 0])
+    ended = _FinishedBeams.empty(len(source), options.n_best, device)
     steps: list[_Step] = []
     results: list[tuple[Tensor, _FinishedBeams]] = []  # sentences, and their best hypotheses
     for length in itertools.count():  # length: tokens of each live hypothesis
@@ -126,6 +124,12 @@ class _FinishedBeams:
     lengths: Tensor  # tokens, without EOS
     rows: Tensor  # the row of the last token among the live hypotheses
     count: Tensor  # [B]: all finished hypotheses
+
+    @classmethod
+    def empty(cls, sentences: int, n: int, device: torch.device) -> "_FinishedBeams":
+        scores = torch.full((sentences, n), -math.inf, device=device)
+        zeros = torch.zeros_like(scores, dtype=torch.long)
+        return cls(scores, scores, zeros, zeros, zeros[:, 0])
 
     def join(self, ending: Tensor, totals: Tensor, rows: Tensor, length: int, penalty: Tensor) -> "_FinishedBeams":
         """The n best of these and of the candidates [B, C] that are `ending`, which have `length` tokens."""

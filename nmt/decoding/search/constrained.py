@@ -92,10 +92,10 @@ def constrained_beam_search(
         if (len(sentences) - len(staying)) * DROP_SHARE < len(sentences):
             staying = list(range(len(sentences)))  # finished sentences have no effect while they stay
         sentences = [sentences[i] for i in staying]
-        longest, old_width = max(len(sentence.live) for sentence in sentences), tokens.shape[1]
-        padded = [[*sentence.live, *[padding] * (longest - len(sentence.live))] for sentence in sentences]
-        row_indices = [[i * old_width + node.row for node in nodes] for i, nodes in zip(staying, padded, strict=True)]
-        rows = torch.tensor(row_indices, device=device)
+        width = max(len(sentence.live) for sentence in sentences)
+        padded = [[*sentence.live, *[padding] * (width - len(sentence.live))] for sentence in sentences]
+        first_rows = tokens.shape[1] * torch.tensor(staying, device=device)[:, None]
+        rows = first_rows + torch.tensor([[node.row for node in nodes] for nodes in padded], device=device)
         tokens = torch.tensor([[node.token for node in nodes] for nodes in padded], device=device)
         live = torch.tensor([[node.total for node in nodes] for nodes in padded], dtype=log_p.dtype, device=device)
         mask.keep(torch.tensor(staying, device=device))
@@ -171,9 +171,8 @@ class _Sentence:
         unfinished = self._allot([node for node in nodes if node.token != self.options.eos])
         self.live = sorted(unfinished, key=lambda node: -node.total)
         if self.live:
-            bound = self.live[0].total / float(
-                penalties[self.limit + 1]
-            )  # no live output can have a higher score: see `_done` in beam.py
+            # No live output can reach a higher score than this: see `_done` in beam.py.
+            bound = self.live[0].total / float(penalties[self.limit + 1])
             nth = self.ended[self.options.n_best - 1 :]  # empty: fewer are finished
             if self.ended_count >= self.width or any(unmet == 0 and score > bound for unmet, score, _ in nth):
                 self.live = []

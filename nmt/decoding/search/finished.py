@@ -5,7 +5,7 @@ from torch import Tensor
 
 from nmt.device import LateCopy, from_host, runs_ahead
 
-DROP_SHARE = 8  # finished sentences leave the batch together, once they are 1 in 8 of it
+DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least 1 in 8
 
 
 class FinishedSentences:

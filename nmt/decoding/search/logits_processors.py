@@ -49,9 +49,7 @@ class NextTokenMask:
     def keep(self, sentences: Tensor) -> None:
         """Continue with these sentences (indices) only."""
         self.limits = self.limits[sentences]
-        if not runs_ahead(
-            self.limits.device
-        ):  # on a GPU the old value, which is never too large, saves a synchronization
+        if not runs_ahead(self.limits.device):  # a GPU would have to be waited for; the old value is never too large
             self.first_limit = int(self.limits.min())
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:

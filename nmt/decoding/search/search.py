@@ -23,7 +23,7 @@ def search(
     required: Sequence[Sequence[Group]] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
+    """The best outputs found for each sentence, best first; fewer than n_best if fewer are finished.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence; required:
     for each sentence its groups of phrases: one phrase of each group must appear; empty if no sentence has any; starts
