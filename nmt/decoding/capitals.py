@@ -14,7 +14,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _VERBATIM = re.compile(VERBATIM)
 # Fewer words or letters may be abbreviations, such as `EU, UN` or `IBM PC`.
 _LEAST_WORDS, _LEAST_LETTERS = 2, 8
-_MOST_SMALL = 1 / 9  # small letters for each capital: `MEETING AT 5 pm IN THE OFFICE`
+_MOST_LOWER = 1 / 9  # lower-case letters for each capital: `MEETING AT 5 pm IN THE OFFICE`
 
 
 def is_in_capitals(line: str) -> bool:
@@ -24,7 +24,7 @@ def is_in_capitals(line: str) -> bool:
     if not _has_words_in_capitals(line):  # most lines: the next steps take longer
         return False
     text = _VERBATIM.sub(" ", line)
-    mostly = sum(map(str.islower, text)) <= _MOST_SMALL * sum(map(str.isupper, text))
+    mostly = sum(map(str.islower, text)) <= _MOST_LOWER * sum(map(str.isupper, text))
     return mostly and has_case(text) and _has_words_in_capitals(text)
 
 

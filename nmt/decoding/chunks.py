@@ -89,16 +89,16 @@ def results(items: Iterator[T], begin: Callable[[T], Callable[[], U]], ahead: bo
     """
     begun: Callable[[], U] | None = None
     while True:
-        before, begun = begun, None
+        previous, begun = begun, None
         try:
             if (item := next(items, None)) is not None:
                 begun = begin(item)
         except Exception:
-            if before is not None:
-                yield before()
+            if previous is not None:
+                yield previous()
             raise
-        if before is not None:
-            yield before()
+        if previous is not None:
+            yield previous()
         if begun is None:
             return
         if not ahead:

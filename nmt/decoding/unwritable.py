@@ -11,9 +11,9 @@ log = logging.getLogger("nmt")
 _SHOWN = 10  # texts
 
 
-def warn(what: str, texts: Sequence[str], target: Tokenizer) -> None:
-    """Log a warning that names the texts that the target vocabulary changes. what: what the texts are; the message
-    begins with it."""
+def warn(label: str, texts: Sequence[str], target: Tokenizer) -> None:
+    """Log a warning that names the texts that the target vocabulary changes. label: the kind of the texts; the
+    message begins with it."""
     changed = target.changed(list(texts))
     if not changed:
         return
@@ -22,5 +22,5 @@ def warn(what: str, texts: Sequence[str], target: Tokenizer) -> None:
         examples[_SHOWN:] = ["…"]
     log.warning(
         "%s: %s of %s cannot be written with the model's vocabulary: %s",
-        *(what, f"{len(changed):,}", f"{len(texts):,}", ", ".join(examples)),
+        *(label, f"{len(changed):,}", f"{len(texts):,}", ", ".join(examples)),
     )
