@@ -1,4 +1,4 @@
-"""What decoding.keep names, found in text."""
+"""Protected text (decoding.keep) in lines and translations."""
 
 import pytest
 
