@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePairs
-from nmt.documents.process import FILE_FORMATS
+from nmt.documents.file_formats import FILE_FORMATS
 from nmt.errors import NmtError
 from nmt.pages.html_page import html_page
 from nmt.serve.batching import AnswerTooLarge, BatchingQueue, QueueFull
