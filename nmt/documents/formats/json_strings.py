@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from nmt.documents.document import Document, Segment
@@ -59,8 +60,8 @@ def read(content: str, path: Path, *, translated: tuple[str, Path] | None = None
     other = None if translated is None else _parsed(*translated)
     table = _parsed(content, path)
     tables = [member.value for member in table.members if isinstance(member.value, _Table)]
-    keys = [str(member.key) for each in tables for member in each.members]
-    has_locale = any(key.startswith("@@") for key in keys)
+    members = chain.from_iterable(each.members for each in tables)
+    has_locale = any(str(member.key).startswith("@@") for member in members)
     reader = _Reader(is_arb=has_locale or path.suffix.lower() == ".arb")
     segments = list(reader.segments(table, other))
     return Document(content, segments, PLACEHOLDERS, reader.existing, lambda _: reader.report())

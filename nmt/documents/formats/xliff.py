@@ -310,7 +310,9 @@ def _without_codes(source: str) -> tuple[str, dict[str, str]]:
 
 def _kind(code: re.Match[str]) -> Code:
     """The kind and the name of a code, by its element, by the names of Angular, or by the tag in it."""
-    attributes = {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(code["attributes"] or "")}
+    attributes = {
+        name: unescape(double or single) for name, double, single in _ATTRIBUTE.findall(code["attributes"] or "")
+    }
     id_, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
     name = (code["name"] or "").rpartition(":")[2]
     match name:
