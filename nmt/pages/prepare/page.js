@@ -30,7 +30,7 @@ function dropOf(drop, {read, languages}) {
   if (!drop.dropped.length && !drop.near.length) return line();
   const parts = [];
   if (drop.dropped.length) parts.push(make("h4", {textContent: drop.dropped.length < drop.pairs ? `Dropped: ${drop.dropped.length} of ${count(drop.pairs)}` : "Dropped"}), pairsOf(drop.dropped, languages));
-  if (drop.near.length) parts.push(make("h4", {textContent: "Kept: those nearest to the limit"}), pairsOf(drop.near, languages));
+  if (drop.near.length) parts.push(make("h4", {textContent: "Kept, nearest to the limit"}), pairsOf(drop.near, languages));
   return make("details", {}, make("summary", {}, line()), ...parts);
 }
 

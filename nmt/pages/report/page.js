@@ -125,9 +125,9 @@ function showData() {
 }
 
 const WHICH = {
-  differ: ["those that differ between runs", setting => setting.differs],
-  changed: ["those not at their default", setting => setting.cells.some(cell => cell !== setting.default)],
-  all: ["all", () => true],
+  differ: ["settings that differ between runs", setting => setting.differs],
+  changed: ["settings that differ from their default", setting => setting.cells.some(cell => cell !== setting.default)],
+  all: ["all settings", () => true],
 };
 
 function showSettings() {
