@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DocumentFormat:
-    """What is known of a format without loading its reader."""
+    """The properties of a format. They are available without loading its reader."""
 
     name: str  # for messages
     reader: str  # a module of nmt.documents.formats
