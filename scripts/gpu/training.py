@@ -152,7 +152,8 @@ def speed(run: Run, size: str) -> None:
         step_count, warmup = (4, 2) if run.small else (215, 15) if size == "base" else (70, 10)
         timed = list(islice(steps, step_count))
         seconds, target = seconds_of_steps(train_step, timed, warmup)
-        note = f"{1e3 * seconds / (step_count - warmup):.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
+        milli = 1e3 * seconds / (step_count - warmup)
+        note = f"{milli:.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
         name = f"{size}, {tokens:,} padded tokens a step"
         predicted = _predicted(run, size) if tokens == BATCH_TOKENS else None
         run.row(f"{name}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
