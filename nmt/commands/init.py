@@ -80,10 +80,9 @@ def init(
     Raises NmtError if a file exists already or cannot be written, or if the model cannot be read.
     """
     job = config.parent / _SLURM
-    for path in (config, job) if slurm else (config,):
-        if path.exists():
-            raise NmtError(f"{path}: exists already and is not overwritten: {_REMEDY[path == job]}")
-        check_folder(path, path.parent, "CONFIG")
+    _check_new(config, "choose another name")
+    if slurm:
+        _check_new(job, "move it away, or leave out --slurm")
     if preset == "demo":
         train = _DEMO / "train.en", _DEMO / "train.de"
         validation = _DEMO / "validation.en", _DEMO / "validation.de"
@@ -133,7 +132,7 @@ def _languages(
     codes = [default if code is None else code for code, default in zip((source, target), defaults, strict=True)]
     if start is None:
         return codes
-    return [matching(code, known) or code for code, known in zip(codes, model_codes, strict=True)]
+    return [matching(code, codes_of_side) or code for code, codes_of_side in zip(codes, model_codes, strict=True)]
 
 
 def _data(
@@ -151,7 +150,11 @@ def _data(
     }
 
 
-_REMEDY = {False: "choose another name", True: "move it away, or leave out --slurm"}
+def _check_new(path: Path, remedy: str) -> None:
+    """Raises NmtError if a file exists already, or its folder cannot be used."""
+    if path.exists():
+        raise NmtError(f"{path}: exists already and is not overwritten: {remedy}")
+    check_folder(path, path.parent, "CONFIG")
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -92,8 +92,9 @@ def groups_of(pairs: Iterable[Pair]) -> list[list[Pair]]:
         return sentence
 
     all_pairs = list(pairs)
-    sources = [(0, text) for text in folded_texts([source for source, _ in all_pairs])]
-    targets = [(1, text) for text in folded_texts([target for _, target in all_pairs])]
+    source_texts, target_texts = [source for source, _ in all_pairs], [target for _, target in all_pairs]
+    sources = [(0, text) for text in folded_texts(source_texts)]
+    targets = [(1, text) for text in folded_texts(target_texts)]
     for source, target in zip(sources, targets, strict=True):
         parent[root(source)] = root(target)
     groups: dict[tuple[int, str], list[Pair]] = {}
