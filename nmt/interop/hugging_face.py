@@ -45,9 +45,8 @@ class HuggingFaceWeights:
         name = linear_name(side, layer, part)
         weight = self.weights.take(f"{name}.weight", outputs, inputs)
         bias = self.weights.take(f"{name}.bias", outputs)
-        if part.endswith(
-            ("output", "outer")
-        ):  # their outputs are the model's dimensions, those of other parts their inputs
+        # The model's dimensions are the outputs of these parts, and the inputs of the others.
+        if part.endswith(("output", "outer")):
             return weight[self.dimensions], bias[self.dimensions]
         return weight[:, self.dimensions], bias
 

@@ -1,4 +1,4 @@
-"""A folder written by `nmt export --format ctranslate2`, as an engine."""
+"""The engine for a folder that was written by `nmt export --format ctranslate2`."""
 
 import json
 from pathlib import Path
