@@ -122,7 +122,7 @@ class FileJob:
         """
 
         def run_key(chunk: _Chunk) -> tuple[bool, int]:
-            return chunk.path.exists(), chunk.first if processes > 1 else 0
+            return chunk.path.exists(), chunk.first_line if processes > 1 else 0
 
         self.check_unchanged()
         share = islice(self._chunks(), process, None, processes)
@@ -141,7 +141,7 @@ class FileJob:
             translator,
             lines,
             self.chunk_lines,
-            first=first.first,
+            first=first.first_line,
             prefixes=prefixes if self.prefixes else None,
             read_ahead=True,
         )
@@ -189,13 +189,13 @@ class FileJob:
 
     def _chunks(self) -> Iterator["_Chunk"]:
         """Read the input, and give its chunks."""
-        first = 1
+        first_line = 1
         all_prefixes = None if self.prefixes is None else read_lines(self.prefixes)
         for lines in chunked(read_lines(self.source), self.chunk_lines):
             prefixes = None if all_prefixes is None else list(islice(all_prefixes, len(lines)))
-            name = f"{first}-{first + len(lines) - 1}-{content_key(self.key, lines, prefixes)}"
-            yield _Chunk(self.folder / name, first, lines, prefixes)
-            first += len(lines)
+            name = f"{first_line}-{first_line + len(lines) - 1}-{content_key(self.key, lines, prefixes)}"
+            yield _Chunk(self.folder / name, first_line, lines, prefixes)
+            first_line += len(lines)
 
     def _translated(self) -> set[Path]:
         """The files of translated chunks, of any model and any input."""
@@ -227,6 +227,6 @@ class _Chunk:
     """Lines that are translated together, and the file for their translations."""
 
     path: Path
-    first: int
+    first_line: int
     lines: list[str]
     prefixes: list[str] | None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nmt.checkpoints import run_folder
 from nmt.commands import requirements
-from nmt.commands.train import begun
+from nmt.commands.train import with_initial_model
 from nmt.data import prepare as preparation
 from nmt.data.cleaning.summary import DataSummary
 from nmt.data.sources.corpus import files_of
@@ -20,7 +20,7 @@ def prepare(config: Path, overrides: Sequence[str], report: Path | None) -> Data
     for wrong settings, and for data or files that cannot be read or written."""
     settings, vocabulary = run_folder.load_config(config, overrides), None
     if settings.training.start_from is not None:
-        settings, start = begun(settings)
+        settings, start = with_initial_model(settings)
         vocabulary = start.vocabulary if start else None
     if settings.training.freeze:
         check_names(settings.model, settings.training.freeze)

@@ -62,7 +62,7 @@ def train(
                 if problem := schedule.problem(config.training, config.model.width, config.training.max_steps):
                     log.warning("%s", problem)
             # Raises NmtError for settings that do not fit a saved state or an initial model, before anything is built.
-            config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
+            config, start = ranks.broadcast(with_initial_model(config) if ranks.first else (config, None))
             memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
             with ranks.local_first():
                 data = training_data(config, ranks, start)
@@ -104,7 +104,7 @@ def _threads(ranks: Ranks) -> int:
     return torch.get_num_threads()
 
 
-def begun(config: Config) -> tuple[Config, Start | None]:
+def with_initial_model(config: Config) -> tuple[Config, Start | None]:
     """The settings of a run and its initial model. A resumed run gets the model from the saved state, and does not need
     the model's file any more.
 

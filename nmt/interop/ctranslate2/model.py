@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ALMOST_ZERO = 1e-9  # as length penalty |Y|^this is 1 in float32; with exactly 0, CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
 _SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 256, 512  # at most, on the CPU: the best size depends on its caches
-_BEGUN_AT_ONCE = 2  # batches for each thread, so that no thread waits while Python ranks outputs
+_RUNNING_AT_ONCE = 2  # batches for each thread, so that no thread waits while Python ranks outputs
 _TOKENS_SCORED = 1000  # in a batch: each token needs the scores of the complete vocabulary
 
 
@@ -36,7 +36,7 @@ class Output(NamedTuple):
 
 
 Batch = list[tuple[int, list[Output]]]  # the index of each source in it, and its outputs
-_Begun = tuple[list[int], Sequence["ctranslate2.AsyncTranslationResult"]]  # the sources of a batch; its results
+_RunningBatch = tuple[list[int], Sequence["ctranslate2.AsyncTranslationResult"]]  # the sources of a batch; its results
 
 
 def load_package() -> Any:
@@ -92,8 +92,8 @@ class CTranslate2Model:
         for _, group in groupby(order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
             batches += token_batches(list(group), tokens, lambda i: len(sources[i].ids), most, self.workers)
         remaining = (self._begin(batch, sources, options) for batch in batches)
-        begun = deque(islice(remaining, _BEGUN_AT_ONCE * self.workers))
-        return self._finish(begun, remaining, len(sources[0].start) if sources else 0)
+        running = deque(islice(remaining, _RUNNING_AT_ONCE * self.workers))
+        return self._finish(running, remaining, len(sources[0].start) if sources else 0)
 
     def _source(self, ids: Sequence[int]) -> list[str]:
         """The subwords of a source."""
@@ -103,7 +103,7 @@ class CTranslate2Model:
         """The subwords of a target."""
         return [self.target_pieces[i] for i in ids]
 
-    def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: SearchOptions) -> _Begun:
+    def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: SearchOptions) -> _RunningBatch:
         start, longest = len(sources[batch[0]].start), max(1, *(sources[i].longest for i in batch))
         results = self.translator.translate_batch(
             [self._source(sources[i].ids) for i in batch],
@@ -121,12 +121,12 @@ class CTranslate2Model:
         )
         return batch, results
 
-    def _finish(self, begun: deque[_Begun], remaining: Iterator[_Begun], start: int) -> Iterator[Batch]:
+    def _finish(self, running: deque[_RunningBatch], remaining: Iterator[_RunningBatch], start: int) -> Iterator[Batch]:
         """The outputs of all batches. start: the number of prefix tokens in each output, which are removed."""
-        while begun:
-            batch, pending = begun.popleft()
+        while running:
+            batch, pending = running.popleft()
             results = [future.result() for future in pending]
-            begun.extend(islice(remaining, 1))
+            running.extend(islice(remaining, 1))
             yield [(i, self._outputs(result, start)) for i, result in zip(batch, results, strict=True)]
 
     def _outputs(self, result: "ctranslate2.TranslationResult", start: int) -> list[Output]:
