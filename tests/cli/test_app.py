@@ -218,7 +218,7 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
         assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said), arguments
         assert output.read_bytes() == before
     done = run("evaluate", model, newest, *texts, "--output", tmp_path / "x", "--output", tmp_path / "x")
-    assert (done.returncode, b"given twice" in done.stderr) == (1, True)
+    assert (done.returncode, b"named twice" in done.stderr) == (1, True)
     for arguments in (["evaluate", model, *texts], ["average-checkpoints", newest]):
         done = run(*arguments, "--output", "-")
         assert (done.returncode, b"error: --output -: " in done.stderr, Path("-").exists()) == (1, True, False)

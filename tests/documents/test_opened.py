@@ -140,7 +140,7 @@ def test_documents_that_are_not_read(tmp_path: Path) -> None:
     for name in ("corpus.en", "corpus.en.gz", "corpus.txt", "corpus.mt", "corpus.ts", "corpus.arb_Arab", "corpus"):
         check_lines(Path(name))
     request = TranslationJob(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
-    with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
+    with pytest.raises(NmtError, match="a PO file does not have lines with tags: leave out --markup"):
         assert request.document_format
     with pytest.raises(NmtError, match=f"{tmp_path}: a folder: name a file in it"):
         assert TranslationJob(model=Path("m"), source=Path("a.po"), output=tmp_path).document_format
