@@ -183,11 +183,11 @@ def _score(
     model = averaging.average(paths).build().to(device)
     engine = validators[0].engine(model)
     scores = [validator.score(engine) for validator in validators]
-    of_sets = [
+    set_scores = [
         {"validation_loss": _loss(engine, held_out.ids, validators[0].search)} | of.scores
         for held_out, of in zip(sets, scores, strict=True)
     ]
-    return Candidate(name, paths, Validation([held_out.name for held_out in sets], of_sets, scores))
+    return Candidate(name, paths, Validation([held_out.name for held_out in sets], set_scores, scores))
 
 
 def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> float:
