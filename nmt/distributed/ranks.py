@@ -61,19 +61,19 @@ class Ranks:
             dist.all_reduce(values)
         return values
 
-    def all_reduce_max_async(self, number: Callable[[], int]) -> Callable[[], int]:
+    def all_reduce_max_async(self, get_number: Callable[[], int]) -> Callable[[], int]:
         """Start to compute the maximum of the ranks' numbers. The returned function waits for the result.
 
-        With one rank, `number` is called only by the returned function.
+        With one rank, `get_number` is called only by the returned function.
         """
         if self.size == 1:
-            return number
-        most = torch.tensor(number())
-        work = dist.all_reduce(most, dist.ReduceOp.MAX, async_op=True)
+            return get_number
+        maximum = torch.tensor(get_number())
+        work = dist.all_reduce(maximum, dist.ReduceOp.MAX, async_op=True)
 
         def wait() -> int:
             work.wait()
-            return int(most)
+            return int(maximum)
 
         return wait
 

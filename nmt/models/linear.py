@@ -39,7 +39,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not _suits_onednn(x, weight, x.numel() * weight.shape[0]):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
-    needed = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (x, weight, bias))
+    inputs = (x, weight) if bias is None else (x, weight, bias)
+    needed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
     y = _Linear.apply(rows, weight, bias) if needed else _onednn()(rows, weight, bias)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], weight.shape[0])
 

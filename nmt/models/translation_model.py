@@ -256,8 +256,8 @@ class TranslationModel(nn.Module, ABC):
         return None
 
     def packed_bytes(self, positions: int) -> int:
-        """If `can_pack`: the memory on the CPU that a forward and backward pass over packed sentences needs in addition
-        to that of padded batches. positions: of each side."""
+        """If `can_pack`: the memory on the CPU that a forward and backward pass needs for packed sentences in addition
+        to `activation_bytes`. positions: of each side."""
         return 0
 
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:

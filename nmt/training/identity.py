@@ -73,16 +73,18 @@ def _may_be_moved(path: str, before: str, now: str) -> bool:
     return setting.by_content and not (setting.path and "null" in (before, now))
 
 
-def _not_resumable(run: Path, what: str, changed: Mapping[str, tuple[str, str]], files: str = "data.train") -> NmtError:
-    """The error for a run with `what`; changed: the settings that can be the reason; files: the settings whose files
-    have changed, if no setting has."""
+def _not_resumable(
+    run: Path, difference: str, changed: Mapping[str, tuple[str, str]], files: str = "data.train"
+) -> NmtError:
+    """The error for a saved run with a difference, such as "other settings". changed: the settings that can be the
+    reason; files: the settings whose files have changed, if no setting has."""
     reasons = [f"{path}: {before} in the saved run, {now} now" for path, (before, now) in changed.items()]
     restore = [
         path if setting_at(Config, path.partition("[")[0]).is_list else shlex.quote(f"{path}={before}")
         for path, (before, _) in changed.items()
     ]
     return NmtError(
-        f"{run} holds a run with {what} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
+        f"{run} holds a run with {difference} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
         f"restore {' '.join(restore) or 'them'}, or set a new run_dir"
     )
 

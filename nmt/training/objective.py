@@ -142,10 +142,8 @@ class Objective(nn.Module):
 
 def _read(batch: Batch, passes: int) -> tuple[Tensor, Tensor]:
     """The inputs of the encoder and the decoder in all passes, one pass after the other: [P·B, S] and [P·B, T]."""
-    source, target = (
-        each.repeat(passes, 1) if read is None else read.flatten(0, 1)
-        for each, read in ((batch.source, batch.read_source), (batch.target, batch.read_target))
-    )
+    source = batch.source.repeat(passes, 1) if batch.read_source is None else batch.read_source.flatten(0, 1)
+    target = batch.target.repeat(passes, 1) if batch.read_target is None else batch.read_target.flatten(0, 1)
     return source, F.pad(target[:, :-1], (1, 0), value=BOS)
 
 

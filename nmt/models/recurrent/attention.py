@@ -49,7 +49,8 @@ class Source(NamedTuple):
 
     def select(self, sentences: Tensor) -> "Source":
         """The data of some sentences (indices)."""
-        return Source(*(None if each is None else each.index_select(0, sentences) for each in self))  # type: ignore[arg-type]
+        selected = (None if tensor is None else tensor.index_select(0, sentences) for tensor in self)
+        return Source(*selected)  # type: ignore[arg-type]
 
 
 class SampledPositions(NamedTuple):

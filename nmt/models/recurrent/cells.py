@@ -48,7 +48,7 @@ class Cells(nn.Module):
         if state is None:
             state = (x.new_zeros(x.shape[1], self.hidden),) * self.states
         weights: list[Tensor] = [self.input, self.recurrent, self.input_bias, self.recurrent_bias]
-        before = tuple(each[None].to(x.dtype).contiguous() for each in state)
+        before = tuple(tensor[None].to(x.dtype).contiguous() for tensor in state)
         options = True, 1, 0.0, self.training, False, False  # biases, layers, dropout, training, two directions, batch
         match self.kind:
             case "lstm":

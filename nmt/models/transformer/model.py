@@ -310,7 +310,7 @@ class Transformer(TranslationModel):
         return embedded(ids, self.source_embedding, cuts=self.cuts and self.training)
 
     def _target_vectors(self, ids: Tensor) -> Tensor:
-        """The embeddings of the decoder's input. For BOS the decoder reads what `config.decoder_start` says."""
+        """The embeddings of the decoder's input, in which `config.decoder_start` determines the embedding of BOS."""
         cuts = self.cuts and self.training
         match self.config.decoder_start:
             case "bos":

@@ -74,8 +74,8 @@ class LearnedPositions(nn.Module):
 
 
 def first_positions(source: nn.Module, target: nn.Module, length: int = 100) -> dict[str, Tensor]:
-    """The encodings of the first positions for display, [length, D] by name, fewer if there are fewer. For learned
-    positions those of both sides; for sinusoids, which are the same on both sides, those of both layouts."""
+    """The encodings of the first positions for display: [length, D] by name, shorter if a learned table is shorter.
+    Learned positions are named by side. Sinusoids are the same on both sides; both layouts are returned."""
     if isinstance(source, LearnedPositions):
         length = min(length, len(source.weight))
         return {"source": source(0, length), "target": target(0, length)}
