@@ -150,7 +150,7 @@ class TranslationModel(nn.Module, ABC):
     def matrices(self) -> dict[Tensor, list[int]]:
         """The matrices in the layers. A matrix may stack several matrices, to compute them in one product; the values
         are the numbers of rows of each."""
-        rows = {}
+        rows = dict[Tensor, list[int]]()
         for layer in self.layers():
             rows |= {weight: [len(weight)] for weight in layer.parameters() if weight.dim() == 2}
         return rows

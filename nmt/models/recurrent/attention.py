@@ -108,11 +108,11 @@ class Attention(nn.Module):
         return _rows(source.values, weights.argmax(dim=-1)) if self.hard else weights @ source.values
 
     def mean(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
-        """As `forward`, for hard attention: the mean of the contexts that may be sampled."""
+        """Like `forward`, for hard attention: the mean of the contexts that may be sampled."""
         return self._probabilities(query, source, positions).to(source.values.dtype) @ source.values
 
     def draw(self, query: Tensor, source: Source, positions: Tensor, noise: Tensor) -> tuple[Tensor, SampledPositions]:
-        """As `forward`, for hard attention in training. noise [B, T, S]: from an exponential distribution."""
+        """Like `forward`, for hard attention in training. noise [B, T, S]: from an exponential distribution."""
         p = self._probabilities(query, source, positions)
         chosen = (p.detach() / noise).argmax(dim=-1)  # j with probability p_j: the first of exponential waiting times
         log_p = p.clamp(min=1e-20).log()
@@ -126,7 +126,7 @@ class Attention(nn.Module):
         return weights / weights.sum(dim=-1, keepdim=True)  # the weights of local-p do not sum to 1
 
     def weights(self, query: Tensor, source: Source, positions: Tensor) -> Tensor:
-        """As `forward` → α [B, T, S], 0 at padding."""
+        """Like `forward` → α [B, T, S], 0 at padding."""
         scores = self._scores(query, source)
         if self.span == "global":
             weights = torch.softmax(scores.masked_fill(~source.mask, float("-inf")), dim=-1)

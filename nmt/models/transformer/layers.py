@@ -88,7 +88,7 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual.around(self.feed_forward, x)
 
     def self_weights(self, x: Tensor, mask: Tensor, rotation: Rotation | None = None) -> Tensor:
-        """As `forward` → the attention weights of each position, [B, H, S, S]."""
+        """Like `forward` → the attention weights of each position, [B, H, S, S]."""
         y = self.self_attention_residual.pre(x)
         return self.self_attention.weights(y, y, mask, rotation)
 
