@@ -176,7 +176,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
     for arguments, words in [
         (["train", tmp_path / "none.yaml"], "none.yaml: no such file"),
         (["train", config, "model.dropuot=1"], "model.dropout"),
-        (["train", copy / "config.yaml"], f"to go on in {copy}, add run_dir={copy}; to train in {trained}, give"),
+        (["train", copy / "config.yaml"], f"to continue in {copy}, add run_dir={copy}; to train in {trained}, give"),
         (["prepare", config, "--report", "-"], "--report -: standard output is not possible here: name a file"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "MODEL comes first: nmt translate MODEL INPUT"),

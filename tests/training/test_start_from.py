@@ -241,9 +241,9 @@ def test_tokens_that_the_vocabulary_does_not_have_are_refused(
     caplog.clear()
     model, other = f"training.start_from={tmp_path / 'model'}", ("data.source_language=de", "data.target_language=en")
     with_initial_model(make_config(model, *other))
-    assert "that model expects a token such as <2en> before each source" in caplog.text
+    assert "this model expects a token such as <2en> before each source" in caplog.text
     with_initial_model(config)
-    assert "that model expects a token such as <2de> before each source" in caplog.text
+    assert "this model expects a token such as <2de> before each source" in caplog.text
     assert "was not trained for" not in caplog.text
 
 
