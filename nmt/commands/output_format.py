@@ -46,7 +46,6 @@ class OutputFormat:
             self.n_best or 1,
             chunk_lines,
             alignment=aligned,
-            token_scores=self.json,
             prefixes=prefixes,
             first=first,
             read_ahead=read_ahead,

@@ -52,6 +52,7 @@ def build(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         log.info("listening on %s", url)
+        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # the client is told what is wrong
         yield
         service.files.close()
         await asyncio.to_thread(queue.close)
@@ -62,8 +63,8 @@ def build(
         lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(SameSite(hosts))]
     )
     app.state.service = service
-    app.add_middleware(CountedRequests, metrics=service.metrics, log_requests=log_requests)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
+    app.add_middleware(CountedRequests, metrics=service.metrics, log_requests=log_requests)  # the last is the outermost
     for error in (StarletteHTTPException, NmtError, QueueFull, AnswerTooLarge, ClientDisconnect, Exception):
         app.add_exception_handler(error, _error_response)
     for path, endpoint, methods in (

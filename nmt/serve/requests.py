@@ -143,6 +143,8 @@ async def _body_fields(request: Request) -> list[tuple[str, Any]]:
         raise HTTPException(415, "compressed bodies are not supported: send the body without Content-Encoding", _CLOSE)
     content_type, _ = parse_options_header(request.headers.get("content-type"))
     if content_type == _FORM_WITH_FILE:
+        if request.scope["path"] != "/translate_file":  # Starlette would read other text as Latin-1
+            _decoded(await request.body(), "body")
         form = await request.form(max_files=1, max_fields=_MOST_FIELDS)
         return [(name, value) for name, value in form.multi_items() if value != ""]
     body = await request.body()
@@ -161,9 +163,16 @@ async def _body_fields(request: Request) -> list[tuple[str, Any]]:
 
 def _form_fields(text: bytes, name: str) -> list[tuple[str, Any]]:
     try:
-        return [*parse_qsl(text.decode(), errors="strict")]
+        return [*parse_qsl(_decoded(text, name), errors="strict")]
     except ValueError:
         raise HTTPException(400, f"the {name} is not valid UTF-8, percent-encoded") from None
+
+
+def _decoded(text: bytes, name: str) -> str:
+    try:
+        return text.decode()
+    except ValueError:
+        raise HTTPException(400, f"the {name} is not valid UTF-8") from None
 
 
 def checked(model: type[Model], fields: dict[str, Any]) -> Model:

@@ -118,6 +118,7 @@ def test_what_cannot_be_read_is_refused_as_json() -> None:
         ("GET", "/detect", "", b"", 400, "missing q parameter"),
         ("GET", "/translate?q=%ff&source=en&target=de", "", b"", 400, "the query is not valid UTF-8"),
         ("POST", "/translate", FORM, b"q=%ff", 400, "the body is not valid UTF-8"),
+        ("POST", "/translate", WITH_FILE, PARTS.replace(b"one", b"\xff") + b"--B--\r\n", 400, "not valid UTF-8"),
         ("POST", "/translate", JSON, b'{"text": "\xff"}', 400, "the body is not valid JSON"),
         ("POST", "/translate", JSON, rb'{"text": "\ud800"}', 400, "the body is not valid JSON"),
         ("POST", "/translate", JSON, b"[" * 100_000, 400, "the body is not valid JSON"),

@@ -5,7 +5,7 @@ with nmt's length penalty. The differences:
 
 - Padding, BOS and the unknown subword are forbidden before the softmax, so the other subwords get their probability.
 - If more than K hypotheses end in the last step, CTranslate2 returns only the K with the highest log P.
-- All sources of a batch have the same length limit; a longer output is cut.
+- With the default limits, sources of different limits are searched together; a longer output is cut.
 - After a target prefix (`SearchInput.start`), the empty output is only found if it has the highest probability.
 """
 

@@ -10,6 +10,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nmt.config.schema import DecodingConfig
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.decoding.engine_protocol import Pair, SearchInput, token_batches
 from nmt.decoding.search.options import SearchOptions
@@ -20,6 +21,7 @@ from nmt.machine import cpu_threads
 if TYPE_CHECKING:
     import ctranslate2
 
+_DEFAULTS, _LIMITS = DecodingConfig(), ("max_extra_tokens", "max_length_ratio", "max_length")
 _ALMOST_ZERO = 1e-9  # as length penalty |Y|^this is 1 in float32; with exactly 0, CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
 _SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 256, 512  # at most, on the CPU: the best size depends on its caches
@@ -87,9 +89,16 @@ class CTranslate2Model:
         if self.translator.device == "cpu":
             most = max(1, min(_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE // options.decoding.beam_size))
         tokens = batch_tokens // (self.workers * options.decoding.beam_size)
-        order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, -len(sources[i].ids)))
+        # A batch has one shortest length. It also has one longest length if the user's limits may be near the natural
+        # length: CTranslate2 has one limit for a batch, so that other lines' outputs would be too long and be cut.
+        has_own_limits = any(getattr(options.decoding, name) != getattr(_DEFAULTS, name) for name in _LIMITS)
+
+        def limits(i: int) -> tuple[int, int]:
+            return sources[i].shortest, sources[i].longest if has_own_limits else 0
+
+        order = sorted(range(len(sources)), key=lambda i: (limits(i), -len(sources[i].ids)))
         batches = list[list[int]]()
-        for _, group in groupby(order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
+        for _, group in groupby(order, key=limits):
             batches += token_batches(list(group), tokens, lambda i: len(sources[i].ids), most, self.workers)
         remaining = (self._begin(batch, sources, options) for batch in batches)
         running = deque(islice(remaining, _RUNNING_AT_ONCE * self.workers))

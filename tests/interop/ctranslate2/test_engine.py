@@ -105,6 +105,17 @@ def test_the_length_limit_of_a_batch_is_the_largest_and_longer_outputs_are_cut()
     assert engine.search([], options, 100) == []
 
 
+def test_with_own_limits_an_output_does_not_depend_on_the_lines_beside_it() -> None:
+    engine, _ = both_engines(make_model(*SEPARATE))
+    options = SearchOptions(DecodingConfig(max_extra_tokens=2), n_best=4)
+    sources = [replace(source, longest=len(source.ids) + 2) for source in random_sources(300, 40)]
+    together = engine.search(sources, options, 16_000)
+    alone = [engine.search([source], options, 16_000)[0] for source in sources]
+    assert [[each.tokens for each in hypotheses] for hypotheses in together] == [
+        [each.tokens for each in hypotheses] for hypotheses in alone
+    ]
+
+
 def test_few_batches_are_begun_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process ends only after all that CTranslate2 has been given: also when Ctrl-C interrupts it."""
     engine, _ = both_engines(make_model())
