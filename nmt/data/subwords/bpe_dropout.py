@@ -98,7 +98,7 @@ class _Trees:
         self._roots, self._children = {END: self.END}, dict[int, int]()
         self._nodes: list[tuple[str, tuple[int, ...]]] = [("", ())]  # the normalized word, and the merges left out
         self.merges: Numbers = np.zeros(1, np.int64)  # how many [nodes]
-        self.ids = FlatSequences.of([[EOS]], len(tokenizer), end=False)
+        self.ids = FlatSequences.from_lists([[EOS]], len(tokenizer), end=False)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -127,7 +127,7 @@ class _Trees:
     def _add(self, nodes: list[tuple[str, tuple[int, ...]]], cut: list[tuple[list[int], int]]) -> None:
         self._nodes += nodes
         self.merges = np.append(self.merges, [merges for _, merges in cut])
-        new = FlatSequences.of([ids for ids, _ in cut], len(self._tokenizer), end=False)
+        new = FlatSequences.from_lists([ids for ids, _ in cut], len(self._tokenizer), end=False)
         self.ids = FlatSequences.joined([self.ids, new])
 
 

@@ -43,7 +43,7 @@ class EncodedShard(NamedTuple):
             with np.load(_file(path), allow_pickle=False) as arrays:
                 text = json.loads(arrays["text"].tobytes())
                 source, target = (
-                    FlatSequences.end_to_end(arrays[f"{name}.ids"], arrays[f"{name}.lengths"])
+                    FlatSequences.from_flat(arrays[f"{name}.ids"], arrays[f"{name}.lengths"])
                     for name in ("source", "target")
                 )
                 tokens, hashes = TokenStore(source, target), arrays["hashes"]

@@ -35,7 +35,7 @@ class WordEncoder:
                 return self._by_words(split)
             except NmtError:
                 self._forget()  # SentencePiece names the line
-        return FlatSequences.of(self.tokenizer.encode(lines), len(self.tokenizer))
+        return FlatSequences.from_lists(self.tokenizer.encode(lines), len(self.tokenizer))
 
     def _by_words(self, split: list[str]) -> FlatSequences:
         if self._known.characters > self.most_characters:
@@ -48,7 +48,7 @@ class WordEncoder:
         """Encode the words that are known by their number alone."""
         if new := self._known.new:
             ids = self.tokenizer.encode(new)
-            encoded = FlatSequences.of(ids, len(self.tokenizer), end=False)
+            encoded = FlatSequences.from_lists(ids, len(self.tokenizer), end=False)
             self._words = FlatSequences.joined([self._words, encoded])
             self._known.new = []
 
@@ -56,7 +56,7 @@ class WordEncoder:
         self._known, self._words = _Words(), self._only_end()
 
     def _only_end(self) -> FlatSequences:
-        return FlatSequences.of([[EOS]], len(self.tokenizer), end=False)
+        return FlatSequences.from_lists([[EOS]], len(self.tokenizer), end=False)
 
 
 class _Words(dict[str, int]):
