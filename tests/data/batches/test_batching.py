@@ -313,9 +313,9 @@ def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed:
                     found[number] += int((batch.corpora == number).sum())
         assert all(tuple(found) == step.target_token_counts for step in steps)
         tokens.append(sum(found))
-        assert sum(found) == steps[0].target_tokens and sum(steps[0].pairs_of) == steps[0].sentences
+        assert sum(found) == steps[0].target_tokens and sum(steps[0].pair_counts) == steps[0].sentences
     assert tokens == [step.target_tokens for step in whole]
-    assert [step.pair_counts for step in whole] == [step.pairs_of for step in mixed(store, 60, **settings).epoch(1)]
+    assert [step.pair_counts for step in whole] == [step.pair_counts for step in mixed(store, 60, **settings).epoch(1)]
 
 
 def test_the_steps_of_a_long_epoch_are_estimated_from_its_first_pool(monkeypatch: pytest.MonkeyPatch) -> None:
