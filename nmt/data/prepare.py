@@ -94,8 +94,8 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     counted = statistics.read(store / data_key)
     warnings = tuple(
         chain(
-            data_problems.of_corpora(data, counts, held_out, overlaps),
-            data_problems.of_samples(data, counts, held_out, counted["corpora"]),
+            data_problems.in_corpora(data, counts, held_out, overlaps),
+            data_problems.in_samples(data, counts, held_out, counted["corpora"]),
             corpus_checks.not_written(counted["changes"]),
             stages.problems(data, config.training.max_steps),
         )
@@ -258,7 +258,7 @@ def _learned_vocabulary(
             )
         tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
-        for problem in data_problems.of_corpora(text.data, counts, text.held_out, text.find_overlaps()):
+        for problem in data_problems.in_corpora(text.data, counts, text.held_out, text.find_overlaps()):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
