@@ -9,7 +9,7 @@ from nmt.checkpoints import model_file
 from nmt.commands import demo_corpus
 from nmt.config import json_schema, schema
 from nmt.config.declaration import all_settings
-from nmt.config.language_codes import matching, of_file
+from nmt.config.language_codes import language_of_file, matching
 from nmt.config.presets import PRESETS, PresetName
 from nmt.config.schema import Config, TrainingConfig, VocabularyConfig
 from nmt.config.writer import in_one_line, to_dict
@@ -120,7 +120,7 @@ def _languages(
     source: str | None, target: str | None, train: tuple[Path, Path] | None, start: Config | None
 ) -> list[str]:
     """Those given, or those of the text, or of the model `start`; written as the model does."""
-    endings = map(of_file, train) if train else (None, None)
+    endings = map(language_of_file, train) if train else (None, None)
     examples = ("en", "de") if start is None else start.data.language_pairs.pairs[0]
     known = ([], []) if start is None else (start.data.language_pairs.sources, start.data.language_pairs.targets)
     given_or_found = zip((source, target), endings, examples, known, strict=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import regex
 
-from nmt.config.language_codes import of_file
+from nmt.config.language_codes import language_of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.cleaning.rules.near_duplicates import folded_texts
 from nmt.data.sources.corpus import read_pairs
@@ -125,7 +125,7 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
 
 def _languages(files: Sequence[Path], given: tuple[str, str] | None) -> tuple[str, str]:
     """The languages that are given, or else those that the names of the two files end in."""
-    endings = given or tuple(map(of_file, files))
+    endings = given or tuple(map(language_of_file, files))
     if len(endings) != 2 or None in endings:
         other = "if it is text in one language, give the file of the other one too; else " * (len(files) == 1)
         raise NmtError(

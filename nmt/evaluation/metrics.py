@@ -52,7 +52,7 @@ def _warn_of_characters(language: str) -> None:
 
 
 class ValidationMetrics:
-    """The metrics of OF_TRANSLATIONS for a target language. Texts are compared as vocabularies write them."""
+    """The metrics of TRANSLATION_METRICS for a target language. Texts are compared as vocabularies write them."""
 
     def __init__(self, language: str, *, quiet: bool = True):
         """quiet: as in `bleu_metric`."""

@@ -17,7 +17,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.data_section import Corpus
 from nmt.config.language_codes import english_name, two_letters
 from nmt.config.language_pairs import LanguagePair
-from nmt.config.metrics import OF_TRANSLATIONS
+from nmt.config.metrics import TRANSLATION_METRICS
 from nmt.config.schema import TransformerConfig
 
 FILE = "README.md"
@@ -116,7 +116,7 @@ def _scored_sets(loaded: Checkpoint, pairs: Sequence[LanguagePair]) -> list[_Sco
     scored = []
     for name, own, text in zip(names, sets, provenance["translated"], strict=True):
         languages = LanguagePair(text["source_language"], text["target_language"])
-        scores = {key: round(own[key], 2) for key in OF_TRANSLATIONS if isinstance(own.get(key), int | float)}
+        scores = {key: round(own[key], 2) for key in TRANSLATION_METRICS if isinstance(own.get(key), int | float)}
         if scores and (languages in pairs or not data.language_pairs.several):
             scored.append(_ScoredSet(name, languages, text["sentences"], scores, text["signatures"], text["compared"]))
     return scored
@@ -140,7 +140,7 @@ def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
     for one in sets:
         for name, value in one.scores.items():
             signature = f" (`{one.signatures[name]}`)" if name in one.signatures else ""
-            yield f"- {one}: {OF_TRANSLATIONS[name].label} {value:.2f}{signature}"
+            yield f"- {one}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
     for compared in dict.fromkeys(one.compared for one in sets):
         yield f"\nTranslations and references are compared {compared}."
 
