@@ -19,7 +19,7 @@ log = logging.getLogger("nmt")
 CONFIG = "config.yaml"
 _HEADER = "# The settings of this run, in full. nmt train writes this file, and rewrites it when they change.\n"
 # The settings first: where `move_aside` was interrupted, they are not taken for those of a run that trained nothing.
-_OF_A_RUN = tuple(dict.fromkeys((CONFIG, "checkpoints", "tensorboard", "profile", *outputs.OF_A_RUN)))
+_OF_A_RUN = tuple(dict.fromkeys((CONFIG, "checkpoints", "tensorboard", "profile", *outputs.RUN_FILES)))
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:

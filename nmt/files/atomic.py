@@ -47,17 +47,17 @@ def replacing(path: Path) -> Iterator[Path]:
     The content is synced to the disk before it is renamed. After an exception nothing has changed. A file that is
     replaced keeps its permissions. Raises OSError if `path` is a folder, a device or a pipe, and for any other failure.
     """
-    place = followed(path)
-    if place.exists() and not place.is_file():
+    target = followed(path)
+    if target.exists() and not target.is_file():
         raise OSError(errno.EINVAL, "a folder, a device or a pipe, not a file")
-    with _unfinished(place.parent) as content:
+    with _unfinished(target.parent) as content:
         content.touch()
-        mode = (place if place.exists() else content).stat().st_mode & 0o777
+        mode = (target if target.exists() else content).stat().st_mode & 0o777
         yield content
         content.chmod(mode)  # some libraries write files that only the owner can read
         sync(content)
-        content.replace(place)
-        _sync_folder(place.parent)
+        content.replace(target)
+        _sync_folder(target.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -119,10 +119,10 @@ def make_folder(folder: Path) -> None:
 
 def followed(path: Path) -> Path:
     """The path with symbolic links resolved. Raises OSError for links that form a loop."""
-    place = Path(os.path.realpath(path))
-    if place.is_symlink():
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    return place
+    return target
 
 
 def sync(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checksums of the files in a folder, in `checksums.json` beside them: they find what a disk or a copy has damaged."""
+"""Checksums of the files in a folder, in `checksums.json` beside them. They detect damage by a disk or a copy."""
 
 import json
 import zlib
@@ -20,7 +20,7 @@ def write(folder: Path, files: Iterable[Path]) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raises NmtError, with its name, for a file that has other bytes than those that were written, or is missing."""
+    """Raises NmtError, with the file name, for a file that has changed or is missing."""
     advice = f"delete the folder {folder} to make it again"
     for name, expected in _recorded(folder, advice).items():
         path = folder / name

@@ -72,9 +72,9 @@ class _BlockStream(io.RawIOBase):
             if block is None:
                 return 0
             self._rest = memoryview(block)
-        wanted = memoryview(buffer)
-        size = min(len(wanted), len(self._rest))
-        wanted[:size], self._rest = self._rest[:size], self._rest[size:]
+        view = memoryview(buffer)
+        size = min(len(view), len(self._rest))
+        view[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
 
 
@@ -94,9 +94,9 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     file = cast(BinaryIO, buffered := peekable(file))
     start, named = buffered.peek(10)[:10], ending_of(path)
     ending = _ending_by_content(start) or named
-    for begin, what in _DOCUMENTS.items():
-        if start.startswith(begin):
-            raise NmtError(f"{path}: {what}: save what it holds as text")
+    for beginning, kind_of_document in _DOCUMENTS.items():
+        if start.startswith(beginning):
+            raise NmtError(f"{path}: {kind_of_document}: save its content as text")
     if not ending:
         yield file
         return
@@ -164,22 +164,22 @@ def _decompressed_blocks(
 
     Unlike `lzma.open`, it refuses whatever follows a stream and is no stream: it may be a damaged one.
     """
-    given = file.read(BLOCK_BYTES)
-    if not given.startswith(start[: len(given)]):
+    block = file.read(BLOCK_BYTES)
+    if not block.startswith(start[: len(block)]):
         raise _DamagedError("it does not begin as such a file does: it may be of another kind")
     while True:
         decompressor = new_decompressor()
         while not decompressor.eof:
-            if decompressor.needs_input and not given:
+            if decompressor.needs_input and not block:
                 raise EOFError("it ends too early")
             try:
-                yield decompressor.decompress(given, BLOCK_BYTES)
+                yield decompressor.decompress(block, BLOCK_BYTES)
             except error_type as error:
                 raise _DamagedError(error) from None
-            given = file.read(BLOCK_BYTES) if decompressor.needs_input else b""
+            block = file.read(BLOCK_BYTES) if decompressor.needs_input else b""
         # Zeros between the streams of .xz are allowed, for its size may be rounded up.
-        given = decompressor.unused_data.lstrip(b"\0")
-        while not given and (block := file.read(BLOCK_BYTES)):
-            given = block.lstrip(b"\0")
-        if not given:
+        block = decompressor.unused_data.lstrip(b"\0")
+        while not block and (following := file.read(BLOCK_BYTES)):
+            block = following.lstrip(b"\0")
+        if not block:
             return
