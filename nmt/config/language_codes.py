@@ -46,8 +46,8 @@ _SCRIPTS = {
     "Hans": ("Hani", "Bopo"),
     "Hant": ("Hani", "Bopo"),
 }
-# Languages that are written in several scripts today: by Unicode's CLDR, languageData; and a few more, of which there
-# is text in another script than CLDR says. All others have the one script that is likely by CLDR.
+# Languages that are written in several scripts today, by Unicode's CLDR (languageData), and a few languages with text
+# in a script that CLDR does not list. All other languages have the likely script by CLDR.
 _SEVERAL_SCRIPTS = {
     "Latn Cyrl": "bs crh kaa sr",
     "Latn Arab": "ha ms swb zdj",

@@ -267,10 +267,10 @@ def _learned_vocabulary(
             (unfinished / file).write_bytes(tokenizer.proto)
         checksums.write(unfinished, unfinished.iterdir())
     size, total = sum(sizes), sum(kept)
-    of_total = f" of {total * len(sides):,}" if size < total else ""
+    shown_total = f" of {total * len(sides):,}" if size < total else ""
     log.info(
         "%s: %s subwords learned from %s%s sentences (%.1f s)",
-        *(name, f"{len(tokenizers[0]):,}", f"{size * len(sides):,}", of_total, time.perf_counter() - start),
+        *(name, f"{len(tokenizers[0]):,}", f"{size * len(sides):,}", shown_total, time.perf_counter() - start),
     )
     return tokenizers * (len(sides) // len(tokenizers))
 

@@ -14,7 +14,7 @@ _BLOCK = 1 << 22  # bytes read at once
 
 def write(folder: Path, files: Iterable[Path]) -> None:
     """Write the checksums of these files of a folder. Raises OSError if that is not possible."""
-    # Not of the checksums that an interrupted call has written.
+    # The file of checksums itself is left out: an interrupted call may have written it.
     sums = {path.name: _checksum(path) for path in sorted(files) if path.name != FILE}
     atomic.write_text(folder / FILE, json.dumps(sums, indent=1) + "\n")
 

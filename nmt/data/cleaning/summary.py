@@ -106,7 +106,7 @@ class CorpusCounts:
             for part in fields(self)
             if part.name not in ("rules", "scores")
         }
-        scores = [score for part in (self, other) for score in part.scores or ()]
+        scores = [*(self.scores or ()), *(other.scores or ())]
         return CorpusCounts(**sums, rules=rules, scores=(min(scores), max(scores)) if scores else None)
 
 

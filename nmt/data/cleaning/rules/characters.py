@@ -12,7 +12,7 @@ import regex
 
 _CODE_POINTS = 0x110000
 
-# What a character is: bits of `kinds`.
+# The kinds of a character: bits of `kinds`.
 LETTER = 1  # a letter, or a mark on one
 DIGIT = 2
 SPACE = 4
@@ -57,7 +57,7 @@ class TextLines:
 
 
 def _marked(pattern: str) -> npt.NDArray[np.bool_]:
-    """Which code points match a pattern of one character, by Unicode's properties: [code points]."""
+    """Whether each code point matches a pattern of one character with Unicode properties: [code points]."""
     marked = np.zeros(_CODE_POINTS, np.bool_)
     for match in regex.finditer(f"(?:{pattern})+", _every_character()):
         marked[match.start() : match.end()] = True
@@ -71,7 +71,7 @@ def _every_character() -> str:
 
 @cache
 def kinds() -> npt.NDArray[np.uint16]:
-    """What each code point is: [code points], the bits above."""
+    """The kinds of each code point, as the bits above: [code points]."""
     table = np.zeros(_CODE_POINTS, np.uint16)
     table[_marked(r"[\p{L}\p{M}]")] |= LETTER
     table[_marked(r"\p{Nd}")] |= DIGIT
@@ -88,7 +88,7 @@ def kinds() -> npt.NDArray[np.uint16]:
 
 @cache
 def in_scripts(names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Which code points are of one of these scripts, or of all scripts: [code points]. names: ISO 15924 codes."""
+    """Whether each code point is in one of these scripts or common to all: [code points]. names: ISO 15924 codes."""
     return _marked("[" + "".join(rf"\p{{Script={name}}}" for name in (*names, "Zyyy", "Zinh")) + "]")
 
 

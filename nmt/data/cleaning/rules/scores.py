@@ -128,7 +128,7 @@ _ENTITY = re.compile(r"&\s?(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*)\s?;")
 
 
 def markup(side: TextLines) -> Scores:
-    """How many tags of HTML and XML and entities (`&amp;`, `&#39;`) there are; `<` and `>` alone are a half."""
+    """The number of HTML and XML tags and entities (`&amp;`, `&#39;`). `<` and `>` alone count one half."""
     scores = np.zeros(len(side.texts), np.float32)
     for i, text in enumerate(side.texts):
         if "<" in text or ">" in text or "&" in text:
