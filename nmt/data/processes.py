@@ -22,13 +22,13 @@ _work: Callable[[Any], Any]  # in a process that was started here
 
 
 def mapped(
-    work: Callable[[J], R], jobs: Iterable[tuple[T, J]], processes: int, serial_first: int, what: str
+    work: Callable[[J], R], jobs: Iterable[tuple[T, J]], processes: int, serial_first: int, task: str
 ) -> Iterator[tuple[T, R]]:
     """Yield the result of each job, in the order of the jobs. jobs: pairs of a label, which is returned with the
     result, and a job.
 
     work: a function or an object that can be pickled. It is sent to each process once. serial_first: the number of jobs
-    that are done before other processes are started. At most two jobs for each process are in progress at a time. what:
+    that are done before other processes are started. At most two jobs for each process are in progress at a time. task:
     what the processes do, for messages. Raises the exceptions of the work, and NmtError if a process is killed.
     """
     jobs, waiting = iter(jobs), deque[tuple[T, Future[R]]]()
@@ -48,7 +48,7 @@ def mapped(
             yield waiting[0][0], waiting.popleft()[1].result()
     except BrokenProcessPool:
         raise NmtError(
-            f"a process that {what} was killed, perhaps for lack of memory: run the command again, or set data.workers "
+            f"a process that {task} was killed, perhaps for lack of memory: run the command again, or set data.workers "
             f"to a lower number than {processes}"
         ) from None
     finally:

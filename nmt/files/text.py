@@ -34,11 +34,11 @@ Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
 
 
 class NotUtf8Error(NmtError):
-    """A line is not UTF-8. place: its location, such as `a.en:3: byte 2`. path: the file, if it is one."""
+    """A line is not UTF-8. location: where it is, such as `a.en:3: byte 2`. path: the file, if it is one."""
 
-    def __init__(self, place: str, path: Path | None = None) -> None:
-        super().__init__(f"{place} is not UTF-8: convert the file to UTF-8")
-        self.place, self.path = place, path
+    def __init__(self, location: str, path: Path | None = None) -> None:
+        super().__init__(f"{location} is not UTF-8: convert the file to UTF-8")
+        self.location, self.path = location, path
 
 
 class ReaderGone(Exception):
@@ -55,7 +55,7 @@ def read_lines(path: Path, digests: Digests | None = None, errors: str = "strict
         try:
             yield from decoded_lines(blocks_of_lines(as_utf8(stream, str(path))), str(path), errors)
         except NotUtf8Error as error:
-            raise NotUtf8Error(error.place, path) from None
+            raise NotUtf8Error(error.location, path) from None
 
 
 @contextmanager

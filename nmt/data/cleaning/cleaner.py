@@ -99,7 +99,7 @@ class Cleaner:
                 yield CleanChunk(chunk.raw, chunk.pairs(), chunk.counts, chunk.examples)
             return
         jobs = ((chunk, self._job(chunk, clean)) for chunk in without_repeats)
-        for chunk, verdict in mapped(_verdict, jobs, processes, serial_first=FIRST_CHUNKS, what="applies data.clean"):
+        for chunk, verdict in mapped(_verdict, jobs, processes, serial_first=FIRST_CHUNKS, task="applies data.clean"):
             pairs, rules = list(compress(chunk.pairs(), verdict.kept.tolist())), verdict.dropped
             chunk.examples.merge(verdict.examples)
             if clean.near_duplicates:

@@ -57,7 +57,7 @@ def explained(corpus: schema.Corpus, languages: tuple[str, str]) -> Iterator[Non
         advice = "convert the file to UTF-8"
         if error.path is not None and error.path.is_file():  # a pipe cannot be read again
             advice = _survey(error.path, _file_languages(error.path, corpus, languages))
-        raise InvalidLinesError(f"{error.place} is not UTF-8: {advice}") from None
+        raise InvalidLinesError(f"{error.location} is not UTF-8: {advice}") from None
 
 
 def _file_languages(path: Path, corpus: schema.Corpus, languages: tuple[str, str]) -> Sequence[str]:

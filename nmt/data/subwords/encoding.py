@@ -62,7 +62,7 @@ def encode_text(
     seen = None if data.drop_duplicates else seen_pairs(data)
     jobs = list(_jobs(text))
     first = sum(job.chunk < FIRST_CHUNKS for job in jobs)
-    for shard, _ in mapped(encoder, ((job.shard, job) for job in jobs), processes, first, what="encodes text"):
+    for shard, _ in mapped(encoder, ((job.shard, job) for job in jobs), processes, first, task="encodes text"):
         encoded, counts = EncodedShard.read(folder / shard.name), shard.counts
         if seen is not None:
             new = seen[shard.corpus].add_hashes(encoded.hashes)
