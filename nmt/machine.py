@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def available_host_memory() -> int | None:
-    """Free memory in bytes, of the machine or of the container of this process; None if unknown."""
+    """Free memory in bytes, of the machine or of this process's container; None if unknown."""
     free = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().split("\n")
@@ -19,29 +19,30 @@ def available_host_memory() -> int | None:
         group = Path("/sys/fs/cgroup")
         limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
         words = (group / "memory.stat").read_text().split()
-        cached_files = int(words[words.index("inactive_file") + 1])  # the system frees their memory when it is needed
+        cached_files = int(words[words.index("inactive_file") + 1])  # the system frees this memory on demand
         free.append(limit - used + cached_files)
     return min(free, default=None)
 
 
 def host_memory_within_reach() -> int | None:
-    """Free memory plus that of this process, part of which it can use again: bytes, or None if unknown."""
-    left = available_host_memory()
+    """Free memory plus the memory of this process, part of which it can use again, in bytes; None if unknown."""
+    free = available_host_memory()
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return None if left is None else left + pages * os.sysconf("SC_PAGE_SIZE")
+        return None if free is None else free + pages * os.sysconf("SC_PAGE_SIZE")
     return None
 
 
 def prepare_memory() -> None:
-    """Set how this process uses the machine's memory. To be called before PyTorch computes.
+    """Configure the memory allocation of this process. Call it before PyTorch computes.
 
-    glibc keeps freed memory instead of returning it to the system; other C libraries are left alone. Each training step
-    allocates the same large tensors again. If their memory were returned in between, the system would map and zero
-    every page again, which takes more than a tenth of a step on the CPU.
+    glibc is set to keep freed memory instead of returning it to the system; other C libraries are not changed. Each
+    training step allocates the same large tensors again. If their memory were returned in between, the system would map
+    and zero every page again, which takes more than a tenth of a step on the CPU.
 
-    oneDNN, and PyTorch's layer above it, keep what they have prepared for the last 1,024 shapes. Batches of sentences
-    have ever new shapes, so that this is a gigabyte of memory and no faster than 32. A user's own number stays.
+    oneDNN, and PyTorch's layer above it, cache their preparations for the last 1,024 shapes. Batches of sentences often
+    have new shapes, so that this cache takes a gigabyte and is no faster than one of 32. A number set by the user is
+    not changed.
     """
     for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(capacity, "32")
@@ -53,16 +54,16 @@ def prepare_memory() -> None:
 
 
 def make_products_repeatable() -> None:
-    """Have MKL give the same product of two matrices with fewer threads. To be called before PyTorch computes.
+    """Make MKL compute the same product of two matrices with any number of threads. Call it before PyTorch computes.
 
-    By default MKL divides long sums among its threads where that is faster. AUTO is the code that it takes anyway. A
-    user's own mode stays.
+    By default MKL divides long sums among its threads if this is faster. AUTO selects the same code as the default. A
+    mode set by the user is not changed.
     """
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 def processor_maker() -> str:
-    """`GenuineIntel`, `AuthenticAMD` or another name that x86 processors give; empty if unknown."""
+    """`GenuineIntel`, `AuthenticAMD` or another vendor name of x86 processors; empty if unknown."""
     with contextlib.suppress(OSError):
         match = re.search(r"^vendor_id\s*: (\S+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         return match[1] if match else ""
@@ -75,6 +76,6 @@ def usable_cores() -> int:
 
 
 def cpu_threads() -> int:
-    """The number of threads to compute with on the CPU: OMP_NUM_THREADS, which also PyTorch reads, or every core."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if re.fullmatch("[1-9][0-9]{0,3}", given) else usable_cores()
+    """The number of threads to compute with on the CPU: OMP_NUM_THREADS, which PyTorch also reads, or one per core."""
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return int(threads) if re.fullmatch("[1-9][0-9]{0,3}", threads) else usable_cores()

@@ -6,15 +6,15 @@
     python scripts/benchmark.py prepare [section.key=value …] [--pairs 10000000]
 
 `train` runs `nmt train` for some steps, on the CPU or a GPU, with one rank or several. With --against it alternates
-with another command, which must print `target_tokens_per_second=NUMBER`, with --beside with nmt in another setting
-(such as training.precision=float32). It compares them round by round, so that changes in the machine's speed do not
-matter. It reports speed and peak resident memory of both, and for nmt padding, time spent waiting for data, and TFLOP/s
-as a share of those of a large matrix product.
+with another command, which must print `target_tokens_per_second=NUMBER`; with --beside it alternates with nmt in
+another setting (such as training.precision=float32). The two are compared in each round, so that changes in the
+machine's speed do not matter. It reports speed and peak resident memory of both, and for nmt also padding, the time
+spent waiting for data, and TFLOP/s as a share of those of a large matrix product.
 `translate` measures target subwords per second of MODEL and, in alternation, of other models, such as its export for
 CTranslate2, with one process or several that share the lines. Loading and a first batch are not counted.
 `process` measures seconds of the complete command `nmt translate`, in alternation with a plain CTranslate2 script on
-the export of the same model, with several sizes of its batches.
-`prepare` generates a corpus, prepares it and trains a few steps on it, each in a new process, and reports seconds and
+the export of the same model, with several batch sizes.
+`prepare` generates a corpus, prepares it, and trains a few steps on it, each in a new process. It reports seconds and
 peak resident memory.
 """
 
@@ -33,6 +33,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,8 +45,8 @@ from nmt.loading.opened_model import open_model
 from nmt.machine import usable_cores
 
 NMT = [sys.executable, "-m", "nmt"]
-# Python keeps compiled modules, unless an environment forbids it: then each start of nmt would compile it again.
-_USUAL = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+# Without this variable, Python keeps compiled modules; otherwise each start of nmt would compile them again.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 # d_model, feed-forward, layers, heads, dropout: the paper's base and big models, and one small enough for two cores.
 SIZES = {
     "tiny": (128, 256, 4, 4, 0.3),
@@ -54,14 +55,14 @@ SIZES = {
 }
 
 
-def settings_of(size: str) -> list[str]:
-    """The overrides for a model of this size."""
+def size_settings(size: str) -> list[str]:
+    """The overrides for a model of this size in SIZES."""
     names = ("d_model", "feed_forward", "layers", "heads", "dropout")
     return [f"model.{name}={value}" for name, value in zip(names, SIZES[size], strict=True)]
 
 
 class Launch(NamedTuple):
-    """How runs are trained: on which device, by how many ranks (None: in one process)."""
+    """The device and the number of ranks of a run; None: one process."""
 
     device: str
     ranks: int | None = None
@@ -69,15 +70,16 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: target tokens per second, peak resident memory in GiB, the rows of metrics.jsonl (of nmt only)."""
+    """The result of a run: target tokens per second, peak resident memory in GiB, and for nmt the rows of
+    metrics.jsonl."""
 
     speed: float
     memory: float
     rows: list[dict[str, float]]
 
 
-# Of all runs that are timed: they are short, so they are not validated, and their learning rate is constant, as the
-# config's schedule may need more steps. What ends a stage of the data may be a validation, so there are no stages.
+# Settings of all timed runs. The runs are short: they are not validated, and their learning rate is constant, because
+# the config's schedule may need more steps. There are no data stages, because a validation can end a stage.
 TIMED = (
     "training.schedule=constant", "training.learning_rate=0.0001", "training.final_learning_rate=0",
     "training.warmup_steps=0", "data.validation=null", "data.stages=[]", "training.best_set=null",
@@ -87,10 +89,8 @@ TIMED = (
 
 
 def run_nmt(config: Path, overrides: Sequence[str], launch: Launch, steps: int, untimed: int) -> Measured:
-    """A new run with the settings of `TIMED`. The speed is that of `steps` steps after the first `untimed` ones.
-
-    Raises NmtError if it fails.
-    """
+    """Train a new run with the settings of `TIMED`, and measure the speed of `steps` steps after the first `untimed`
+    steps. Raises NmtError if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         ends = [f"run_dir={folder}/run", f"training.max_steps={untimed + steps}", f"training.log_every={untimed}"]
         settings = [*overrides, *TIMED, *ends]
@@ -105,7 +105,8 @@ def run_nmt(config: Path, overrides: Sequence[str], launch: Launch, steps: int, 
 
 
 def run_other(command: str) -> Measured:
-    """Another trainer, with the speed that it prints. Raises SystemExit with its output if it prints none."""
+    """Run another trainer, and read the speed that it prints. Raises SystemExit with its output if there is no
+    speed."""
     _, memory, output = measured(shlex.split(command))
     match = re.search(r"target_tokens_per_second=([0-9]+\.?[0-9]*)", output)
     if match is None or not float(match[1]):
@@ -114,34 +115,37 @@ def run_other(command: str) -> Measured:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Print speed and memory of each round, the median ratio, and how nmt spent its time."""
-    with tempfile.TemporaryDirectory() as store:  # prepared once, not once a round
-        overrides = [f"data.store_dir={store}", *(settings_of(arguments.size) if arguments.size else ())]
+    """Print the speed and memory of each round, the median ratio, and how nmt spent its time."""
+    with tempfile.TemporaryDirectory() as store:  # the data is prepared once for all rounds
+        overrides = [f"data.store_dir={store}"]
+        if arguments.size:
+            overrides += size_settings(arguments.size)
         overrides += arguments.overrides
         compared = arguments.against or arguments.beside
         print("round  nmt tokens/s    GiB" + ("  other tokens/s    GiB  ratio" if compared else ""))
-        launch, ours, theirs = Launch(arguments.device, arguments.nproc_per_node), list[Measured](), list[Measured]()
+        launch = Launch(arguments.device, arguments.nproc_per_node)
+        nmt_runs, other_runs = list[Measured](), list[Measured]()
 
-        def run(settings: Sequence[str]) -> Measured:
+        def run_settings(settings: Sequence[str]) -> Measured:
             return run_nmt(arguments.config, settings, launch, arguments.steps, arguments.warmup)
 
-        for number in range(1, arguments.rounds + 1):
-            ours.append(run(overrides))
-            line = f"{number:5d}  {ours[-1].speed:12,.0f}  {ours[-1].memory:5.2f}"
+        for round_number in range(1, arguments.rounds + 1):
+            nmt_runs.append(run_settings(overrides))
+            line = f"{round_number:5d}  {nmt_runs[-1].speed:12,.0f}  {nmt_runs[-1].memory:5.2f}"
             if compared:
                 beside = [*overrides, *(arguments.beside or [])]
-                theirs.append(run_other(arguments.against) if arguments.against else run(beside))
-                ratio = ours[-1].speed / theirs[-1].speed
-                line += f"  {theirs[-1].speed:14,.0f}  {theirs[-1].memory:5.2f}  {ratio:5.2f}"
+                other_runs.append(run_other(arguments.against) if arguments.against else run_settings(beside))
+                ratio = nmt_runs[-1].speed / other_runs[-1].speed
+                line += f"  {other_runs[-1].speed:14,.0f}  {other_runs[-1].memory:5.2f}  {ratio:5.2f}"
             print(line, flush=True)
-    if theirs:
-        for what in ("speed", "memory"):
-            ratios = [getattr(a, what) / getattr(b, what) for a, b in zip(ours, theirs, strict=True)]
-            print(f"{what}: {statistics.median(ratios):.2f} × the other's ({min(ratios):.2f} to {max(ratios):.2f})")
-    rows = [row for run in ours for row in run.rows]
+    if other_runs:
+        for quantity in ("speed", "memory"):
+            ratios = [getattr(a, quantity) / getattr(b, quantity) for a, b in zip(nmt_runs, other_runs, strict=True)]
+            print(f"{quantity}: {statistics.median(ratios):.2f} × the other's ({min(ratios):.2f} to {max(ratios):.2f})")
+    rows = list(chain.from_iterable(run.rows for run in nmt_runs))
     mean = {name: statistics.mean(row[name] for row in rows) for name in ("padding", "data_wait", "tflops")}
     print(f"nmt: {mean['padding']:.1%} padding, {mean['data_wait']:.1%} of the time spent waiting for data")
-    gpus = (arguments.nproc_per_node or 1) if "peak_memory_gib" in rows[-1] else 1  # ranks on the CPU share it
+    gpus = (arguments.nproc_per_node or 1) if "peak_memory_gib" in rows[-1] else 1  # on the CPU, ranks share the device
     peak = device_peak(arguments, overrides) * gpus
     print(f"nmt: {mean['tflops']:.3f} TFLOP/s; large matrix products reach {peak:.3f}: {mean['tflops'] / peak:.0%}")
     if "peak_memory_gib" in rows[-1]:
@@ -179,19 +183,19 @@ print(sum(len(ids) + 1 for ids, line in zip(translator.vocabulary.target.encode(
 
 
 def run_translator(model: str, arguments: argparse.Namespace) -> Measured:
-    """N processes, started together, that each translate every Nth line. Raises SystemExit if one fails."""
-    number = arguments.nproc_per_node
-    environment = os.environ | {"OMP_NUM_THREADS": str(max(1, usable_cores() // number))}
+    """Measure N processes that start together and translate every N-th line each. Raises SystemExit if one fails."""
+    count = arguments.nproc_per_node
+    environment = os.environ | {"OMP_NUM_THREADS": str(max(1, usable_cores() // count))}
     command = [sys.executable, "-c", TRANSLATE, model, str(arguments.input), arguments.device]
     processes = [
         subprocess.Popen(
-            [*command, str(process), str(number), *arguments.overrides],
+            [*command, str(process), str(count), *arguments.overrides],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
         )
-        for process in range(number)
+        for process in range(count)
     ]
 
     def next_line(process: subprocess.Popen[str]) -> str:
@@ -218,14 +222,14 @@ def translate(arguments: argparse.Namespace) -> None:
     models = [arguments.model, *(arguments.beside or [])]
     print("round  " + "  ".join(f"{Path(model).name[-20:]:>20s}    GiB" for model in models))
     measured_rounds: list[list[Measured]] = [[] for _ in models]
-    for number in range(1, arguments.rounds + 1):
-        line = f"{number:5d}"
+    for round_number in range(1, arguments.rounds + 1):
+        line = f"{round_number:5d}"
         for model, rounds in zip(models, measured_rounds, strict=True):
             rounds.append(run_translator(model, arguments))
             line += f"  {rounds[-1].speed:20,.0f}  {rounds[-1].memory:5.2f}"
         print(line, flush=True)
     for model, rounds in zip(models[1:], measured_rounds[1:], strict=True):
-        ratios = [ours.speed / theirs.speed for ours, theirs in zip(measured_rounds[0], rounds, strict=True)]
+        ratios = [first.speed / other.speed for first, other in zip(measured_rounds[0], rounds, strict=True)]
         print(f"{statistics.median(ratios):.2f} × the speed of {model} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
@@ -238,14 +242,14 @@ translator = ctranslate2.Translator(folder, inter_threads=threads, intra_threads
 with open(path, encoding="utf-8", newline="\\n") as file:
     lines = [line.rstrip("\\n") for line in file]
 pieces = source.encode(lines, out_type=str)
-found = translator.translate_batch(pieces, beam_size=beam, max_batch_size=tokens, batch_type="tokens")
-sys.stdout.write("".join(target.decode(one.hypotheses[0]) + "\\n" for one in found))
+results = translator.translate_batch(pieces, beam_size=beam, max_batch_size=tokens, batch_type="tokens")
+sys.stdout.write("".join(target.decode(result.hypotheses[0]) + "\\n" for result in results))
 """
 
 
 def process(arguments: argparse.Namespace) -> None:
-    """Print the seconds of each round, and how many times as fast nmt is as the fastest setting of the script: by the
-    clock, and by processor time, which other programs on the machine change less."""
+    """Print the seconds of each round, and the speed of nmt relative to the script with its best setting: by wall-clock
+    time, and by processor time, which depends less on other programs on the machine."""
     with tempfile.TemporaryDirectory() as folder:
         measured([*NMT, "export", arguments.model, "--format", "ctranslate2", "--output", f"{folder}/plain"])
         beam = str(schema.override(open_model(Path(arguments.model)).settings, arguments.overrides).decoding.beam_size)
@@ -256,25 +260,25 @@ def process(arguments: argparse.Namespace) -> None:
         print("seconds by the clock, and of the processors")
         print("round  " + "  ".join(f"{name:>13s}" for name in commands))
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
-        for number in range(1, arguments.rounds + 1):
-            for name in list(commands)[:: 1 if number % 2 else -1]:
+        for round_number in range(1, arguments.rounds + 1):
+            for name in list(commands)[:: 1 if round_number % 2 else -1]:
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
                 wall = measured(commands[name])[0]
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
                 seconds[name].append((wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
-            rows = (f"{each[-1][0]:6.2f} {each[-1][1]:6.2f}" for each in seconds.values())
-            print(f"{number:5d}  " + "  ".join(rows), flush=True)
-    ours, *theirs = seconds.values()
-    for kind, what in enumerate(("by the clock", "by processor time")):
-        best = min(theirs, key=lambda rounds: statistics.median(timing[kind] for timing in rounds))
-        ratios = [its[kind] / mine[kind] for mine, its in zip(ours, best, strict=True)]
-        print(
-            f"{statistics.median(ratios):.2f} × the speed of the script {what} ({min(ratios):.2f} to {max(ratios):.2f})"
-        )
+            rows = (f"{times[-1][0]:6.2f} {times[-1][1]:6.2f}" for times in seconds.values())
+            print(f"{round_number:5d}  " + "  ".join(rows), flush=True)
+    nmt_times, *script_times = seconds.values()
+    for kind, clock in enumerate(("by the clock", "by processor time")):
+        best = min(script_times, key=lambda rounds: statistics.median(timing[kind] for timing in rounds))
+        ratios = [script_time[kind] / nmt_time[kind] for nmt_time, script_time in zip(nmt_times, best, strict=True)]
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        print(f"{statistics.median(ratios):.2f} × the speed of the script {clock} ({spread})")
 
 
 def write_corpus(folder: Path, pairs: int) -> None:
-    """A corpus of made-up words with a natural skew: `pairs` lines of 5 to 35 words in source.txt, target.txt."""
+    """Write a corpus of artificial words with Zipf's distribution: `pairs` lines of 5 to 35 words in source.txt and
+    target.txt."""
     random = np.random.default_rng(1)
     letters = np.array(list("etaoinsrhldcumfpgwybvkxjqz"))
     zipf = 1 / np.arange(1, len(letters) + 1)
@@ -292,15 +296,16 @@ def write_corpus(folder: Path, pairs: int) -> None:
 
 
 def measured(command: Sequence[str]) -> tuple[float, float, str]:
-    """Seconds, peak resident memory in GiB (of the largest process, if it starts others), and what it printed.
+    """Run a command. Returns its seconds, peak resident memory in GiB (of the largest process, if it starts others),
+    and its output.
 
-    Raises NmtError with its last line if it cannot be started or fails. It does not outlive this process on SIGTERM.
+    Raises NmtError with its last line if it cannot be started or fails. It is ended if this process gets SIGTERM.
     """
     start = time.perf_counter()
     shown = textwrap.shorten(shlex.join(command), 120)
     with tempfile.TemporaryFile("w+") as errors:
         try:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_USUAL)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_ENVIRONMENT)
         except OSError as error:
             raise NmtError(f"{shown}: {error.strerror}") from None
         assert process.stdout
@@ -309,7 +314,7 @@ def measured(command: Sequence[str]) -> tuple[float, float, str]:
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         finally:
-            if process.returncode is None:  # an exception here
+            if process.returncode is None:  # after an exception
                 process.terminate()
                 process.wait()
         if process.returncode:
@@ -326,7 +331,8 @@ def peak_gib(usage: resource.struct_rusage) -> float:
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    """Print seconds and peak memory of preparing a generated corpus, of reusing it, and of training on it."""
+    """Print the seconds and the peak memory for preparing a generated corpus, for reusing it, and for training on
+    it."""
     folder = Path(arguments.folder or tempfile.mkdtemp())
     corpus = folder / f"corpus-{arguments.pairs}"
     if not (corpus / "target.txt").exists():
@@ -344,20 +350,20 @@ def prepare(arguments: argparse.Namespace) -> None:
     size = sum(file.stat().st_size for file in corpus.iterdir()) / 2**30
     print(f"{arguments.pairs:,} pairs, {size:.2f} GiB of text in {folder}")
     print("what                        seconds  peak GiB")
-    for what, command in (
+    for name, command in (
         ("prepare", ["prepare", str(config), *arguments.overrides]),
         ("prepare again (reused)", ["prepare", str(config), *arguments.overrides]),
         ("train 20 steps", ["train", str(config), *arguments.overrides, "training.max_steps=20"]),
     ):
         seconds, memory, _ = measured([*NMT, *command])
-        print(f"{what:26s}  {seconds:7.1f}  {memory:8.2f}", flush=True)
+        print(f"{name:26s}  {seconds:7.1f}  {memory:8.2f}", flush=True)
 
 
 def at_least_one(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is below 1")
-    return number
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is below 1")
+    return value
 
 
 def main() -> None:
@@ -412,7 +418,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.run is train and arguments.steps % arguments.warmup:
         parser.error(f"--steps {arguments.steps} must be a multiple of --warmup {arguments.warmup}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that started processes are ended too
     try:
         arguments.run(arguments)
     except NmtError as error:

@@ -3,8 +3,8 @@
 
     scripts/bergamot_parity.py MODEL FOLDER --source FILE --reference FILE [--lines 1000]
 
-The engine is @browsermt/bergamot-translator, which is that of Firefox, under Node.js: scripts/bergamot_translate.mjs.
-It prints how many lines the engine translates as the model does in float32, and the BLEU of both.
+The engine is Firefox's, @browsermt/bergamot-translator, in Node.js: scripts/bergamot_translate.mjs. Prints the number
+of lines with the same translation by the engine and by the model in float32, and the BLEU of both.
 """
 
 import argparse
@@ -29,22 +29,23 @@ from nmt.files.text import read_lines
 _MOST_SUBWORDS = 126  # the engine cuts longer lines
 
 
-def in_the_engine(folder: Path, lines: Sequence[str]) -> list[str]:
-    """The lines, translated by Bergamot one by one."""
+def translate_by_bergamot(folder: Path, lines: Sequence[str]) -> list[str]:
+    """Translate the lines one by one with Bergamot."""
     script = Path(__file__).with_name("bergamot_translate.mjs")
     text = "".join(f"{line}\n" for line in lines)
-    found = subprocess.run(["node", script, folder], input=text, capture_output=True, encoding="utf-8", check=False)
-    if found.returncode:
-        raise NmtError(f"node {script.name}: {found.stderr.strip()}")
-    return found.stdout.split("\n")[:-1]
+    process = subprocess.run(["node", script, folder], input=text, capture_output=True, encoding="utf-8", check=False)
+    if process.returncode:
+        raise NmtError(f"node {script.name}: {process.stderr.strip()}")
+    return process.stdout.split("\n")[:-1]
 
 
-def here(engine: PyTorchEngine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
-    """The lines, translated by an engine of nmt with the search of Bergamot: greedily, and at most twice as long."""
+def translate_by_nmt(engine: PyTorchEngine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
+    """Translate the lines with nmt and Bergamot's search: greedy, and with outputs at most twice as long as the
+    source."""
     sources = [SearchInput(ids, 2 * (len(ids) + 1)) for ids in loaded.vocabulary.source.encode(list(lines))]
     options = SearchOptions(DecodingConfig(beam_size=1))
-    found = engine.search(sources, options, engine.auto_batch_tokens)
-    return loaded.vocabulary.target.decode([best.tokens for [best] in found])
+    hypotheses = engine.search(sources, options, engine.auto_batch_tokens)
+    return loaded.vocabulary.target.decode([best.tokens for [best] in hypotheses])
 
 
 def main() -> None:
@@ -54,17 +55,17 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
     parser.add_argument("--lines", type=int, default=1000)
-    given = parser.parse_args()
-    loaded = model_file.load(model_file.locate(given.model))
+    arguments = parser.parse_args()
+    loaded = model_file.load(model_file.locate(arguments.model))
     encode = loaded.vocabulary.source.encode
-    pairs = zip(read_lines(given.source), read_lines(given.reference), strict=True)
-    pairs = islice((pair for pair in pairs if 0 < len(encode([pair[0]])[0]) <= _MOST_SUBWORDS), given.lines)
+    pairs = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)
+    pairs = islice((pair for pair in pairs if 0 < len(encode([pair[0]])[0]) <= _MOST_SUBWORDS), arguments.lines)
     sources, references = map(list, zip(*pairs, strict=True))
-    engine = in_the_engine(given.folder, sources)
-    model = here(PyTorchEngine([loaded.build()], torch.device("cpu")), loaded, sources)
+    engine = translate_by_bergamot(arguments.folder, sources)
+    model = translate_by_nmt(PyTorchEngine([loaded.build()], torch.device("cpu")), loaded, sources)
     for name, translations in (("the engine, 8 bits", engine), ("the model, float32", model)):
         print(f"{name:18} BLEU {ValidationMetrics('').scores(translations, references)['bleu']:6.2f}")
-    equal = sum(one == other for one, other in zip(engine, model, strict=True))
+    equal = sum(first == second for first, second in zip(engine, model, strict=True))
     print(f"equal lines: {equal:,} of {len(sources):,}")
 
 

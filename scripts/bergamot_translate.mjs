@@ -1,7 +1,7 @@
 // Translates lines with Bergamot, the engine of Firefox: node scripts/bergamot_translate.mjs FOLDER < lines
 //
-// FOLDER is one that `nmt export --format bergamot` has written. The engine is @browsermt/bergamot-translator, which
-// `npm install` has put into a folder node_modules that contains the current one, or that BERGAMOT names.
+// FOLDER was written by `nmt export --format bergamot`. The engine is @browsermt/bergamot-translator, which must be
+// installed with npm in the current folder, in one above it, or in the folder BERGAMOT.
 import { readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-"""Measures, for every language of a folder, what training and translation do to its text.
+"""Measures what training and translation do to the text of each language in a folder.
 
     python scripts/check_languages.py written FOLDER [LANGUAGE …]
     python scripts/check_languages.py kept FOLDER [LANGUAGE …]
@@ -8,24 +8,23 @@
 FOLDER has a file LANGUAGE.txt for each language, with a sentence on each line, such as NTREX (Federmann et al. 2022).
 Each command prints a table:
 
-written: a vocabulary is learned from the text with the default settings. Each line is put into subwords and back, as a
-    target. Shown are the share of the lines that come back equal, with the default and with `nmt_nfkc`, and how often
-    the text has which invisible characters that the default removes or keeps. Lines are compared in NFC with single
-    spaces, control characters as spaces, without the characters that are removed.
+written: learns a vocabulary from the text with the default settings, and encodes and decodes each line as a target.
+    Shows the share of lines that stay equal, with the default and with `nmt_nfkc`, and the counts of invisible
+    characters that the default removes and keeps. Lines are compared in NFC with single spaces, with control characters
+    as spaces, and without the removed characters.
 
-kept: the rules of `data.clean: {}` judge the lines of each language as translations of those in English (eng), as their
-    sources, and as translations of those in the language before it. Line N of all files is the same sentence, and all
-    are good. Shown are the share kept, the rules that dropped the others, and what the rules do not check.
+kept: applies the rules of `data.clean: {}` to the lines of each language as translations of English (eng), as sources
+    of English, and as translations of the previous language. Line N of all files is the same sentence, and all pairs
+    are good. Shows the share of kept pairs, the rules that dropped the others, and the checks that are not done.
 
-boundaries: the lines of each document are joined to a paragraph, and split into sentences again. documents.tsv has the
-    name of the document of each line; without it, ten lines are a document. Shown are the share of the ends of lines
-    that are found, of those with punctuation at their ends (a headline has none, and cannot be told from what follows),
-    and how many other ends are found, for a hundred lines. Those are not all wrong: a line may have several sentences.
-    Doubtful are those after a word of at most three letters, or after a number. The same for sentencex and, if it is
-    installed, pysbd alone.
+boundaries: joins the lines of each document to a paragraph, and splits it into sentences. documents.tsv has the name of
+    the document of each line; without it, ten lines are a document. Shows the share of line ends with punctuation that
+    are found (the end of a headline, which has none, cannot be recognized), and the number of other ends that are found
+    in a hundred lines. Not all of these are wrong, because a line can have several sentences. Doubtful are ends after a
+    word of at most three letters, or after a number. sentencex and, if it is installed, pysbd are measured too.
 
-joined: the lines of a test set are joined, two, four and eight to a line, and translated. Shown is the BLEU of the
-    whole text: each time of the same segments, eight lines joined.
+joined: joins one, two, four and eight lines of a test set to one, and translates them. Shows the BLEU of the whole text
+    in the same segments, of eight joined lines each.
 """
 
 import argparse
@@ -35,7 +34,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,11 +53,11 @@ from nmt.files.text import read_lines
 
 Split = Callable[[str], Iterable[str]]
 
-_SIZE = 8000  # of a vocabulary; the most that a text of some thousand lines has is less for some scripts
+_SIZE = 8000  # of a vocabulary; text of some thousand lines has fewer subwords in some scripts
 _ENGLISH = "eng"
 _DOCUMENTS = "documents.tsv"
-_PARAGRAPH = 10  # lines, where no documents are known
-_TOGETHER = 1, 2, 4, 8  # lines of a test set
+_PARAGRAPH = 10  # lines, if documents are not known
+_TOGETHER = 1, 2, 4, 8  # lines that are joined
 
 
 def written(folder: Path, languages: list[str]) -> list[list[str]]:
@@ -69,35 +68,38 @@ def written(folder: Path, languages: list[str]) -> list[list[str]]:
         used = UsedCharacters()
         used.add(lines)
         removed = INVISIBLE - used.found
-        shares = [_share_equal(lines, _learned(lines, setting, used), removed) for setting in (SETTINGS[0], "nmt_nfkc")]
-        counts = Counter(character for line in lines for character in line if character in INVISIBLE)
-        named = [_named(counts, some) for some in (removed, used.found)]
-        rows.append([language, f"{len(lines):,}", *(f"{share:.2%}" for share in shares), *named])
+        shares = [
+            _share_equal(lines, _learn_tokenizer(lines, setting, used), removed)
+            for setting in (SETTINGS[0], "nmt_nfkc")
+        ]
+        counts = Counter(character for character in chain.from_iterable(lines) if character in INVISIBLE)
+        columns = [_character_counts(counts, characters) for characters in (removed, used.found)]
+        rows.append([language, f"{len(lines):,}", *(f"{share:.2%}" for share in shares), *columns])
     return rows
 
 
-def _learned(lines: list[str], setting: str, used: UsedCharacters) -> Tokenizer:
+def _learn_tokenizer(lines: list[str], setting: str, used: UsedCharacters) -> Tokenizer:
     settings = schema.VocabularyConfig(size=_SIZE, normalization=setting)
     return vocabulary.learn_for([1], [("", line) for line in lines], settings, [], [[used]])[0]
 
 
 def _share_equal(lines: list[str], subwords: Tokenizer, removed: Collection[str]) -> float:
-    """The share of the lines that come back equal. removed: characters that do not count."""
+    """The share of lines that are equal after encoding and decoding. removed: characters that are not compared."""
 
     def without(text: str) -> str:
         return "".join(character for character in text if character not in removed)
 
-    def given(line: str) -> str:
-        return plain(
-            "".join(" " if unicodedata.category(character) == "Cc" else character for character in without(line))
-        )
+    def normalized(line: str) -> str:
+        spaced = [" " if unicodedata.category(character) == "Cc" else character for character in without(line)]
+        return plain("".join(spaced))
 
-    back = map(without, subwords.written(lines))  # as it is written, not in NFC again
-    return sum(map(str.__eq__, map(given, lines), back)) / len(lines)
+    decoded = map(without, subwords.written(lines))  # as decoded, not in NFC again
+    return sum(map(str.__eq__, map(normalized, lines), decoded)) / len(lines)
 
 
-def _named(counts: Counter[str], some: Collection[str]) -> str:
-    return ", ".join(f"U+{ord(character):04X} {counts[character]:,}" for character in sorted(some) if counts[character])
+def _character_counts(counts: Counter[str], characters: Collection[str]) -> str:
+    present = [character for character in sorted(characters) if counts[character]]
+    return ", ".join(f"U+{ord(character):04X} {counts[character]:,}" for character in present)
 
 
 def kept(folder: Path, languages: list[str]) -> list[list[str]]:
@@ -117,18 +119,19 @@ def kept(folder: Path, languages: list[str]) -> list[list[str]]:
 
 
 def _dropped(sides: list[list[str]], languages: tuple[str, str]) -> Counter[str]:
-    """How many lines each rule drops."""
+    """The number of lines that each rule drops."""
     rules = rules_of(CleaningConfig(), languages)
     judgement = judge(list(zip(*sides, strict=True)), rules)
-    return Counter(rules[number].name for number in judgement.dropped_by.tolist() if number >= 0)
+    return Counter(rules[index].name for index in judgement.dropped_by.tolist() if index >= 0)
 
 
-class Found(NamedTuple):
-    """Of the text of a language: ends of lines with punctuation, how many of them are found, and other ends."""
+class BoundaryCounts(NamedTuple):
+    """Counts for the text of a language: lines, ends of lines with punctuation, the ones that were found, other ends
+    that were found, and doubtful ones among them."""
 
     lines: int
     ends: int
-    found: int
+    found_ends: int
     other: int
     doubtful: int
 
@@ -140,14 +143,17 @@ class Found(NamedTuple):
 def boundaries(folder: Path, languages: list[str]) -> list[list[str]]:
     """The rows of the table, headings first."""
     names = ["nmt", "sentencex", *(["pysbd"] if find_spec("pysbd") else [])]
-    rows = [["language", "lines", *(f"{name}{what}" for name in names for what in ("", " other", " doubtful"))]]
+    heads = ["language", "lines"]
+    for name in names:
+        heads += [name, f"{name} other", f"{name} doubtful"]
+    rows = [heads]
     for language in languages:
         lines = list(read_lines(folder / f"{language}.txt"))
-        counted = [
-            _found(_paragraphs(folder, lines), split).cells() if (split := _splitter(name, language)) else ["", "", ""]
-            for name in names
-        ]
-        rows.append([language, f"{len(lines):,}", *(cell for cells in counted for cell in cells)])
+        row = [language, f"{len(lines):,}"]
+        for name in names:
+            split = _splitter(name, language)
+            row += ["", "", ""] if split is None else _count_boundaries(_paragraphs(folder, lines), split).cells()
+        rows.append(row)
     return rows
 
 
@@ -175,12 +181,13 @@ def _paragraphs(folder: Path, lines: list[str]) -> Iterator[list[str]]:
     """The lines of each document, without empty ones."""
     documents = folder / _DOCUMENTS
     names = read_lines(documents) if documents.exists() else (str(i // _PARAGRAPH) for i in range(len(lines)))
-    for _, of_document in groupby(zip(names, lines, strict=True), key=lambda named: named[0]):
-        yield [line.strip() for _, line in of_document if line.strip()]
+    for _, document_lines in groupby(zip(names, lines, strict=True), key=lambda named_line: named_line[0]):
+        yield [line.strip() for _, line in document_lines if line.strip()]
 
 
 def _splitter(name: str, language: str) -> Split | None:
-    """What splits text of a language into sentences; None for a language that it does not have."""
+    """The function of a program that splits text of a language into sentences; None for a language that the program
+    does not have."""
     if name == "nmt":
         return partial(sentences, language=language)
     code = two_letters(language)
@@ -190,28 +197,32 @@ def _splitter(name: str, language: str) -> Split | None:
         segmenter = import_module(name).Segmenter(language=code, clean=False, char_span=True)
     except ValueError:
         return None
-    return lambda text: [sentence.sent for sentence in segmenter.segment(text)]
+
+    def split(text: str) -> list[str]:
+        return [sentence.sent for sentence in segmenter.segment(text)]
+
+    return split
 
 
-def _found(paragraphs: Iterable[list[str]], split: Split) -> Found:
-    total = [0] * len(Found._fields)
+def _count_boundaries(paragraphs: Iterable[list[str]], split: Split) -> BoundaryCounts:
+    totals = [0] * len(BoundaryCounts._fields)
     for lines in paragraphs:
-        text, starts = "", dict[int, bool]()  # where a line begins: whether the one before it ends with punctuation
+        text, starts = "", dict[int, bool]()  # by the start of a line: whether the previous line ends with punctuation
         for before, line in zip(["", *lines], lines, strict=False):
             joined = join_sentences([text, line])
             starts[len(joined) - len(line)] = bool(before) and not before[-1].isalnum()
             text = joined
-        ends, place = set[int](), 0
-        for sentence in split(text):  # a line begins with its first character that is no space
-            if place and sentence.strip():
-                ends.add(place + len(sentence) - len(sentence.lstrip()))
-            place += len(sentence)
+        ends, position = set[int](), 0
+        for sentence in split(text):  # a line begins with its first character that is not a space
+            if position and sentence.strip():
+                ends.add(position + len(sentence) - len(sentence.lstrip()))
+            position += len(sentence)
         other = [text[:end].split()[-1] for end in ends - starts.keys()]
         doubtful = [word for word in other if sum(map(str.isalpha, word)) <= 3 and word[-1] == "."]
         after_punctuation = {start for start, ended in starts.items() if ended}
         counts = len(lines), len(after_punctuation), len(after_punctuation & ends), len(other), len(doubtful)
-        total = [before + more for before, more in zip(total, counts, strict=True)]
-    return Found(*total)
+        totals = [before + count for before, count in zip(totals, counts, strict=True)]
+    return BoundaryCounts(*totals)
 
 
 _TABLES = {"written": (written, (0, 4, 5)), "kept": (kept, (0, 5, 6)), "boundaries": (boundaries, (0,))}
@@ -229,13 +240,13 @@ def main() -> None:
     command.add_argument("--source", type=Path, required=True, help="a test set")
     command.add_argument("--reference", type=Path, required=True, help="its translations")
     command.add_argument("overrides", nargs="*", metavar="DECODING.KEY=VALUE")
-    given = parser.parse_args()
-    if given.command == "joined":
-        print(table(joined(given.model, given.source, given.reference, given.overrides)))
+    arguments = parser.parse_args()
+    if arguments.command == "joined":
+        print(table(joined(arguments.model, arguments.source, arguments.reference, arguments.overrides)))
         return
-    languages = given.languages or sorted(path.stem for path in given.folder.glob("*.txt"))
-    make, left = _TABLES[given.command]
-    print(table(make(given.folder, languages), left=left))
+    languages = arguments.languages or sorted(path.stem for path in arguments.folder.glob("*.txt"))
+    make, left_columns = _TABLES[arguments.command]
+    print(table(make(arguments.folder, languages), left=left_columns))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-"""Does nmt work on this GPU, how fast, and how does that compare with what its memory and its products allow?
+"""Checks whether nmt works on this GPU, and compares its speed with the limits of memory and matrix products.
 
     python scripts/gpu_check.py [--seconds 540] [--out FOLDER] [--store FOLDER]
     python scripts/gpu_check.py --rehearse
     CUDA_LAUNCH_BLOCKING=1 python scripts/gpu_check.py --check "stop and resume"
 
-First comes what must be right, then the speed of training and search. A check that would begin too late is left out,
-and one that is still running then is ended; the first ones, which show whether results are right, never are.
-`--rehearse` runs all on the CPU with tiny models, to see that the script itself works. `--check` runs one check alone:
-with this variable of PyTorch, an error names the operation that started the kernel that failed.
+The first checks are about correct results; they are always run. Then come the speeds of training and search. After
+--seconds, no more checks begin, and running checks are ended. `--rehearse` runs all checks on the CPU with tiny models,
+to test this script. `--check` runs one check; with CUDA_LAUNCH_BLOCKING, an error names the operation that started the
+kernel that failed.
 
-Each check is a process of its own, so that one that crashes or hangs does not end the others. Results go to
-FOLDER/results.jsonl as they come, output to FOLDER/logs, and a table is printed at the end. The exit status is 1 if a
-result is wrong or a check crashed. What took too long is "not run", what is slower than 0.8 of the prediction "slow":
-neither is a failure.
+Each check runs in its own process, so that a crash does not end the others. Results are written to FOLDER/results.jsonl
+at once, output to FOLDER/logs, and a table is printed at the end. The exit status is 1 if a result is wrong or a check
+crashed. A check that took too long is "not run", and a speed below 0.8 of the prediction is "slow"; these are not
+failures.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
@@ -34,8 +35,8 @@ from gpu.plan import Check
 
 from nmt.machine import usable_cores
 
-_PATIENCE = 10  # times as long as on a GPU a rehearsed check may take
-_WORKERS = "4"  # processes that compile, for each check
+_PATIENCE = 10  # how many times longer than on a GPU a check may take in a rehearsal
+_WORKERS = "4"  # processes of each check that compile
 
 
 def main() -> None:
@@ -48,33 +49,33 @@ def main() -> None:
     _check_packages(arguments)
     results = out / "results.jsonl"
     results.write_bytes(b"")
-    shutil.rmtree(out / "runs", ignore_errors=True)  # of another start, which would be resumed
+    shutil.rmtree(out / "runs", ignore_errors=True)  # of an earlier start, which would be resumed
     deadline = time.monotonic() + arguments.seconds
-    for number, group in enumerate(plan.GROUPS):
-        run = partial(_run, arguments=arguments, out=out, deadline=deadline, early=number < plan.EARLY)
+    for i, group in enumerate(plan.GROUPS):
+        run = partial(_run, arguments=arguments, out=out, deadline=deadline, early=i < plan.EARLY)
         with ThreadPoolExecutor(min(len(group), max(2, usable_cores()))) as pool:
             list(pool.map(run, group))
         rows = report.rows_of(results)
         (out / "table.txt").write_text(report.table(rows) + "\n", encoding="utf-8")
     print(report.table(rows))
-    count = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("FAILED", "not run")}
-    print(f"{len(rows)} results, {count['FAILED']} failed, {count['not run']} not run; in {out}")
-    sys.exit(1 if count["FAILED"] else 0)
+    counts = Counter(row["verdict"] for row in rows)
+    print(f"{len(rows)} results, {counts['FAILED']} failed, {counts['not run']} not run; in {out}")
+    sys.exit(1 if counts["FAILED"] else 0)
 
 
 def _check_packages(arguments: argparse.Namespace) -> None:
-    """Ends the program, with a line that says what to do, where no check could give a result."""
+    """Ends the program with a message if no check can give a result."""
     if missing := [name for name in ("pytest", "hypothesis", "triton") if find_spec(name) is None]:
         sys.exit(f"gpu_check: missing: {', '.join(missing)}: pip install -e '.[dev]'")
     if not arguments.rehearse:
-        import torch  # only here: it takes more than a second
+        import torch  # only here, because it takes more than a second
 
         if not torch.cuda.is_available():
             sys.exit("gpu_check: PyTorch finds no CUDA device: use --rehearse to try the checks")
 
 
 def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float, early: bool) -> None:
-    """Run a check in a process group of its own; a crash, or the end of its time, becomes a row."""
+    """Run a check in its own process group. A crash, or the end of its time, gives a row."""
     start, log = time.monotonic(), out / "logs" / f"{check.name.replace(' ', '-')}.txt"
     verdict, note, limit = "not run", "", check.seconds * (_PATIENCE if arguments.rehearse else 1)
     limit = limit if early else min(limit, deadline - start)
@@ -82,7 +83,8 @@ def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float
         note = f"left out: {max(limit, 0):.0f} s were left"
     else:
         command = [sys.executable, __file__, "--check", check.name, "--out", out, "--store", _store(arguments)]
-        command += ["--rehearse"] * arguments.rehearse
+        if arguments.rehearse:
+            command.append("--rehearse")
         with log.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment(), start_new_session=True)
             try:
@@ -103,13 +105,13 @@ def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float
 def _environment() -> dict[str, str]:
     scripts = Path(__file__).parent
     paths = [str(scripts.parent), str(scripts), str(scripts.parent / "tests"), os.environ.get("PYTHONPATH", "")]
-    # A check's own work on the CPU is small: more threads would wait for one another.
+    # A check does little work on the CPU: more threads would wait for one another.
     new = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
     return {"TORCHINDUCTOR_COMPILE_THREADS": _WORKERS, **os.environ, **new}
 
 
 def _run_here(arguments: argparse.Namespace, out: Path) -> None:
-    """One check, in this process."""
+    """Run one check in this process."""
     check = plan.every()[arguments.check]
     module, _, function = check.function.partition(":")
     small = arguments.rehearse

@@ -1,11 +1,11 @@
-"""Test `nmt serve` under load: whether every answer is right, and how fast answers come.
+"""Tests `nmt serve` under load: whether all answers are right, and how fast they are.
 
     python scripts/load_test.py MODEL TEXT [--clients 200] [--seconds 60] [--url http://127.0.0.1:8000]
 
-First each line of TEXT is translated by itself. Then `nmt serve MODEL` is started, or the service at --url is used, and
-each client sends lines over its own connection: the next line as soon as it has an answer, or after the seconds that a
-429 answer gives. Prints a summary. The exit status is 1 if an answer had a status other than 200 and 429, if a
-translation differed from that of the line by itself, or if there was no translation to compare.
+First each line of TEXT is translated separately. Then `nmt serve MODEL` is started, or the service at --url is used.
+Each client sends lines over its own connection: the next line after each answer, or, if the status is 429, after the
+seconds in the answer. Prints a summary. The exit status is 1 if an answer had a status other than 200 and 429, if a
+translation differed from the separate one, or if there was no translation to compare.
 """
 
 import argparse
@@ -26,8 +26,8 @@ import nmt
 
 
 @dataclass
-class Seen:
-    """What the clients received."""
+class Observations:
+    """The answers to all clients."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)  # latency of answers with status 200
@@ -35,7 +35,7 @@ class Seen:
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: str) -> tuple[int, dict[str, str], str]:
-    """Send one line; returns the status, headers and body of the answer."""
+    """Send one line. Returns the status, the headers and the body of the answer."""
     body = json.dumps({"text": line}).encode()
     writer.write(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -44,44 +44,48 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: 
     return int(head.split(" ")[1]), headers, answer.decode()
 
 
-async def client(address: tuple[str, int], expected: dict[str, str], until: float, seed: int, seen: Seen) -> None:
-    drawn, lines = random.Random(seed), list(expected)
+async def client(
+    address: tuple[str, int], expected: dict[str, str], until: float, seed: int, observations: Observations
+) -> None:
+    draws, lines = random.Random(seed), list(expected)
     reader, writer = await asyncio.open_connection(*address)
     while time.perf_counter() < until:
-        line, started = drawn.choice(lines), time.perf_counter()
+        line, started = draws.choice(lines), time.perf_counter()
         try:
             status, headers, answer = await ask(reader, writer, line)
         except (OSError, EOFError) as error:
-            seen.statuses[type(error).__name__] += 1
+            observations.statuses[type(error).__name__] += 1
             reader, writer = await asyncio.open_connection(*address)
             continue
-        seen.statuses[str(status)] += 1
+        observations.statuses[str(status)] += 1
         if status == 429:
             await asyncio.sleep(float(headers["retry-after"]))
         elif status == 200:
-            seen.seconds.append(time.perf_counter() - started)
+            observations.seconds.append(time.perf_counter() - started)
             if json.loads(answer)["translations"][0][0]["text"] != expected[line]:
-                seen.different.append(line)
+                observations.different.append(line)
     writer.close()
 
 
-async def load(address: tuple[str, int], expected: dict[str, str], clients: int, seconds: float) -> Seen:
-    seen, until = Seen(), time.perf_counter() + seconds
-    await asyncio.gather(*(client(address, expected, until, seed, seen) for seed in range(clients)))
-    return seen
+async def load(address: tuple[str, int], expected: dict[str, str], clients: int, seconds: float) -> Observations:
+    observations, until = Observations(), time.perf_counter() + seconds
+    await asyncio.gather(*(client(address, expected, until, seed, observations) for seed in range(clients)))
+    return observations
 
 
-def report(seen: Seen, seconds: float) -> int:
-    """Print a summary; returns the exit status."""
-    different = len(set(seen.different))
-    print(f"statuses: {dict(seen.statuses)}; {seen.statuses['200'] / seconds:.0f} answers per second")
-    if len(seen.seconds) > 1:
-        cuts = statistics.quantiles(seen.seconds, n=100, method="inclusive")
-        print(f"latency: p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s, longest {max(seen.seconds):.3f} s")
-    print(f"translations compared: {len(seen.seconds)}; different: {len(seen.different)}, of {different} lines")
-    if not seen.seconds:
+def report(observations: Observations, seconds: float) -> int:
+    """Print a summary, and return the exit status."""
+    lines = len(set(observations.different))
+    print(f"statuses: {dict(observations.statuses)}; {observations.statuses['200'] / seconds:.0f} answers per second")
+    if len(observations.seconds) > 1:
+        cuts = statistics.quantiles(observations.seconds, n=100, method="inclusive")
+        print(f"latency: p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s, longest {max(observations.seconds):.3f} s")
+    compared, different = len(observations.seconds), len(observations.different)
+    print(f"translations compared: {compared}; different: {different}, of {lines} lines")
+    if not observations.seconds:
         print("no translation was compared, so this test shows nothing")
-    return int(bool(not seen.seconds or seen.different or seen.statuses.keys() - {"200", "429"}))
+    failed = not compared or different or observations.statuses.keys() - {"200", "429"}
+    return int(bool(failed))
 
 
 def main() -> int:
@@ -92,24 +96,26 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--url", help="use this running service instead of starting one")
     parser.add_argument("--serve", default="", help="arguments for `nmt serve`")
-    given = parser.parse_args()
-    lines = [line for line in given.text.read_text(encoding="utf-8").split("\n") if line.strip()]
+    arguments = parser.parse_args()
+    lines = [line for line in arguments.text.read_text(encoding="utf-8").split("\n") if line.strip()]
     if not lines:
-        parser.error(f"{given.text}: no line to translate")
-    translator = nmt.load(given.model, device="cpu")
+        parser.error(f"{arguments.text}: no line to translate")
+    translator = nmt.load(arguments.model, device="cpu")
     expected = {line: translator.translate([line])[0] for line in lines}
     del translator
-    service, url = None, given.url
+    service, url = None, arguments.url
     if url is None:
-        command = [sys.executable, "-m", "nmt", "serve", given.model, "--port", "0", *given.serve.split()]
+        command = [sys.executable, "-m", "nmt", "serve", arguments.model, "--port", "0", *arguments.serve.split()]
         service = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert service.stderr
         url = next((line.split()[-1] for line in service.stderr if line.startswith("listening on")), None)
         if url is None:
-            parser.error(f"{given.model}: nmt serve did not start")
-    place = urlsplit(url)
-    seen = asyncio.run(load((place.hostname or "", place.port or 80), expected, given.clients, given.seconds))
-    status = report(seen, given.seconds)
+            parser.error(f"{arguments.model}: nmt serve did not start")
+    address = urlsplit(url)
+    observations = asyncio.run(
+        load((address.hostname or "", address.port or 80), expected, arguments.clients, arguments.seconds)
+    )
+    status = report(observations, arguments.seconds)
     if service:
         service.terminate()
         print(f"service: {service.communicate()[1].strip()}; status {service.returncode}")

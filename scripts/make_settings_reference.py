@@ -1,8 +1,8 @@
-"""Write configs/README.md, the reference of every setting, from the declarations in nmt/config/sections.py.
+"""Writes configs/README.md, the reference of all settings, from the declarations in nmt/config/sections.py.
 
     python scripts/make_settings_reference.py [--check]
 
-With --check nothing is written: the exit status is 1 if the file is not current.
+With --check nothing is written; the exit status is 1 if the file is outdated.
 """
 
 import argparse
@@ -52,13 +52,13 @@ HEAD = "| setting | type | default | meaning | affects |\n| --- | --- | --- | --
 
 
 def page() -> str:
-    """The whole of configs/README.md."""
+    """The content of configs/README.md."""
     return "\n".join([INTRODUCTION + ABOUT, WRITTEN + reference(Config)])
 
 
 def reference(declaration: type, without: str | None = None, path: str = "") -> str:
-    """Tables of every setting but `without`: key, type, default, meaning, what it affects. Sections and other
-    declarations follow with a heading. path: that of the section, with a dot."""
+    """A table of all settings except `without`: key, type, default, meaning, and what they affect. Sections and other
+    declarations follow, each with a heading. path: of the section, with a dot at its end."""
     rows, inner = [], {}
     for name, setting in settings(declaration).items():
         if setting.is_section:
@@ -76,11 +76,14 @@ def reference(declaration: type, without: str | None = None, path: str = "") -> 
             kind = re.sub("mappings?", f"[{title}](#{title.lower()})", kind)
         default = "**required**" if setting.required else f"`{in_one_line(setting.default)}`"
         rows.append(row(name, kind, default, setting))
-    return "\n".join(["".join([HEAD, *rows])] * bool(rows) + list(inner.values()))
+    tables = list(inner.values())
+    if rows:
+        tables.insert(0, "".join([HEAD, *rows]))
+    return "\n".join(tables)
 
 
 def variants(section: Setting) -> Iterator[str]:
-    """For a section of several declarations: the setting that chooses one, then a table of each."""
+    """For a section with several declarations: the setting that chooses one, then a table of each declaration."""
     assert section.choice is not None
     choosers = [settings(declaration)[section.choice] for declaration in section.variants]
     kinds, first = _escaped(" | ".join(chooser.expected for chooser in choosers)), choosers[0]
@@ -92,7 +95,7 @@ def variants(section: Setting) -> Iterator[str]:
 
 
 def row(name: str, kind: str, default: str, setting: Setting) -> str:
-    """A line of a table."""
+    """A row of a table."""
     affects = ", ".join(result for result in typing.get_args(Result) if result in setting.affects) or "–"
     return f"| `{name}` | {kind} | {default} | {_escaped(setting.meaning)} | {affects} |\n"
 

@@ -98,7 +98,7 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
     monkeypatch.setattr(device, "usable_cores", lambda: 4)
     clock, current = iter(times), [4]
     monkeypatch.setattr(device, "_core_times", lambda: next(clock))
-    monkeypatch.setattr(device, "_WATCHED", -float("inf"))
+    monkeypatch.setattr(device, "_CHECK_INTERVAL", -float("inf"))
     monkeypatch.setattr(torch, "get_num_threads", lambda: current[-1])
     monkeypatch.setattr(torch, "set_num_threads", current.append)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -112,7 +112,7 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
 def test_threads_stay_that_were_set_or_are_shared_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = (device._CoreTimes(float(second), 99.0 * second, 0) for second in range(9))  # all by others
     monkeypatch.setattr(device, "_core_times", lambda: next(busy))
-    monkeypatch.setattr(device, "_WATCHED", -float("inf"))
+    monkeypatch.setattr(device, "_CHECK_INTERVAL", -float("inf"))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: pytest.fail("changed"))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

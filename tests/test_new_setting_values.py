@@ -97,6 +97,12 @@ def model() -> Any:
 
 
 PAIRS = (LanguagePair("en", "de"), LanguagePair("en", "fr"))
+
+
+def consistency_weights() -> ConsistencyWeights:
+    return ConsistencyWeights.from_config(TrainingConfig(consistency=NEW, consistency_weight=1.0))
+
+
 USES: dict[str, Callable[[], object]] = {
     "decoding.method": lambda: decoding(method=NEW),
     "decoding.method, exported": lambda: marian._method(DecodingConfig(method=NEW)),
@@ -105,7 +111,7 @@ USES: dict[str, Callable[[], object]] = {
     "decoding.consensus": lambda: mbr.rank_by_agreement(["one", "two"], NEW),
     "decoding.precision": lambda: model_loader.search_type(NEW, "float32", CPU),
     "training.schedule": lambda: schedule.learning_rate(9000, TrainingConfig(schedule=NEW, learning_rate=1.0), 8),
-    "training.consistency": lambda: ConsistencyWeights.of(TrainingConfig(consistency=NEW, consistency_weight=1.0)),
+    "training.consistency": consistency_weights,
     "training.optimizer": lambda: train_step._optimizer(model(), TrainingConfig(optimizer=NEW)),
     "training.precision": lambda: Objective(model(), TrainingConfig(precision=NEW)),
     "data.language_tags": lambda: LanguagePairs(PAIRS, NEW).tags(PAIRS[0]),

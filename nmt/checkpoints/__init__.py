@@ -1,1 +1,1 @@
-"""What a run leaves: model files, their folder, their averages, and exported folders."""
+"""The output of a run: model files, the run folder, and averages of checkpoints."""

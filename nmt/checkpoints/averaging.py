@@ -1,4 +1,4 @@
-"""The mean of several checkpoints (section 6.1: the last 5 for the base models, the last 20 for big)."""
+"""The average of several checkpoints (section 6.1: the last 5 for base models, the last 20 for big models)."""
 
 import dataclasses
 import logging
@@ -19,7 +19,8 @@ _REMEDY = "average checkpoints of one run"
 
 
 def average(paths: Sequence[Path]) -> Checkpoint:
-    """The mean of model files, in float32, with the last one's settings and vocabulary. One file is read at a time.
+    """The mean of model files in float32, with the settings and the vocabulary of the last one. Reads one file at a
+    time.
 
     Raises NmtError for a file whose weights, model settings or vocabulary differ from the first one's, or whose weights
     are not all finite.
@@ -36,22 +37,24 @@ def average(paths: Sequence[Path]) -> Checkpoint:
         log.warning(
             "these checkpoints are from different runs (%s): their mean is rarely a good model", ", ".join(sorted(runs))
         )
-    sources = [{"file": path.name, "step": file.provenance.get("step")} for path, file in zip(paths, read, strict=True)]
+    sources = []
+    for path, file in zip(paths, read, strict=True):
+        sources.append({"file": path.name, "step": file.provenance.get("step")})
     provenance = {**model_file.origin(last.provenance), "averaged": sources}
     return dataclasses.replace(last, weights=mean, provenance=provenance, path=None)
 
 
 def _are_in_one_run(paths: Sequence[Path]) -> bool:
-    """Whether all are in RUN/checkpoints: RUN may have been moved while it was trained."""
+    """Whether all files are in one run's checkpoints folder. The recorded paths differ if the run was moved."""
     return len({path.resolve().parent for path in paths}) == 1 and paths[0].resolve().parent.name == "checkpoints"
 
 
-def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
-    """A run's newest `last` checkpoints, or its `best` best. Raises NmtError when it has fewer."""
+def select_checkpoints(run: Path, *, last: int | None, best: int | None) -> list[Path]:
+    """The `last` newest or the `best` best checkpoints of a run. Raises NmtError if it has fewer."""
     count = last or best or 0
     chosen = model_file.checkpoints(run)[-count:] if last else model_file.best(run, count)
     if not model_file.checkpoints(run):
-        model_file.locate(run)  # says when the first one is due
+        model_file.locate(run)  # raises NmtError with the step of the first checkpoint
     if len(chosen) < count:
         kind = "checkpoints" if last else "validated checkpoints"
         written, kept = ("checkpoint_every", "keep_last") if last else ("validate_every", "keep_best")
@@ -64,8 +67,8 @@ def of_run(run: Path, *, last: int | None, best: int | None) -> list[Path]:
 
 
 def _add(mean: dict[str, Tensor], read: list[Checkpoint], path: Path, first_path: Path) -> None:
-    """Add a file to the mean of those before it, and to those read, without its weights."""
-    added = model_file.load(path)  # its weights fit its settings: if these are the same, so are names and shapes
+    """Add a file to the mean, and to `read` without its weights."""
+    added = model_file.load(path)  # weights fit the settings, so that equal settings mean equal names and shapes
     read.append(dataclasses.replace(added, weights={}))
     _check_alike(first_path, read[0], path, added)
     for name, weight in added.weights.items():
@@ -76,9 +79,9 @@ def _add(mean: dict[str, Tensor], read: list[Checkpoint], path: Path, first_path
 
 
 def _check_alike(first_path: Path, first: Checkpoint, path: Path, other: Checkpoint) -> None:
-    """Raises NmtError where two files' models compute different functions of the same weights."""
+    """Raises NmtError if the models of two files compute different functions of the same weights."""
     changed = schema.differences_of_models(first.config, other.config).items()
-    rows = [f"{name}: {there} there, {here} here" for name, (there, here) in changed]
+    rows = [f"{name}: {first_value} there, {value} here" for name, (first_value, value) in changed]
     if rows:
         raise NmtError(f"{path}: its settings differ from those of {first_path} ({'; '.join(rows)}): {_REMEDY}")
     if first.vocabulary.protos != other.vocabulary.protos:

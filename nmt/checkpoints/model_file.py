@@ -1,6 +1,6 @@
 """Model files: weights, settings, vocabulary and provenance in one safetensors file, without pickle.
 
-A model file is all that a machine needs to translate. A run folder holds one for each checkpoint, one for the best
+A model file contains everything needed for translation. A run folder contains one for each checkpoint, one for the best
 validation score, and one for the moving average of the weights if there is one.
 """
 
@@ -39,7 +39,7 @@ class Checkpoint:
     """The contents of a model file.
 
     weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
-    path: of the file that this was read from; None if it was not.
+    path: the file that this was read from, or None.
     """
 
     config: Config
@@ -49,7 +49,7 @@ class Checkpoint:
     path: Path | None = field(default=None, compare=False)
 
     def build(self) -> TranslationModel:
-        """The model in float32 on the CPU, in eval mode. Raises NmtError where the weights do not fit the settings."""
+        """The model in float32 on the CPU, in eval mode. Raises NmtError if the weights do not fit the settings."""
         with build.Uninitialised():
             model = new_model(self.config.model, self.vocabulary)
         load_weights(model, self.weights)
@@ -61,8 +61,8 @@ class Checkpoint:
         return all(bool(weight.float().isfinite().all()) for weight in self.weights.values())
 
 
-_WEIGHT = "model."  # before the name of each weight
-_SOURCE, _TARGET = "vocabulary.source", "vocabulary.target"  # the target's only if it is another one
+_WEIGHT = "model."  # the prefix of each weight's name
+_SOURCE, _TARGET = "vocabulary.source", "vocabulary.target"  # the target's only if it differs from the source's
 
 
 def new_model(config: ModelConfig, vocabulary: Vocabulary) -> TranslationModel:
@@ -71,27 +71,27 @@ def new_model(config: ModelConfig, vocabulary: Vocabulary) -> TranslationModel:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The model's parameters by name, each shared one once; the tensors themselves, not copies."""
+    """The model's parameters by name, each shared one once. The tensors are not copies."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into the model. Raises NmtError naming the first that is missing, unknown or of another shape."""
+    """Copy weights into the model. Raises NmtError for the first that is missing, unknown or of another shape."""
     parameters = dict(model.named_parameters())
     _check_shapes("model file", parameters, weights)
     for name, parameter in parameters.items():
         parameter.detach().copy_(weights[name])
 
 
-def _check_shapes(what: object, expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    for name in sorted(expected.keys() ^ given.keys()):
-        which = "lacks" if name in expected else "has an unknown"
-        raise NmtError(f"{what} {which} weight {name[:100]}: its settings and its weights do not belong together")
-    for name, weight in expected.items():
-        if (shape := given[name].shape) != weight.shape:
+def _check_shapes(file: object, expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    for name in sorted(expected.keys() ^ weights.keys()):
+        problem = "lacks" if name in expected else "has an unknown"
+        raise NmtError(f"{file} {problem} weight {name[:100]}: its settings and its weights do not belong together")
+    for name, parameter in expected.items():
+        if (shape := weights[name].shape) != parameter.shape:
             raise NmtError(
-                f"{what}: weight {name} is {list(shape)}, but its settings and vocabulary need {list(weight.shape)}: "
-                "they do not belong together"
+                f"{file}: weight {name} is {list(shape)}, but its settings and vocabulary need "
+                f"{list(parameter.shape)}: they do not belong together"
             )
 
 
@@ -115,8 +115,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 def load(path: Path) -> Checkpoint:
     """Read a model file. Raises NmtError if it is missing, cut short, damaged or not a model file.
 
-    No settings in a file can make this use more memory than the file has bytes, and building the model twice that: the
-    weights' shapes are compared with those of a model that is built without memory.
+    Whatever a file's settings are, this uses at most as much memory as the file has bytes, and building the model twice
+    as much: the weights' shapes are first compared with a model on the meta device, which needs no memory.
     """
     tensors, metadata = tensor_file.read(path)
     config, provenance = _config(path, metadata), _provenance(path, metadata)
@@ -151,7 +151,7 @@ def load_header(path: Path) -> tuple[Config, dict[str, Any]]:
 
 
 def _config(path: Path, metadata: Mapping[str, str]) -> Config:
-    _check_is_ours(path, metadata)
+    _check_format(path, metadata)
     text = metadata.get("config")
     if text is None:
         raise NmtError(f"{path}: holds no settings: not a complete nmt model file")
@@ -159,7 +159,7 @@ def _config(path: Path, metadata: Mapping[str, str]) -> Config:
 
 
 def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    _check_is_ours(path, metadata)
+    _check_format(path, metadata)
     try:
         provenance = json.loads(metadata["provenance"])
     except (KeyError, ValueError, RecursionError):
@@ -170,7 +170,7 @@ def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raise NmtError unless a file's tensors are one or two vocabularies, and weights."""
+    """Raises NmtError unless a file's tensors are one or two vocabularies and weights."""
     for name, tensor in tensors.items():
         if name in (_SOURCE, _TARGET):
             if tensor.dtype != torch.uint8 or tensor.dim() != 1:
@@ -189,27 +189,27 @@ _ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from", "imported_from", "li
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Provenance without validation scores: the part that also describes an average of several checkpoints."""
+    """The provenance without validation scores, which also describes an average of several checkpoints."""
     return {key: value for key, value in provenance.items() if key in _ORIGIN}
 
 
 def source_text(provenance: Mapping[str, Any]) -> SourceText | None:
-    """What is known of the sources that the model was trained on; None for an imported model."""
+    """The recorded properties of the training sources; None for an imported model."""
     return SourceText.from_json(provenance.get(_SOURCE_TEXT))
 
 
 def with_source_text(source_text: SourceText | None) -> dict[str, Any]:
-    """The same as a part of a provenance."""
+    """The provenance entry for `source_text`; empty for None."""
     return {} if source_text is None else {_SOURCE_TEXT: source_text.to_json()}
 
 
-def _check_is_ours(path: Path, metadata: Mapping[str, str]) -> None:
+def _check_format(path: Path, metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != FORMAT:
         raise NmtError(f"{path}: a safetensors file, but not an nmt model: give a model file from `nmt train`")
     if metadata.get("version") != str(VERSION):
         raise NmtError(
             f"{path}: model file of version {metadata.get('version', '')[:20]}; this nmt reads version {VERSION}: "
-            "use the version of nmt that wrote it, or a newer one"
+            "use the version of nmt that wrote the file, or a newer one"
         )
 
 
@@ -219,7 +219,7 @@ def checkpoint_path(run: Path, step: int) -> Path:
 
 
 def run_folder(path: Path) -> Path:
-    """The run folder that a path means: RUN/checkpoints means RUN, any other path itself."""
+    """The run folder of a path: RUN for RUN/checkpoints, otherwise the path itself."""
     absolute = path.resolve() if path.is_dir() else path
     if absolute.name == "checkpoints" and any(absolute.glob(_CHECKPOINTS)):
         return path.parent if path.name == absolute.name else absolute.parent
@@ -232,48 +232,49 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def provenances(run: Path) -> dict[Path, dict[str, Any]]:
-    """The provenance of each of the run's checkpoints, oldest first. Damaged ones are left out, with a warning."""
-    read = {}
+    """The provenance of each of the run's checkpoints, oldest first. Damaged ones are skipped with a warning."""
+    by_path = {}
     for path in checkpoints(run):
         try:
-            read[path] = load_provenance(path)
-        except NmtError as error:  # the other checkpoints are still good
+            by_path[path] = load_provenance(path)
+        except NmtError as error:  # the other checkpoints are still usable
             log.warning("%s; skipped", error)
-    return read
+    return by_path
 
 
 def best(run: Path, count: int) -> list[Path]:
     """The `count` checkpoints with the best validation score (or all, if fewer), best first, without damaged ones.
 
-    Only those validated in the same way as the newest: other scores cannot be compared.
+    Checkpoints that were not validated like the newest one are left out, because their scores cannot be compared.
     """
     return ranked(provenances(run))[:count]
 
 
 def ranked(provenances: Mapping[Path, Mapping[str, Any]]) -> list[Path]:
-    """As `best`, of these checkpoints, oldest first; of equal scores the oldest comes first."""
+    """These checkpoints (oldest first) as `best` orders them. For equal scores the oldest comes first."""
     scored: list[tuple[object, float, Path]] = []
     for path, provenance in provenances.items():
-        metric, sets = str(provenance.get("best_metric")), provenance.get("validation", ())  # a list only of several
-        # The set that decides, by its place: it may have another name by now. None: their mean.
-        place = next((i for i, of in enumerate(sets) if of["name"] == provenance.get("best_set")), None)
-        score = (provenance if place is None else sets[place]).get(metric)
+        metric = str(provenance.get("best_metric"))
+        sets = provenance.get("validation", ())  # only recorded if there are several sets
+        # The index of training.best_set, because a set may have been renamed. None: the mean over the sets.
+        index = next((i for i, scores in enumerate(sets) if scores["name"] == provenance.get("best_set")), None)
+        score = (provenance if index is None else sets[index]).get(metric)
         if metric in METRICS and isinstance(score, int | float) and not math.isnan(score):
-            key = metric, place, provenance.get("validation_key")
+            key = metric, index, provenance.get("validation_key")
             scored.append((key, METRICS[metric].gain(score), path))
-    comparable = [(score, path) for key, score, path in scored if key == scored[-1][0]]
+    comparable = [(gain, path) for key, gain, path in scored if key == scored[-1][0]]
     return [path for _, path in sorted(comparable, key=lambda pair: -pair[0])]
 
 
 def locate(model: Path) -> Path:
-    """The path itself, or the best (otherwise the newest) model file of a run folder. NmtError if that has none."""
+    """The path itself, or the best (otherwise the newest) model file of a run folder; NmtError if it has none."""
     if not model.is_dir():
         return model
     run = run_folder(model)
     if (run / BEST).is_file():
         return run / BEST
-    if in_order := checkpoints(run):
-        return in_order[-1]
+    if oldest_first := checkpoints(run):
+        return oldest_first[-1]
     if (model / "tokenizer_config.json").is_file():
         raise NmtError(f"{model}: a folder for transformers, not for nmt: give the model file that was exported")
     if (model / "model.bin").is_file():
@@ -286,15 +287,15 @@ def locate(model: Path) -> Path:
 
 
 def _without_checkpoints(run: Path) -> NmtError:
-    """The error for a run without a checkpoint yet. Raises NmtError if the run's settings cannot be read."""
+    """The error for a run without checkpoints. Raises NmtError if the run's settings cannot be read."""
     training = schema.load(run / "config.yaml").training
     steps = [path.stem.removeprefix("step-") for path in (run / "state").glob(_CHECKPOINTS)]
     step = max((int(digits) for digits in steps if digits.isdecimal()), default=0)
-    every = training.checkpoint_every, training.validate_every
-    due = min(training.max_steps, *(step - step % interval + interval for interval in every))
+    intervals = training.checkpoint_every, training.validate_every
+    due = min(training.max_steps, *(step - step % interval + interval for interval in intervals))
     saved = f"stopped at step {step:,}" if step else "nothing is saved yet"
     return NmtError(
         f"{run}: the run has no checkpoint yet ({saved}): the first is due at step {due:,} "
-        f"(training.checkpoint_every: {every[0]}, training.validate_every: {every[1]}): run nmt train again, "
+        f"(training.checkpoint_every: {intervals[0]}, training.validate_every: {intervals[1]}): run nmt train again, "
         "with a lower training.checkpoint_every to get one earlier"
     )

@@ -1,1 +1,1 @@
-"""The command line: options are declared, nothing is computed."""
+"""The command line: declares the options of commands, and calls them."""

@@ -1,4 +1,4 @@
-"""The program `nmt`: its commands, declared in the files of this folder. They import what is heavy when called.
+"""The program `nmt` with the commands in the files of this folder. Commands import large modules when they are called.
 
 Results go to standard output, everything else to standard error. Exit status: 0; 1 for an error that the user can
 fix; 2 for wrong usage; 130 when interrupted.
@@ -16,8 +16,8 @@ from nmt.files import text
 app = terminal.application("Train translation models: parallel text and a YAML file in, a translator and its BLEU out.")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         with terminal.reporting():
             text.result(f"nmt {__version__}")
         raise typer.Exit
@@ -32,7 +32,7 @@ def root(version: _Version = False) -> None:
 
 
 app.command(short_help="Write a config file to start from.")(train.init)
-app.command(short_help="Print what the settings mean.")(settings.settings)
+app.command(short_help="Explain the settings.")(settings.settings)
 app.command(short_help="Print a JSON Schema of the settings, for editors.")(schema.schema)
 app.command(short_help="Split a corpus: training, validation, test.")(split.split)
 app.command(short_help="Prepare what is missing, then train or resume.")(train.train)
@@ -43,9 +43,9 @@ app.command(short_help="Score and compare models or files.", cls=evaluate.Evalua
 app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
 app.command(short_help="Export for another program.")(export.export)
-app.command("import", short_help="Start from a model of another program.")(imports.import_)
-app.command(short_help="Look inside: attention, alignment, beam.")(inspect.inspect)
-app.command(short_help="Write a page that shows how runs went.")(inspect.report)
+app.command("import", short_help="Import a pretrained model of another program.")(imports.import_)
+app.command(short_help="Show attention, alignment and the beam.")(inspect.inspect)
+app.command(short_help="Write a page about training runs.")(inspect.report)
 
 for command in app.registered_commands:
     command.cls = command.cls if issubclass(command.cls or object, Command) else Command

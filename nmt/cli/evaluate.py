@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EvaluateCommand(Command):
-    """Its usage names models and settings apart, though they are one list of arguments."""
+    """Its usage shows models and settings separately, although they are one list of arguments."""
 
     def collect_usage_pieces(self, *_: object) -> list[str]:
         return ["[OPTIONS]", "[MODEL]...", "[DECODING.KEY=VALUE]..."]
@@ -71,10 +71,10 @@ def evaluate(
     ] = 5,
     robustness: Annotated[
         bool,
-        typer.Option("--robustness", help="Models on varied text: capitals, typos, emoji, URLs, and so on."),
+        typer.Option("--robustness", help="Test models on varied text: capitals, typos, emoji, URLs, and so on."),
     ] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Compare texts as they are, not in NFC without invisible characters.")
+        bool, typer.Option("--raw", help="Compare texts without normalization (NFC, no invisible characters).")
     ] = False,
     comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Also score with this COMET model.")] = None,
     comet_command: Annotated[
@@ -86,8 +86,8 @@ def evaluate(
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
-    """Score the translations of models, or files of translations: BLEU, chrF and TER, each with its 95% interval and
-    signature.
+    """Score translations by models, or files of translations, with BLEU, chrF and TER. Each score has a 95% confidence
+    interval and a signature.
 
     With several systems, each is compared with the first. Models come before --hypothesis files. A p-value shows
     whether a difference could be due to chance.
@@ -122,25 +122,25 @@ def evaluate(
     )
     _check_usage(request)
     if comet_command and comet is None:
-        raise typer.BadParameter("--comet-command computes COMET: give --comet MODEL too")
+        raise typer.BadParameter("--comet-command needs --comet MODEL: give both")
     with lines_out(None) as write:
-        scored = evaluation.evaluate(request)
-        write(to_json(*scored) if format == "json" else to_text(*scored))
+        result = evaluation.evaluate(request)
+        write(to_json(*result) if format == "json" else to_text(*result))
 
 
 def _check_usage(request: "EvaluateRequest") -> None:
-    """Raise BadParameter for options that do not belong together, NmtError for a model that may be a setting."""
+    """Raise BadParameter for options that cannot be combined, and NmtError for a model that may be a setting."""
     for model in request.models:
         if not model.exists():
             options.check_not_a_setting(model)
-    of_test_set, text = request.test_set is not None, request.source is not None or request.test_set is not None
-    if of_test_set and request.references:
+    has_test_set, has_source = request.test_set is not None, request.source is not None or request.test_set is not None
+    if has_test_set and request.references:
         raise typer.BadParameter("--test-set has its own references: leave out --reference, or --test-set")
-    if not (of_test_set or request.references) or of_test_set != (request.language_pair is not None):
+    if not (has_test_set or request.references) or has_test_set != (request.language_pair is not None):
         raise typer.BadParameter("give at least one --reference FILE, or --test-set NAME with --language-pair")
-    if of_test_set and request.source is not None:
+    if has_test_set and request.source is not None:
         raise typer.BadParameter("--test-set has its own source: leave --source out")
-    if not (request.models or request.hypotheses) or (request.models and not text):
+    if not (request.models or request.hypotheses) or (request.models and not has_source):
         raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE, or both")
     if not request.models and (request.outputs or request.overrides or request.to or request.from_):
         raise typer.BadParameter("--output, --to, --from and decoding settings are for translating: give MODEL")

@@ -30,14 +30,15 @@ def export(
         options.file("Text to compare on, a sentence per line; with bergamot it also scales 8-bit numbers."),
     ] = None,
     sentence_splitter: Annotated[
-        Path | None, options.file("With argos: a model of MiniSBD (.onnx) or a folder of Stanza, for the package.")
+        Path | None,
+        options.file("With argos: a sentence splitter for the package, a MiniSBD model (.onnx) or a Stanza folder."),
     ] = None,
     device: options.UnusedDevice = None,
 ) -> None:
-    """Write what CTranslate2, Hugging Face transformers, LibreTranslate or Firefox load, with a model card.
+    """Export a model for CTranslate2, Hugging Face transformers, LibreTranslate or Firefox, with a model card.
 
-    Up to 50 lines are translated by the other program and by nmt, and it is printed how many are equal: those of
-    --sample, or of the validation text. The other commands accept a CTranslate2 folder in place of a model file.
+    The other program and nmt translate up to 50 lines, of --sample or of the validation text, and the number of equal
+    translations is printed. Other commands accept a CTranslate2 folder instead of a model file.
 
     Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
     """

@@ -20,22 +20,25 @@ def import_(
         str | None,
         typer.Option(
             metavar="CODES",
-            help="Codes of its languages, the source first, such as en,de. Of a model of many languages (M2M-100, "
-            "SMaLL-100, NLLB) those to keep.",
+            help="Codes of its languages, the source first, such as en,de. For a model of many languages (M2M-100, "
+            "SMaLL-100, NLLB), the languages to keep.",
         ),
     ] = None,
     text: Annotated[
         list[Path] | None,
-        options.file("Of a model of many languages: text in those to keep, whose subwords alone are kept; repeatable."),
+        options.file(
+            "For a model of many languages: text in the languages to keep; keep only its subwords; repeatable."
+        ),
     ] = None,
     normalize_punctuation: Annotated[
-        bool, typer.Option("--normalize-punctuation", help="Read text as Moses writes it, as OPUS-MT was trained.")
+        bool,
+        typer.Option("--normalize-punctuation", help="Normalize punctuation as Moses does, as in OPUS-MT's training."),
     ] = False,
     device: options.UnusedDevice = None,
 ) -> None:
-    """Make a model file of a model that another program has trained: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
+    """Import a pretrained model as a model file: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
 
-    Up to 50 lines are translated by transformers, if it is installed, and by nmt, and it is printed how many are equal.
+    nmt and, if it is installed, transformers translate up to 50 lines, and the number of equal translations is printed.
     Train the model further with training.start_from.
 
     Example: nmt import Helsinki-NLP/opus-mt-en-de --output opus-en-de.safetensors

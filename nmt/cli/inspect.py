@@ -1,4 +1,4 @@
-"""How a sentence was translated and how training went: `nmt inspect` and `nmt report`."""
+"""`nmt inspect` and `nmt report`: how a sentence is translated, and how training went."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,23 +18,25 @@ def inspect(
     to: options.To = None,
     from_: options.From = None,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Look at this translation instead of the model's own.")
+        str | None, typer.Option(metavar="TEXT", help="Inspect this translation instead of the model's own.")
     ] = None,
     output: Annotated[Path | None, options.file("Folder for a page and the numbers.", metavar="FOLDER")] = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
-    """Look at how a sentence is translated: attention, word alignment, and the hypotheses of the beam.
+    """Show how a sentence is translated: attention, word alignment, and the hypotheses of the beam.
 
-    Prints the translation, the word alignment and what the search found. With --output FOLDER it also writes
-    FOLDER/index.html, to open in a browser (all heads, all layers, the whole beam, positions), and the numbers in
+    Prints the translation, the word alignment and the hypotheses. With --output FOLDER it also writes
+    FOLDER/index.html, a page for a browser (all heads, all layers, the whole beam, positions), and the numbers in
     FOLDER/inspection.json.
 
     Example: nmt inspect runs/demo 'Three hundred and forty-two.' --output inside
     """
     if target is not None and not target.strip():
-        raise NmtError("--target is empty, as an unset shell variable is: give a translation, or leave the option out")
+        raise NmtError(
+            "--target is empty, perhaps from an unset shell variable: give a translation, or leave the option out"
+        )
 
     from nmt.commands import inspect as inspecting
 
@@ -51,10 +53,10 @@ def report(
     ] = Path("report.html"),
     device: options.UnusedDevice = None,
 ) -> None:
-    """Write one HTML file that shows how runs went and compares them. Open it in a browser.
+    """Write one HTML file that shows training runs and compares them. Open it in a browser.
 
-    Learning curves, scores, translations over time, settings, data, hardware. The file contains everything it needs
-    and loads nothing from the network.
+    It has learning curves, scores, translations over time, settings, data and hardware. The file loads nothing from the
+    network.
 
     Example: nmt report runs/demo runs/deeper --output report.html
     """

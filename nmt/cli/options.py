@@ -13,12 +13,12 @@ from nmt.files.text import to_path
 
 
 def file_or_dash(text: str) -> Path | None:
-    """A path as `to_path` reads it; None for a dash, which is standard output."""
+    """The path as from `to_path`, or None for a dash, which means standard output."""
     return None if str(text) == "-" else to_path(text)
 
 
 def file(help: str, *names: str, metavar: str = "FILE") -> Any:
-    """An option that takes a path. names: of the option, where they are not that of the parameter."""
+    """An option that takes a path. names: of the option, if they differ from the parameter's name."""
     return typer.Option(*names, parser=to_path, metavar=metavar, help=help)
 
 
@@ -39,13 +39,13 @@ Device = Annotated[
 ]
 
 
-def _say_unused(value: str | None) -> None:
+def _warn_unused(value: str | None) -> None:
     if value is not None:
         typer.echo("--device is ignored: this command runs on the CPU", err=True)
 
 
-# Every command takes --device, so that scripts can give it to all; the help names it where it has a meaning.
-UnusedDevice = Annotated[str | None, typer.Option(hidden=True, callback=_say_unused, help="Ignored.")]
+# All commands accept --device, so that scripts can always give it; the help shows it only if it has an effect.
+UnusedDevice = Annotated[str | None, typer.Option(hidden=True, callback=_warn_unused, help="Ignored.")]
 ModelFile = Annotated[Path, path_argument("MODEL", "Model file, run folder (best or newest), or CTranslate2 folder.")]
 ModelOrRun = Annotated[Path, path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[
@@ -82,17 +82,20 @@ Output = Annotated[
 
 
 def is_setting(argument: str) -> bool:
-    """Whether an argument is section.key=value, and not a file of such a name."""
+    """Whether an argument is section.key=value, and not the name of a file."""
     return re.match(r"[a-z]+\.[a-z_]+=", argument) is not None and not Path(argument).exists()
 
 
-def decoding_overrides(given: Sequence[str] | None, beam_size: int | None, length_penalty: float | None) -> list[str]:
-    """All decoding settings of a command line as overrides. Arguments come last, so they win over options."""
+def decoding_overrides(
+    arguments: Sequence[str] | None, beam_size: int | None, length_penalty: float | None
+) -> list[str]:
+    """All decoding settings of a command line as overrides. Arguments come last, so they override options."""
     options = {"beam_size": beam_size, "length_penalty": length_penalty}
-    return [f"decoding.{key}={value}" for key, value in options.items() if value is not None] + list(given or ())
+    overrides = [f"decoding.{key}={value}" for key, value in options.items() if value is not None]
+    return [*overrides, *(arguments or ())]
 
 
 def check_not_a_setting(missing: Path) -> None:
-    """Raises NmtError with a hint where a file that is missing is a decoding setting without its section."""
+    """Raises NmtError with a hint if a missing file is a decoding setting without its section."""
     if hint := setting_meant(str(missing)):
         raise NmtError(f"{no_such_file(missing)}: {hint}")

@@ -8,10 +8,10 @@ from nmt.files import text
 
 @terminal.reporting()
 def schema() -> None:
-    """Print a JSON Schema of the settings, with which editors complete and check a settings file as it is written.
+    """Print a JSON Schema of the settings, with which editors complete and check settings files.
 
-    It knows every setting with its type, range, default and meaning. In an editor with the YAML language server, such
-    as VS Code, a settings file names it in its first line: # yaml-language-server: $schema=nmt.schema.json
+    It has the type, range, default and meaning of each setting. For an editor with the YAML language server, such as VS
+    Code, write this as the first line of a settings file: # yaml-language-server: $schema=nmt.schema.json
 
     Example: nmt schema > nmt.schema.json
     """

@@ -40,7 +40,7 @@ def serve(
     ] = 60,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another host name of this service, as behind a proxy; repeatable."),
+        typer.Option(metavar="NAME", help="Another host name of this service, such as behind a proxy; repeatable."),
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log a line for each request.")] = False,
     beam_size: options.BeamSize = None,
@@ -67,5 +67,5 @@ def serve(
     translator = opened.translator(device, options.decoding_overrides(overrides, beam_size, length_penalty))
     try:
         server.serve(translator, opened.languages, host, port, limits, log_requests, allowed_hosts)
-    except KeyboardInterrupt:  # the service has told how it ended
+    except KeyboardInterrupt:  # the service has reported it
         raise typer.Exit(130) from None

@@ -14,10 +14,10 @@ from nmt.files import text
 def settings(
     key: Annotated[str | None, typer.Argument(metavar="KEY", help="A section or a setting, with dots.")] = None,
 ) -> None:
-    """Print what the settings of a config file mean: their types, ranges, defaults, and what they affect.
+    """Explain the settings of a config file: meaning, type, range, default, and what they affect.
 
-    Without KEY all are printed, after how a config file is written. KEY is a section, such as training, or a setting,
-    such as training.max_steps or max_steps.
+    Without KEY, the form of a config file and all settings are explained. KEY is a section, such as training, or a
+    setting, such as training.max_steps or max_steps.
 
     Example: nmt settings training.max_steps
     """

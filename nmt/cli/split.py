@@ -15,26 +15,26 @@ def split(
     output: Annotated[Path, options.file("A new folder for the files.", metavar="FOLDER")],
     languages: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="SOURCE TARGET", help="Endings of the new files; else those of the two files."),
+        typer.Option(metavar="SOURCE TARGET", help="Endings of the new files. Default: those of the two files."),
     ] = None,
     columns: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="SOURCE TARGET", help="Of one file: names or numbers of its columns."),
+        typer.Option(metavar="SOURCE TARGET", help="For one file: names or numbers of its columns."),
     ] = None,
     pairs: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs for validation, and as many for the test.")] = (
         1000
     ),
     most: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Training pairs at most, drawn at random; else all.")
+        int | None, typer.Option(min=1, metavar="N", help="The most training pairs, drawn at random. Default: all.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another number draws other sets.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another number gives other sets.")] = 1,
 ) -> None:
     """Split a corpus into training, validation and test sets that have no sentence in common.
 
-    FILES are two text files of the same number of lines, or one .tsv, .csv, .jsonl, .tmx or .parquet. FOLDER gets
-    train, validation and test in both languages. Pairs that share a sentence, or are connected by such pairs, are in
-    one set. Of those that are held out, one pair is used; the others are left out and counted. The same pairs are
-    always split in the same way, in whichever order they are.
+    FILES are two text files with the same number of lines, or one .tsv, .csv, .jsonl, .tmx or .parquet file. FOLDER
+    gets train, validation and test in both languages. Pairs that share a sentence, or are connected by such pairs, form
+    a group and are in one set. From a group that is held out, one pair is used; the others are left out and counted.
+    The same pairs give the same sets in any order.
 
     Example: nmt split my.en my.de --output data/my
     """

@@ -1,4 +1,4 @@
-"""What all commands share: messages on standard error, a log file, and the exit status."""
+"""Shared by all commands: messages on standard error, a log file, and the exit status."""
 
 import contextlib
 import gc
@@ -28,20 +28,20 @@ _FIRST_RANKS_TURN = 3.0  # seconds
 
 
 def application(help: str | None = None) -> typer.Typer:
-    """A command line. `help` is for one of several commands, and is shown where no command is given; then Typer also
+    """A command line. help: of a command line with several commands, which is shown if no command is given; Typer then
     adds --install-completion and --show-completion."""
     return typer.Typer(
         help=help,
         no_args_is_help=help is not None,
         add_completion=help is not None,
-        rich_markup_mode=None,  # plain help: Rich alone would take longer to import than the rest
+        rich_markup_mode=None,  # plain help: Rich takes longer to import than the rest
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
 
 def run(commands: typer.Typer) -> None:
-    """Run a command line, as a console script does. Commands report their own errors: `reporting`."""
+    """Run a command line as a console script. Commands report their own errors, see `reporting`."""
     _keep_standard_error()
     try:
         commands()
@@ -50,15 +50,16 @@ def run(commands: typer.Typer) -> None:
         discard(sys.stdout.fileno())
         sys.exit(1)
     finally:
-        gc.freeze()  # otherwise Python looks for garbage among all objects as it ends: 0.04 s
+        gc.freeze()  # otherwise Python collects garbage among all objects at its end: 0.04 s
 
 
 @contextmanager
 def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
-    """Log to standard error. An error that the user can fix becomes one message and status 1; an interruption, 130.
+    """Log to standard error. An error that the user can fix gives one message and status 1; an interruption gives
+    status 130.
 
-    rank_of_a_job: the command may be one of several processes that a launcher has started. Otherwise the variables of
-    a launcher or a scheduler are ignored, except by the ranks that translate a file together.
+    rank_of_a_job: the command can be one of several processes that a launcher has started. Otherwise the variables of
+    a launcher or a scheduler are ignored, except by ranks that translate a file together.
     """
     _keep_standard_error()
     if not rank_of_a_job:
@@ -72,7 +73,7 @@ def reporting(*, rank_of_a_job: bool = False) -> Iterator[None]:
     except ReaderGone:
         raise typer.Exit(0) from None
     except (NmtError, OSError) as error:  # OSError: such as a full disk
-        if rank():  # usually all ranks have the same error: the first one reports it, and the launcher ends the others
+        if rank():  # usually all ranks have the same error: the first rank reports it, and the launcher ends the others
             time.sleep(_FIRST_RANKS_TURN)
         log.error("%s", error if isinstance(error, NmtError) else _reason(error))
         raise typer.Exit(1) from None
@@ -98,8 +99,7 @@ def _reason(error: OSError) -> str:
 
 
 class _TerminalStream(io.FileIO):
-    """A stream that goes to /dev/null after its first error: a terminal that is closed must not stop training, which
-    shows its progress there."""
+    """A stream that goes to /dev/null after its first error, so that closing the terminal does not stop training."""
 
     def write(self, data: "ReadableBuffer") -> int:
         try:
@@ -110,7 +110,8 @@ class _TerminalStream(io.FileIO):
 
 
 def _keep_standard_error() -> None:
-    """Let standard error survive errors, and open it if it is closed: another file would get its number."""
+    """Make writing to standard error never fail. A closed standard error is opened, so that no other file gets its
+    number."""
     encoding = "utf-8"
     if sys.stderr is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -128,13 +129,13 @@ def _keep_standard_error() -> None:
 
 
 class _StandardError(logging.Handler):
-    """Writes above a progress bar. An error that all ranks have is written once."""
+    """Writes above progress bars. An error of all ranks is written once."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = self.format(record)
-        # Registered only here: a rank that is ended between the two would leave the error unreported.
+        # Registered right before writing: if a rank is ended between the two, the error is not reported.
         if record.levelno < logging.ERROR or not logged_by_another_rank(record.getMessage()):
-            if tqdm := getattr(sys.modules.get("tqdm"), "tqdm", None):  # else nothing has shown a bar
+            if tqdm := getattr(sys.modules.get("tqdm"), "tqdm", None):  # otherwise there is no progress bar
                 tqdm.write(line, file=sys.stderr)
             else:
                 sys.stderr.write(f"{line}\n")
@@ -146,7 +147,7 @@ class _StandardError(logging.Handler):
 
 
 def keep_log(path: Path) -> None:
-    """Also write everything that is logged to a file, with the time, until the command ends or the disk refuses."""
+    """Also log everything to a file with the time, until the command ends or the file cannot be written."""
     with atomic.reporting(path, "run_dir"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = _LogFile(path, encoding="utf-8")
@@ -155,10 +156,10 @@ def keep_log(path: Path) -> None:
 
 
 class _LogFile(logging.FileHandler):
-    """Closed, with one warning, when it cannot be written."""
+    """A log file that is closed with one warning if it cannot be written."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Called where writing a record has raised."""
+        """Called if writing a record has raised an exception."""
         error = sys.exception()
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -168,6 +169,6 @@ class _LogFile(logging.FileHandler):
         log.warning("%s: cannot be written: %s: continuing without this log", self.baseFilename, error.strerror)
 
     def close(self) -> None:
-        """Close the file; what the disk refused is lost."""
+        """Close the file. Records that could not be written are lost."""
         with contextlib.suppress(OSError):
             super().close()

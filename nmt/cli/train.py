@@ -1,4 +1,4 @@
-"""From settings to a model: `nmt init`, `nmt prepare`, `nmt train` and `nmt average-checkpoints`."""
+"""`nmt init`, `nmt prepare`, `nmt train` and `nmt average-checkpoints`."""
 
 import logging
 import os
@@ -23,35 +23,37 @@ def init(
     source_language: Annotated[
         str | None,
         typer.Option(
-            metavar="LANGUAGE", help="Language to translate from; else by the ending of the training text, or en."
+            metavar="LANGUAGE", help="Language to translate from. Default: the ending of the training text, or en."
         ),
     ] = None,
     target_language: Annotated[
         str | None,
         typer.Option(
-            metavar="LANGUAGE", help="Language to translate into; else by the ending of the training text, or de."
+            metavar="LANGUAGE", help="Language to translate into. Default: the ending of the training text, or de."
         ),
     ] = None,
     train: Annotated[tuple[Path, Path] | None, options.file("Training texts.", metavar="SOURCE TARGET")] = None,
     validation: Annotated[tuple[Path, Path] | None, options.file("Validation texts.", metavar="SOURCE TARGET")] = None,
-    start_from: Annotated[Path | None, options.file("Model to train further: its settings.", metavar="MODEL")] = None,
+    start_from: Annotated[
+        Path | None, options.file("Model to train further, with its settings.", metavar="MODEL")
+    ] = None,
     preset: Annotated[PresetName | None, typer.Option(help="Settings to start from.")] = None,
-    slurm: Annotated[bool, typer.Option("--slurm", help="Also write train.slurm beside it, a job script.")] = False,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Also write the job script train.slurm beside it.")] = False,
 ) -> None:
     """Write a config file to start from, with comments. An existing file is not overwritten.
 
-    The preset demo makes its own corpus in data/demo, English to German, and trains in minutes on a CPU. small is for
-    about 50,000 pairs and two CPU cores; base and big are the paper's models, for GPUs. Without one it is small if the
-    training text is small, else base.
+    The preset demo makes its own English-German corpus in data/demo, and trains in minutes on a CPU. small is for about
+    50,000 pairs and two CPU cores; base and big are the paper's models, for GPUs. The default is small if the training
+    text is small, else base.
 
     Example: nmt init demo.yaml --preset demo
 
     Example: nmt init my.yaml --train train.en train.de
     """
     if preset is not None and start_from is not None:
-        raise typer.BadParameter("--preset and --start-from both say which settings the file gets: give one of them")
+        raise typer.BadParameter("--preset and --start-from both choose the settings: give only one of them")
     if preset == "demo" and any((source_language, target_language, train, validation)):
-        raise typer.BadParameter("--preset demo makes its own corpus: leave out the languages and the text")
+        raise typer.BadParameter("--preset demo makes its own corpus: leave out languages and texts")
 
     from nmt.commands import init as writing
 
@@ -68,12 +70,12 @@ def prepare(
     ] = None,
     device: options.UnusedDevice = None,
 ) -> None:
-    """Build only the vocabulary and the token store, and report on the data. nmt train with the same settings then uses
-    them.
+    """Build only the vocabulary and the token store, and report on the data. nmt train uses them with the same
+    settings.
 
-    With --report, a page to open in a browser shows what was dropped and nearly dropped, with examples; lengths and
-    languages; the mix; validation text in the training text; the vocabulary; and pairs that look suspicious. The file
-    contains everything it needs and loads nothing from the network.
+    With --report, a page for a browser shows examples of dropped and nearly dropped pairs; lengths and languages; the
+    mix; validation text in the training text; the vocabulary; and suspicious pairs. The file loads nothing from the
+    network.
 
     Example: nmt prepare my.yaml --report data.html
     """
@@ -99,7 +101,7 @@ def train(
         bool, typer.Option("--profile", help="Time the phases of some steps and write traces to RUN/profile.")
     ] = False,
 ) -> None:
-    """Build the vocabulary and the encoded data where they are missing, then train. Run it again to resume.
+    """Build the vocabulary and the encoded data if they are missing, then train. Run it again to resume.
 
     Example: nmt train my.yaml training.max_steps=800
     """
@@ -107,7 +109,7 @@ def train(
     check_launch()
     if is_launched() and nproc_per_node is not None:
         raise NmtError(
-            f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE say that a launcher has started this process as "
+            f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE show that a launcher has started this process as "
             f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset them"
         )
 
@@ -120,7 +122,9 @@ def train(
     if not rank():
         terminal.keep_log(run / "train.log")
     if nproc_per_node is not None:
-        arguments = ["train", str(config), *(overrides or ()), "--device", device, *(["--profile"] * profile)]
+        arguments = ["train", str(config), *(overrides or ()), "--device", device]
+        if profile:
+            arguments.append("--profile")
         raise typer.Exit(launch.launch(arguments, nproc_per_node, max_restarts))
     stop = training.train(settings, device, profile=profile)
     mark_saved()
@@ -130,7 +134,7 @@ def train(
         log.info("next: nmt translate %s FILE", shlex.quote(str(run)))
         try:
             text.result(model_file.locate(run))
-        except (NmtError, text.ReaderGone) as error:  # the model is there all the same
+        except (NmtError, text.ReaderGone) as error:  # the training has succeeded nevertheless
             log.debug("nobody reads standard output: %s", error)
 
 
@@ -144,16 +148,18 @@ def average_checkpoints(
     best: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Average the N with the best validation score.")
     ] = None,
-    select: Annotated[bool, typer.Option("--select", help="Try several averages by BLEU and keep the best.")] = False,
+    select: Annotated[
+        bool, typer.Option("--select", help="Try several averages, and write the one with the best BLEU.")
+    ] = False,
     device: Annotated[
         str, typer.Option(metavar="DEVICE", help="With --select: cpu, cuda, cuda:N, mps, or auto.")
     ] = "auto",
 ) -> None:
-    """Write the mean of checkpoints: a run's newest or best ones, or the files named.
+    """Write the mean of checkpoints: of a run's newest or best ones, or of the named files.
 
-    With --select the candidates are the averages of the newest and of the best 1, 3, 5, 10 and 20 checkpoints, as far
-    as the run has them, and the moving average of the weights. Each translates the run's validation set; their scores
-    are printed, and the one with the highest BLEU is written.
+    With --select, the candidates are the averages of the newest and of the best 1, 3, 5, 10 and 20 checkpoints, if the
+    run has so many, and the moving average of the weights. Each translates the run's validation set. The scores are
+    printed, and the candidate with the highest BLEU is written.
 
     Example: nmt average-checkpoints runs/demo --last 5 --output averaged.safetensors
     """

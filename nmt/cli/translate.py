@@ -35,20 +35,20 @@ def translate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of translations per line, with scores; fewer if there are not as many different ones.",
+            help="Number of different translations per line, with scores; fewer if there are not so many.",
         ),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="json: all details, an object per line.")] = "text",
     markup: Annotated[
         Literal["html", "xml"] | None,
-        typer.Option(help="Lines have tags: they go around the words that belong to theirs."),
+        typer.Option(help="Lines have tags, which are put around the corresponding words of the translation."),
     ] = None,
     only_missing: Annotated[
         bool,
         typer.Option(
             "--only-missing/--retranslate",
-            help="Of PO, XLIFF, JSON and ARB: only what has no translation, or everything again.",
+            help="In PO, XLIFF, JSON and ARB: translate only texts without a translation, or all.",
         ),
     ] = True,
     ensemble: options.Ensemble = None,
@@ -56,7 +56,9 @@ def translate(
     prefixes: Annotated[
         Path | None, options.file("File with one line per input line: the start of its translation.")
     ] = None,
-    line_by_line: Annotated[bool, typer.Option("--line-by-line", help="Translate each line once it is read.")] = False,
+    line_by_line: Annotated[
+        bool, typer.Option("--line-by-line", help="Translate each line as soon as it is read.")
+    ] = False,
     nproc_per_node: Annotated[
         int | None,
         typer.Option(
@@ -87,10 +89,10 @@ def translate(
     source = None if input in (None, "-") else to_path(str(input))
     if source is not None and not os.path.lexists(source):
         options.check_not_a_setting(source)
-        raise NmtError(f"{no_such_file(source)}: INPUT is a file; for text: echo 'TEXT' | nmt translate MODEL")
+        raise NmtError(f"{no_such_file(source)}: INPUT is a file; to translate text: echo 'TEXT' | nmt translate MODEL")
     if markup is not None and (n_best is not None or scores or format == "json" or prefixes is not None):
         raise typer.BadParameter(
-            "--markup gives the best translation alone: leave out --n-best, --scores, --prefixes and --format json"
+            "--markup writes only the best translation: leave out --n-best, --scores, --prefixes and --format json"
         )
     request = translation.TranslationJob(
         model=model,
@@ -136,7 +138,7 @@ def score(
     device: options.Device = "auto",
     overrides: options.DecodingOverrides = None,
 ) -> None:
-    """Score given translations: how probable the model finds them. For filtering pairs and ranking candidates.
+    """Score given translations with the model's probability, to filter pairs and to rank candidates.
 
     A line is `score TAB log-probability TAB log-probability per subword`; the score is the log-probability divided
     by the length penalty, the same as in a search with these settings. A pair that is too long for the model gets

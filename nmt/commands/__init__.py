@@ -1,1 +1,1 @@
-"""What stands behind each command."""
+"""The work of each command: the steps and their order."""

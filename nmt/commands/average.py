@@ -1,6 +1,6 @@
-"""The average of a run's checkpoints with the highest BLEU on its validation set.
+"""Averages checkpoints, and selects the average with the highest BLEU on the run's validation set.
 
-Section 6.1 of the paper averages the last 5 (base) or 20 (big) checkpoints; which number is best depends on the run.
+Section 6.1 of the paper averages the last 5 (base) or 20 (big) checkpoints. The best number depends on the run.
 """
 
 import dataclasses
@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +39,11 @@ _COUNTS = (1, 3, 5, 10, 20)
 
 @dataclass(frozen=True)
 class Candidate:
-    """Files whose mean was tried, by name (`last 5`, or `last 5, best 5` where both are the same files), and its scores
-    on the validation sets, by their names in METRICS: the loss is in nats per target subword."""
+    """A mean that was tried, and its scores.
+
+    name: `last 5`, or `last 5, best 5` if both are the same files; paths: the files of the mean; validation: the scores
+    on the validation sets, by their names in METRICS, with the loss in nats per target subword.
+    """
 
     name: str
     paths: Sequence[Path]
@@ -51,9 +55,8 @@ class Candidate:
 
 
 def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _COUNTS) -> dict[str, list[Path]]:
-    """The last N and the best N checkpoints, for each N up to the number of checkpoints, and the moving average.
-
-    By name; each set of files once. Raises NmtError where there are none.
+    """The files of each candidate, by its name: the last N and the best N checkpoints, for each N up to the number of
+    checkpoints, and the moving average. Each set of files is there once. Raises NmtError if there are no files.
     """
     if not run.is_dir():
         raise NmtError(f"{run}: {'not a' if run.exists() else 'no such'} folder: give the folder of a run")
@@ -61,38 +64,39 @@ def candidates(run: Path, last: Sequence[int] = _COUNTS, best: Sequence[int] = _
     newest, ranked = list(readable)[-max(last) :], model_file.ranked(readable)
     chosen = [(f"last {count}", newest[-count:]) for count in last if count <= len(newest)]
     chosen += [(f"best {count}", ranked[:count]) for count in best if count <= len(ranked)]
-    named: dict[frozenset[Path], list[str]] = {}
+    names_of: dict[frozenset[Path], list[str]] = {}
     for name, paths in chosen:
-        named.setdefault(frozenset(paths), []).append(name)
-    moving = run / model_file.EMA
-    # One of an earlier step is left from before `training.ema_decay` was switched off.
-    if moving.is_file() and len({model_file.load_provenance(path).get("step") for path in (moving, *newest[-1:])}) == 1:
-        named[frozenset([moving])] = ["moving average"]
-    if not named:
-        model_file.locate(run)  # says when the first one is due
+        names_of.setdefault(frozenset(paths), []).append(name)
+    average = run / model_file.EMA
+    if average.is_file():
+        steps = {model_file.load_provenance(path).get("step") for path in (average, *newest[-1:])}
+        if len(steps) == 1:  # else it is older than the checkpoints, because training.ema_decay was switched off
+            names_of[frozenset([average])] = ["moving average"]
+    if not names_of:
+        model_file.locate(run)  # raises NmtError that says when the first one is due
         raise NmtError(f"{run}: no checkpoints to choose from: give the folder of a run that has some")
-    return {", ".join(names): sorted(files) for files, names in named.items()}
+    return {", ".join(names): sorted(files) for files, names in names_of.items()}
 
 
 def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     """The mean with the highest BLEU on the run's validation set, and the scores of all candidates.
 
-    If several are equal, the one of the fewest files. Candidates are searched with the `decoding` settings of the
-    newest checkpoint, on the text that RUN/config.yaml names. The winner's provenance gets its scores. Raises NmtError
-    where the run has no checkpoints, where its validation text is missing or not the one that the run was validated
-    on, and for a device that is not there.
+    If several are equal, the mean of the fewest files is selected. Candidates translate the text that RUN/config.yaml
+    names, with the `decoding` settings of the newest checkpoint. The provenance of the result gets its scores. Raises
+    NmtError if the run has no checkpoints, if its validation text is missing or differs from the text in training, and
+    for a device that does not exist.
     """
     device = devices.choose(device_name)
-    among = candidates(run)
-    newest = model_file.load(next(iter(among.values()))[-1])
+    paths_of = candidates(run)
+    newest = model_file.load(next(iter(paths_of.values()))[-1])
     sets = _validation(run, schema.load(run / "config.yaml").data, newest)
     source_text = model_file.source_text(newest.provenance)
     validators = validators_of(sets, newest.vocabulary, newest.config, source_text=source_text)
     lines = sum(len(validator.sources) for validator in validators)
-    log.info("%d candidates, each translates %s validation lines", len(among), f"{lines:,}")
+    log.info("%d candidates, each translates %s validation lines", len(paths_of), f"{lines:,}")
     prepare_memory()
     tried = []
-    for name, paths in tqdm(among.items(), "validating", unit=" candidates", disable=None, leave=False):
+    for name, paths in tqdm(paths_of.items(), "validating", unit=" candidates", disable=None, leave=False):
         tried.append(_score(name, paths, validators, sets, device))
         log.info("%s: BLEU %.2f", name, tried[-1].scores["bleu"])
     best = min(tried, key=lambda candidate: (-candidate.scores["bleu"], len(candidate.paths)))
@@ -104,10 +108,11 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
 def write(
     sources: Sequence[Path], output: Path, last: int | None, best: int | None, by_score: bool, device: str
 ) -> str | None:
-    """Average a run's newest or best checkpoints, several choices of them by score, or the files named; write the mean.
+    """Write the mean of a run's newest or best checkpoints, of the candidate with the best score, or of the named
+    files.
 
-    Returns the table of what was tried, by score. Raises NmtError for options that do not belong together, and where
-    something cannot be read or written.
+    Returns the table of the candidates if they were scored. Raises NmtError for options that do not belong together,
+    and for files that cannot be read or written.
     """
     sources = [model_file.run_folder(path) for path in sources]
     folders = [path for path in sources if path.is_dir()]
@@ -117,14 +122,14 @@ def write(
         raise NmtError(f"{folders[0]}: for a run folder, give exactly one of --last N, --best N and --select")
     if not folders and (last or best or by_score):
         option = "select" if by_score else "last" if last else "best"
-        what = "is not a folder" if sources[0].exists() else "does not exist"
-        raise NmtError(f"--{option} chooses from a run folder, and {sources[0]} {what}")
+        problem = "is not a folder" if sources[0].exists() else "does not exist"
+        raise NmtError(f"--{option} chooses from a run folder, and {sources[0]} {problem}")
     if outputs.is_special(output):
-        what = "a folder" if output.is_dir() else "a device or a pipe"
-        raise NmtError(f"{output}: {what}: name the model file to write")
-    places = list(map(os.path.realpath, sources))
-    if twice := [path for i, path in enumerate(sources) if places[i] in places[:i]]:
-        raise NmtError(f"{twice[0]}: given twice, and would count twice in the mean: give each file once")
+        problem = "a folder" if output.is_dir() else "a device or a pipe"
+        raise NmtError(f"{output}: {problem}: name the model file to write")
+    real_paths = list(map(os.path.realpath, sources))
+    if twice := [path for i, path in enumerate(sources) if real_paths[i] in real_paths[:i]]:
+        raise NmtError(f"{twice[0]}: named twice, and would count twice in the mean: name each file once")
     outputs.check_output(output, model_file.checkpoints(sources[0]) if folders else sources)
     if by_score:
         winner, tried = select(sources[0], device)
@@ -137,7 +142,7 @@ def write(
 
 
 def to_text(tried: Sequence[Candidate], kept: str) -> str:
-    """A row for each candidate, with a star at the one named `kept`."""
+    """A table with a row for each candidate. kept: the name of the candidate that gets a star."""
     rows = [["candidate", "files", *(metric.label for metric in METRICS.values())]]
     for candidate in tried:
         scores = (f"{candidate.scores[name]:.{metric.decimals}f}" for name, metric in METRICS.items())
@@ -146,27 +151,27 @@ def to_text(tried: Sequence[Candidate], kept: str) -> str:
 
 
 def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple[ValidationSet, ...]:
-    """The sets that the run was validated on; newest: its newest checkpoint.
+    """The validation sets of the run. newest: its newest checkpoint.
 
-    Raises NmtError naming the setting where they cannot be read, or are different ones.
+    Raises NmtError, which names the setting, if they cannot be read or differ from those in training.
     """
-    place = f"{run}/config.yaml: data.validation"
+    setting = f"{run}/config.yaml: data.validation"
     if not data.held_out:
-        raise NmtError(f"{place} is not set: --select needs a text to validate on")
+        raise NmtError(f"{setting} is not set: --select needs a text to validate on")
     sessions, _ = json_lines.read(run / "sessions.jsonl")
     folder = next((row["folder"] for row in reversed(sessions) if isinstance(row.get("folder"), str)), None)
     where = "in which training was started" if folder is None else f"{folder}, in which training was started"
-    how = "put the text back" if folder == current_folder() else f"run this command in the folder {where}"
-    how += ", or correct the path there"
+    remedy = "put the text back" if folder == current_folder() else f"run this command in the folder {where}"
+    remedy += ", or correct the path there"
     try:
         sets = validation_sets(data, [read_validation(corpus, data) for corpus in data.held_out], newest.vocabulary)
     except NmtError as error:
-        raise NmtError(f"{place}: {error}: {how}") from None
+        raise NmtError(f"{setting}: {error}: {remedy}") from None
     labels = ", ".join(corpus.label for corpus in data.held_out)
     if recorded_text_key(newest.provenance.get("validation_key", "")) != text_key(sets):
         raise NmtError(
-            f"{place}: {labels}, read in {current_folder()}, is not the text that the newest checkpoint was "
-            f"validated on: {how}"
+            f"{setting}: {labels}, read in {current_folder()}, is not the text that the newest checkpoint was "
+            f"validated on: {remedy}"
         )
     return sets
 
@@ -178,21 +183,21 @@ def _score(
     sets: Sequence[ValidationSet],
     device: torch.device,
 ) -> Candidate:
-    """The means over the sets: the loss over all pairs, as in training; the scores of translations over the first
-    training.validation_sentences of them."""
+    """Score the mean of files on the sets. The loss is computed on all pairs, as in training; translations are scored
+    on the first training.validation_sentences pairs."""
     model = averaging.average(paths).build().to(device)
     engine = validators[0].engine(model)
     scores = [validator.score(engine) for validator in validators]
-    of_sets = [
-        {"validation_loss": _loss(engine, held_out.ids, validators[0].search)} | of.scores
-        for held_out, of in zip(sets, scores, strict=True)
-    ]
-    return Candidate(name, paths, Validation([held_out.name for held_out in sets], of_sets, scores))
+    set_scores = []
+    for held_out, translation_scores in zip(sets, scores, strict=True):
+        loss = _loss(engine, held_out.ids, validators[0].search)
+        set_scores.append({"validation_loss": loss} | translation_scores.scores)
+    return Candidate(name, paths, Validation([held_out.name for held_out in sets], set_scores, scores))
 
 
 def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> float:
-    """The mean of -log p in nats per target token, EOS counted."""
+    """The mean of -log p in nats per target token, EOS included."""
     sides = ids.pairs(np.arange(len(ids)))
     pairs = [(source[:-1].tolist(), target[:-1].tolist()) for source, target in zip(*sides, strict=True)]
-    log_probabilities = [log_p for line in engine.score(pairs, batch_tokens(engine, search)) for log_p in line]
+    log_probabilities = list(chain.from_iterable(engine.score(pairs, batch_tokens(engine, search))))
     return -math.fsum(log_probabilities) / len(log_probabilities)

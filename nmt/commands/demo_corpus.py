@@ -1,7 +1,8 @@
-"""An English-German parallel corpus from a small grammar, with exact references: text to try nmt with.
+"""Generates an English-German parallel corpus with exact references from a small grammar, to try nmt with.
 
-The German has what word-by-word translation cannot give: gender and case, adjective endings, the verb in second or last
-place, separable verbs, the unit before the ten, `halb vier` for `half past three`. The simple past becomes the perfect.
+The German needs more than word-by-word translation: gender and case, adjective endings, the verb in second or last
+position, separable verbs, the unit before the ten, `halb vier` for `half past three`. The simple past becomes the
+perfect.
 """
 
 import random
@@ -22,8 +23,10 @@ class Phrase(NamedTuple):  # the same text in English and German
 
 
 def rows(table: str) -> list[Any]:
-    """Rows end at a semicolon, fields at a space; `_` is a space inside a field, `-` an empty field."""
-    return [[field.replace("_", " ").removeprefix("-") for field in row.split()] for row in table.split(";")]
+    """The fields of each row. A semicolon ends a row, a space a field; `_` is a space in a field, `-` an empty
+    field."""
+    fields = [row.split() for row in table.split(";")]
+    return [[field.replace("_", " ").removeprefix("-") for field in row] for row in fields]
 
 
 def phrases(table: str) -> list[Phrase]:
@@ -38,8 +41,8 @@ THINGS = phrases("table der_Tisch; lamp die_Lampe; car das_Auto; jacket die_Jack
 DETERMINERS = phrases("the -; a ein; my mein; our unser")
 ADJECTIVES = phrases("- -; old alt; young jung; famous berühmt; beautiful schön; big groß; small klein; new neu")
 PLACES = phrases("- -; in_the_hotel im_Hotel; in_the_garden im_Garten; in_the_school in_der_Schule")
-# What stands with the verb; in English: infinitive, present and past of `he`; in German: the present, what closes the
-# clause with it (a separable prefix), the infinitive, the perfect's auxiliary and the participle.
+# The kind of complement; in English: infinitive, present and past of `he`; in German: the present, the separable prefix
+# that ends its clause, the infinitive, the auxiliary of the perfect and the participle.
 VERBS = rows("""
     thing buy buys bought kauft - kaufen hat gekauft; thing sell sells sold verkauft - verkaufen hat verkauft;
     thing look_for looks_for looked_for sucht - suchen hat gesucht; thing find finds found findet - finden hat gefunden;
@@ -61,7 +64,7 @@ NUMBERS = dict(zip([*range(20), *range(20, 100, 10)], phrases("""zero null; one 
     fourteen vierzehn; fifteen fünfzehn; sixteen sechzehn; seventeen siebzehn; eighteen achtzehn; nineteen neunzehn;
     twenty zwanzig; thirty dreißig; forty vierzig; fifty fünfzig; sixty sechzig; seventy siebzig; eighty achtzig; ninety
     neunzig"""), strict=True))  # fmt: skip
-# From o'clock on, every five minutes; German looks to the coming half hour. h: the hour; n: the next one.
+# Every five minutes from the full hour; German counts to the next half hour. h: the hour; n: the next hour.
 CLOCK = phrases("""{h}_o'clock {h}_Uhr; five_past_{h} fünf_nach_{h}; ten_past_{h} zehn_nach_{h}; quarter_past_{h}
     Viertel_nach_{h}; twenty_past_{h} zwanzig_nach_{h}; twenty-five_past_{h} fünf_vor_halb_{n}; half_past_{h} halb_{n};
     twenty-five_to_{n} fünf_nach_halb_{n}; twenty_to_{n} zwanzig_vor_{n}; quarter_to_{n} Viertel_vor_{n}; ten_to_{n}
@@ -72,22 +75,23 @@ def join(*parts: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def number(n: int, *, counts: bool = False) -> Phrase:
-    """0 to 999,999: `one thousand and twenty-one`, `eintausendeinundzwanzig`. counts: with German `ein`, not `eins`."""
+def number(n: int, *, before_noun: bool = False) -> Phrase:
+    """0 to 999,999: `one thousand and twenty-one`, `eintausendeinundzwanzig`. before_noun: German `ein` instead of
+    `eins`."""
     if n in NUMBERS:
-        return Phrase("one", "ein") if n == 1 and counts else NUMBERS[n]
+        return Phrase("one", "ein") if n == 1 and before_noun else NUMBERS[n]
     if n < 100:
-        unit, ten = number(n % 10, counts=True), NUMBERS[n - n % 10]
+        unit, ten = number(n % 10, before_noun=True), NUMBERS[n - n % 10]
         return Phrase(f"{ten.en}-{unit.en}", f"{unit.de}und{ten.de}")
     size, english, german = (1000, "thousand", "tausend") if n >= 1000 else (100, "hundred", "hundert")
-    head, rest = number(n // size, counts=True), number(n % size, counts=counts) if n % size else NOTHING
+    head, rest = number(n // size, before_noun=True), number(n % size, before_noun=before_noun) if n % size else NOTHING
     return Phrase(join(head.en, english, "and" if 0 < n % size < 100 else "", rest.en), head.de + german + rest.de)
 
 
 def clock(mark: int) -> Phrase:
-    """The time at one of the 144 marks of five minutes from one o'clock on."""
+    """The time at one of the 144 marks, every five minutes from one o'clock."""
     hour, form = mark // 12 + 1, CLOCK[mark % 12]
-    now, following = number(hour, counts=mark % 12 == 0), number(hour % 12 + 1)
+    now, following = number(hour, before_noun=mark % 12 == 0), number(hour % 12 + 1)
     return Phrase(form.en.format(h=now.en, n=following.en), form.de.format(h=now.de, n=following.de))
 
 
@@ -105,7 +109,8 @@ def noun_phrase(determiner: Phrase, adjective: Phrase, noun: Phrase, *, accusati
 
 
 def clause(order: str, tense: str, subject: Phrase, verb: Sequence[str], complement: Phrase, time: Phrase) -> Phrase:
-    """order: `main`; `question`; `inverted`, after something before the German verb; `subordinate`."""
+    """A clause in both languages. order: `main`, `question`, `subordinate`, or `inverted` after an element before the
+    German verb."""
     _, base, present, past, finite, closing, infinitive, auxiliary, participle = verb
     predicate = {"present": present, "past": past}.get(tense, f"{tense} {base}")
     english = join(subject.en, predicate)
@@ -121,7 +126,7 @@ def clause(order: str, tense: str, subject: Phrase, verb: Sequence[str], complem
 
 
 class Dice(random.Random):
-    """Draws made of `random()` alone, the one method whose numbers Python promises never to change."""
+    """Random draws with `random()` only, the one method whose numbers never change in new versions of Python."""
 
     def pick(self, items: Sequence[Any]) -> Any:
         return items[int(self.random() * len(items))]
@@ -138,18 +143,19 @@ class Dice(random.Random):
         return clause(order, tense, subject, verb, complement, time)
 
     def sentence(self) -> Phrase:
-        """A main clause, its time sometimes in front: `Tomorrow, Anna will` (`Morgen wird Anna`); or a question."""
+        """A main clause, sometimes with its time first, as in `Tomorrow, Anna will` (`Morgen wird Anna`), or a
+        question."""
         tense, order = self.pick(("present", "past", *MODALS)), self.pick(("main", "main", "question", "inverted"))
         at = clock(self.pick(range(144)))
         time = self.pick((Phrase(f"at {at.en}", f"um {at.de}"), *TIMES.get(tense, LATER)))
         if order == "inverted":
             rest = self.clause(order, tense)
             return Phrase(f"{time.en}, {rest.en}", f"{time.de} {rest.de}")
-        told = self.clause(order, tense, self.pick((time, time, NOTHING)))
-        return Phrase(f"{told.en}?", f"{told.de}?") if order == "question" else told
+        clause = self.clause(order, tense, self.pick((time, time, NOTHING)))
+        return Phrase(f"{clause.en}?", f"{clause.de}?") if order == "question" else clause
 
     def two_clauses(self) -> Phrase:
-        """A main clause and a subordinate one, whose verb comes last: `Anna singt, weil sie ... hat`."""
+        """A main clause and a subordinate clause, whose verb comes last: `Anna singt, weil sie ... hat`."""
         word, tense = self.pick(CONJUNCTIONS), self.pick(("present", "past"))
         under = self.clause("subordinate", tense)
         english, german = f"{word.en} {under.en}", f"{word.de} {under.de}"
@@ -160,7 +166,7 @@ class Dice(random.Random):
         return Phrase(f"{english}, {main.en}", f"{german}, {main.de}")
 
     def short(self) -> Phrase:
-        """A number, price or time."""
+        """A number, a price or a time."""
         value, time = number(self.pick(range(10 ** self.pick(range(1, 7))))), clock(self.pick(range(144)))
         euros, cents = number(self.pick(range(2, 100))), number(self.pick(range(2, 100)))
         price = Phrase(f"{euros.en} euros and {cents.en} cents", f"{euros.de} Euro und {cents.de} Cent")
@@ -168,7 +174,7 @@ class Dice(random.Random):
 
 
 def pairs(seed: int, most: int = 1) -> Iterator[Phrase]:
-    """Pairs of 1 to `most` sentences, without end, none twice on either side."""
+    """Endless pairs of 1 to `most` sentences. No text comes twice on either side."""
     dice, seen = Dice(seed), set[str]()
     while True:
         english, german = list[str](), list[str]()
@@ -183,17 +189,18 @@ def pairs(seed: int, most: int = 1) -> Iterator[Phrase]:
 
 
 def write(folder: Path, sizes: Mapping[str, int] = SIZES, seed: int = 1, sentences: int = 1) -> None:
-    """Write `train.en`, `train.de` and so on into a folder, with so many pairs of 1 to `sentences` sentences. A file
-    that is there already stays if it is the same.
+    """Write `train.en`, `train.de` and so on into a folder, with `sizes` pairs of 1 to `sentences` sentences. A file
+    with the same content stays.
 
-    Raises NmtError for a file with other content, before any is written, and where they cannot be written."""
-    drawn, dice, files = list(islice(pairs(seed, sentences), sum(sizes.values()))), Dice(seed), dict[Path, bytes]()
-    # Shuffled, because short sentences become rare: the last pairs drawn differ from the first.
-    drawn.sort(key=lambda _: dice.random())
+    Raises NmtError before anything is written if a file has other content, and for files that cannot be written.
+    """
+    lines, dice, files = list(islice(pairs(seed, sentences), sum(sizes.values()))), Dice(seed), dict[Path, bytes]()
+    # Shuffled, because short sentences become rare: late pairs differ from early ones.
+    lines.sort(key=lambda _: dice.random())
     for split, size in sizes.items():
-        files[folder / f"{split}.en"] = "".join(f"{pair.en}\n" for pair in drawn[:size]).encode()
-        files[folder / f"{split}.de"] = "".join(f"{pair.de}\n" for pair in drawn[:size]).encode()
-        drawn = drawn[size:]
+        files[folder / f"{split}.en"] = "".join(f"{pair.en}\n" for pair in lines[:size]).encode()
+        files[folder / f"{split}.de"] = "".join(f"{pair.de}\n" for pair in lines[:size]).encode()
+        lines = lines[size:]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():

@@ -1,4 +1,4 @@
-"""One evaluation: the texts are read, models translate the source, everything is scored."""
+"""Evaluates systems: reads the texts, translates the source with models, and computes the scores."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -32,42 +32,43 @@ from nmt.loading.opened_model import open_model
 
 log = logging.getLogger("nmt")
 
-_LINES_LOOKED_AT = 100  # to see whether a text has spaces
+_LINES_LOOKED_AT = 100  # to find out whether a text has spaces
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateRequest:
-    """What to score and how. Systems are the models, then the hypotheses; the first is the baseline."""
+    """The options of an evaluation. The systems are the models, then the hypotheses; the first system is the
+    baseline."""
 
     models: Sequence[Path] = ()
     overrides: Sequence[str] = ()
     hypotheses: Sequence[Path] = ()
-    source: Path | None = None  # needed with a model
+    source: Path | None = None  # required with models
     references: Sequence[Path] = ()
-    test_set: str | None = None  # with language_pair, in place of source and references
+    test_set: str | None = None  # with language_pair, instead of source and references
     language_pair: str | None = None
-    to: str | None = None  # languages, for models of several pairs; by default those of language_pair
+    to: str | None = None  # languages, for models of several pairs; default: those of language_pair
     from_: str | None = None
-    language: str | None = None  # of the references; chooses BLEU's tokenizer unless one is given
+    language: str | None = None  # of the references; chooses BLEU's tokenizer if there is no `tokenizer`
     tokenizer: str | None = None  # by its name in sacreBLEU
-    outputs: Sequence[Path] = ()  # one per model, or none
+    outputs: Sequence[Path] = ()  # one for each model, or none
     details: bool = False
     training_texts: Sequence[Path] = ()
-    sentences: int = 5  # to show of each kind
+    sentences: int = 5  # of each kind to show
     robustness: bool = False  # of the models
     comet: str | None = None
     comet_command: str = "comet-score"
-    raw: bool = False  # compare texts as they are
+    raw: bool = False  # compare texts without normalization
     device: str = "auto"
 
 
 def evaluate(request: EvaluateRequest) -> tuple[list[MetricScore], Details | None, list[Robustness]]:
-    """The scores of all systems; if requested, their details and the robustness of the models. Raises NmtError for what
-    the user can fix."""
+    """The scores of all systems, and if requested their details and the robustness of the models. Raises NmtError for
+    problems that the user can fix."""
     if request.comet is not None:  # before any work
         comet.split_command(request.comet_command)
         if request.source is None and request.test_set is None:
-            raise NmtError(f"--comet {request.comet}: needs the source too: give --source FILE")
+            raise NmtError(f"--comet {request.comet}: also needs the source: give --source FILE")
     if request.tokenizer is not None:
         check_tokenizer(request.tokenizer)
     scores.check_seed()
@@ -76,10 +77,10 @@ def evaluate(request: EvaluateRequest) -> tuple[list[MetricScore], Details | Non
     _check_outputs(request, opened)
     for path in request.training_texts:
         if not is_special(path):
-            next(read_lines(path), None)  # raises where it cannot be read
+            next(read_lines(path), None)  # raises NmtError for a file that cannot be read
     source, references = _texts(request)
     hypotheses = [_read(path) for path in request.hypotheses]
-    for text in (source, *hypotheses):  # before the work of translating
+    for text in (source, *hypotheses):  # before the models translate
         if text is not None:
             check_aligned(text, references)
     languages = _languages(request, opened)
@@ -91,31 +92,32 @@ def evaluate(request: EvaluateRequest) -> tuple[list[MetricScore], Details | Non
             references[0].name,
         )
     form = RAW if request.raw else NORMALIZED
-    translations, robust = _translations(request, opened, source, references, languages, form)
+    translations, robustness = _translations(request, opened, source, references, languages, form)
     systems = [*translations, *hypotheses]
     _warn_of_tokenized(systems, references[0], request.tokenizer)
     source = source and source.in_form(form)
-    systems, references = ([text.in_form(form) for text in texts] for texts in (systems, references))
-    scored = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
+    systems = [text.in_form(form) for text in systems]
+    references = [text.in_form(form) for text in references]
+    all_scores = scores.score(systems, references, language, request.test_set, request.language_pair, request.tokenizer)
     if request.comet is not None:
         assert source is not None
         command = comet.split_command(request.comet_command)
-        scored += comet.score(request.comet, command, source, systems, references[0], request.device)
+        all_scores += comet.score(request.comet, command, source, systems, references[0], request.device)
     if not (request.details or request.training_texts):
-        return scored, None, robust
-    return scored, _details(request, source, systems, references, languages), robust
+        return all_scores, None, robustness
+    return all_scores, _details(request, source, systems, references, languages), robustness
 
 
 def _has_no_spaces(text: AlignedText) -> bool:
-    """Whether most letters at the beginning of a text are of scripts without spaces, and there are few spaces: more
-    than eight letters for each. Korean has more spaces."""
+    """Whether most letters at the beginning of a text belong to scripts without spaces, and there are more than eight
+    letters for each space. Korean has more spaces."""
     beginning = "".join(text.lines[:_LINES_LOOKED_AT])
     letters = list(filter(str.isalpha, beginning))
     return len(letters) > 8 * beginning.count(" ") and 2 * sum(map(is_unspaced, letters)) > len(letters)
 
 
 def _warn_of_tokenized(systems: Sequence[AlignedText], reference: AlignedText, tokenizer: str | None) -> None:
-    """Warn where translations look as tokenizers write text and the reference does not, or the other way round."""
+    """Warn if translations look tokenized and the reference does not, or the other way round."""
     expected, contrasts = TokenizerTraces().add(reference.lines), list[str]()
     for system in systems:
         traces = TokenizerTraces().add(system.lines)
@@ -123,17 +125,17 @@ def _warn_of_tokenized(systems: Sequence[AlignedText], reference: AlignedText, t
             contrasts.append(contrast)
         elif traces.look_tokenized and expected.look_tokenized and tokenizer is None:
             log.warning(
-                "%s and %s look tokenized: BLEU tokenizes them again, so it cannot be compared with that of other "
+                "%s and %s look tokenized: BLEU tokenizes them again, so it cannot be compared with BLEU on other "
                 "text: detokenize both, or give --tokenize none",
                 system.name,
                 reference.name,
             )
     if contrasts:
-        log.warning("%s: the scores say little: bring both into the same form first", "; ".join(contrasts))
+        log.warning("%s: scores mean little: bring both texts into the same form first", "; ".join(contrasts))
 
 
 def _open(request: EvaluateRequest, model: Path) -> ModelsOfCommand:
-    """Open a model. With a test set, one of several pairs of languages translates its pair."""
+    """Open a model. A model of several language pairs uses the pair of the test set, if there is one."""
     to, from_ = request.to, request.from_
     opened = open_model(model)
     if not (to or from_) and request.language_pair and opened.languages.several:
@@ -143,25 +145,25 @@ def _open(request: EvaluateRequest, model: Path) -> ModelsOfCommand:
 
 def _check_outputs(request: EvaluateRequest, opened: Sequence[ModelsOfCommand]) -> None:
     """Raises NmtError for an output that cannot be written, or that would replace a text or another output."""
-    read = [file for models in opened for file in models.files]
+    read = list(chain.from_iterable(models.files for models in opened))
     read += [*request.hypotheses, *request.references, *request.training_texts]
     if request.source is not None:
         read.append(request.source)
     checked: set[Path] = set()
     for path in request.outputs:
-        place = check_output(path, read)
-        if place in checked:
-            raise NmtError(f"--output {path}: given twice: each model needs its own file")
-        checked.add(place)
+        output = check_output(path, read)
+        if output in checked:
+            raise NmtError(f"--output {path}: named twice: each model needs its own file")
+        checked.add(output)
 
 
 def _languages(request: EvaluateRequest, opened: Sequence[ModelsOfCommand]) -> LanguagePair:
-    """Of the source and the target: as given, or those of the test set or the models; empty where unknown."""
+    """The languages of the source and the target, from the options, the test set or the models; empty if unknown."""
     source, _, target = (request.language_pair or "").partition("-")
     targets = dict.fromkeys(models.pair.target for models in opened)
     target = request.language or target
     if not target and len(targets) > 1:
-        raise NmtError(f"models with different target languages ({', '.join(targets)}): give --language")
+        raise NmtError(f"the models have different target languages ({', '.join(targets)}): give --language")
     source = source or next((models.pair.source for models in opened), "")
     return LanguagePair(source, target or next(iter(targets), ""))
 
@@ -185,34 +187,34 @@ def _translations(
     languages: LanguagePair,
     form: TextForm,
 ) -> tuple[list[AlignedText], list[Robustness]]:
-    """Each model's translation of the source, also written to its output file where there is one; and its robustness,
-    if requested."""
+    """Each model's translation of the source, which is also written to the model's output file if there is one; and the
+    robustness of each model if requested."""
     for models in opened:
         models.log()
-    translations, robust = list[AlignedText](), list[Robustness]()
-    for number, (model, models) in enumerate(zip(request.models, opened, strict=True)):
+    translations, robustness = list[AlignedText](), list[Robustness]()
+    for index, (model, models) in enumerate(zip(request.models, opened, strict=True)):
         assert source is not None
         translator = models.translator(request.device, request.overrides)
-        what = "translating" if len(request.models) == 1 else f"translating, model {number + 1}"
-        translate = partial(_translate, translator, what)
+        description = "translating" if len(request.models) == 1 else f"translating, model {index + 1}"
+        translate = partial(_translate, translator, description)
         texts = translate(source.lines)
         log_counts(translator.counts, translator.longest_part)
         translations.append(AlignedText(str(model), texts))
         if request.outputs:
-            with lines_out(request.outputs[number]) as write:
+            with lines_out(request.outputs[index]) as write:
                 for text in texts:
                     write(text)
         if request.robustness:
-            translator.counts = LineCounts()  # those of the variations apart
+            translator.counts = LineCounts()  # count the variations separately
             varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
-            robust.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer, form))
+            robustness.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer, form))
             log_counts(translator.counts, translator.longest_part)
-    return translations, robust
+    return translations, robustness
 
 
-def _translate(translator: Translator, what: str, lines: Sequence[str], variation: str = "") -> list[str]:
+def _translate(translator: Translator, description: str, lines: Sequence[str], variation: str = "") -> list[str]:
     """The translations of the lines, with a progress bar."""
-    with line_bar(f"{what}, {variation}" if variation else what, len(lines)) as bar:
+    with line_bar(f"{description}, {variation}" if variation else description, len(lines)) as bar:
         translator.on_lines = bar.update
         return translator.translate(lines)
 
@@ -227,16 +229,16 @@ def _details(
     language = languages.target
     measured = [] if source is None else [(source, languages.source)]
     measured.append((references[0], language))
-    scored = (systems, references, language, request.tokenizer)
-    counted = ", ".join(map(str, request.training_texts)) or references[0].name
+    arguments = (systems, references, language, request.tokenizer)
+    counted_in = ", ".join(map(str, request.training_texts)) or references[0].name
     text: Iterable[str] = references[0].lines
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    worst, changed = example_sentences(source, *scored, count=request.sentences)
+    worst, changed = example_sentences(source, *arguments, count=request.sentences)
     return Details(
-        lengths=[breakdowns.by_length(text, its_language, *scored) for text, its_language in measured],
-        frequencies=breakdowns.by_frequency(counted, text, systems, references[0], language, request.tokenizer),
+        lengths=[breakdowns.by_length(text, its_language, *arguments) for text, its_language in measured],
+        frequencies=breakdowns.by_frequency(counted_in, text, systems, references[0], language, request.tokenizer),
         worst=worst,
         changed=changed,
     )

@@ -1,4 +1,4 @@
-"""Exports a model to a folder, which appears only when it is complete."""
+"""Exports a model to a folder or a file, which appears when it is complete."""
 
 import logging
 import os
@@ -36,9 +36,10 @@ def export(
     lines: Sequence[str] | None = None,
     sentence_splitter: Path | None = None,
 ) -> Parity | None:
-    """Export a model file, or the best one of a run's folder, and compare a few translations with the model's.
+    """Export a model file, or the best model of a run folder, and compare a few translations of the other program with
+    nmt's.
 
-    Returns the comparison; None where the other program cannot be called from here. output: a new folder, or a new file
+    Returns the comparison; None if the other program cannot be called from Python. output: a new folder, or a new file
     with the format's suffix; quantization, lines, sentence_splitter: as `ExportOptions`.
 
     Raises NmtError if the format cannot represent the model, the output exists and is not empty, a package is missing,
@@ -49,7 +50,7 @@ def export(
     as_file = exporter.suffix is not None and output.suffix == exporter.suffix
     _check_output(output, as_file)
     if sentence_splitter is not None and not exporter.has_splitter:
-        raise NmtError(f"--sentence-splitter: {format} has none: leave it out")
+        raise NmtError(f"--sentence-splitter: {format} has no sentence splitter: leave the option out")
     loaded = model_file.load(model_file.locate(model))
     if (architecture := loaded.config.model.architecture) != "transformer":
         raise NmtError(
@@ -58,22 +59,22 @@ def export(
         )
     pairs = loaded.config.data.language_pairs
     if pairs.several and as_file:
-        raise NmtError(f"{output}: a file has one pair of languages, and the model {len(pairs.pairs)}: name a folder")
+        raise NmtError(f"{output}: a file has one language pair, and the model has {len(pairs.pairs)}: name a folder")
     exporter.check(loaded)
     command_models.log_chosen_files(open_model(model))
     sample = parity.sample(loaded, lines)
-    ours = parity.translate(loaded, sample)  # raises for damaged weights, before the long work
+    nmt_lines = parity.translate(loaded, sample)  # raises NmtError for damaged weights, before the long work
     folder_or_file = atomic.replacing(output) if as_file else atomic.new_folder(atomic.followed(output))
-    with atomic.reporting(output, "--output"), folder_or_file as made:
-        exporter.write(made, loaded, options)
-        theirs = exporter.translate(made, loaded, sample)
+    with atomic.reporting(output, "--output"), folder_or_file as unfinished:
+        exporter.write(unfinished, loaded, options)
+        program_lines = exporter.translate(unfinished, loaded, sample)
     for note in exporter.notes(loaded, options):
         log.info("%s", note)
-    return None if theirs is None else Parity(exporter.program, ours, theirs)
+    return None if program_lines is None else Parity(exporter.program, nmt_lines, program_lines)
 
 
 def _check_output(output: Path, as_file: bool) -> None:
-    """Raises NmtError unless a new folder, or a new file, can be written there."""
+    """Raises NmtError unless `output` can be written as a new folder, or as a new file."""
     if as_file:
         outputs.check_output(output)
         if output.exists():

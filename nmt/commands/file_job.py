@@ -1,9 +1,9 @@
-"""A text file translated to a file in chunks, so that a later command can continue, and several processes can share.
+"""Translates a text file to a file in chunks. A later command can continue, and several processes can share the work.
 
 Until FILE is complete, its chunks are files in a folder `.FILE.nmt-part` next to it. The name of a chunk has its line
-numbers and a hash of all that it is made from: the model, the options and its lines. So it can be used wherever it is
-asked for by that name, and by nothing else. Process i of N translates every N-th chunk and waits for no other. The
-first line of a chunk is a JSON object: the counts of its lines.
+numbers and a hash of the model, the options and its lines, so that only a job with the same contents uses it. Process i
+of N translates every N-th chunk, independently of the others. The first line of a chunk is a JSON object with the
+counts of its lines.
 """
 
 import json
@@ -28,16 +28,17 @@ from nmt.files.text import Stamp, content_key, file_stamp, read_lines, survey
 
 log = logging.getLogger("nmt")
 
-# A killed job loses a chunk of each process, and what has begun of the next. Larger chunks make full batches for a GPU,
-# and are a small share of a long file. They do not depend on the device, so that a job can continue on another one.
+# A killed job loses one chunk of each process, and the begun part of the next chunk. Large chunks give full batches for
+# a GPU; in a long file they are a small share. Their size does not depend on the device, so that a job can continue on
+# another one.
 _MOST_CHUNK_LINES, _LEAST_CHUNKS = 16_000, 50
-_SHARES = 4  # with several processes: at least this many chunks for each, where there are enough lines
+_SHARES = 4  # with several processes: at least this many chunks for each, if there are enough lines
 _CHUNK = re.compile("[0-9]+-[0-9]+-[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
 class FileJob:
-    """What to translate and where to."""
+    """A translation from a file to a file."""
 
     source: Path
     output: Path
@@ -59,15 +60,18 @@ class FileJob:
         processes: int = 1,
         prefixes: Path | None = None,
     ) -> "FileJob":
-        """The job for these files (the model's, a glossary, …) and options (JSON values). A file is known by its size
-        and the time of its last change.
+        """The job for these files (the model's, a glossary, …) and options (JSON values). Files are identified by their
+        size and the time of their last change.
 
-        Chunks have 5,000 lines; those of a long file have a fiftieth of its lines, at most 16,000. For several
-        processes the chunks of a short file are smaller, so that each process gets some. Raises NmtError where a file
-        cannot be read, the output is a folder or one of the files, or there is not one prefix per line.
+        Chunks have 5,000 lines. In a long file they have a fiftieth of its lines, but at most 16,000. With several
+        processes, the chunks of a short file are smaller, so that each process gets some. Raises NmtError if a file
+        cannot be read, if the output is a folder or one of the files, or if there is not one prefix for each line.
         """
         model_files = list(chain.from_iterable(files.values()))
-        output = check_output(output, [source, *model_files, *([] if prefixes is None else [prefixes])])
+        inputs = [source, *model_files]
+        if prefixes is not None:
+            inputs.append(prefixes)
+        output = check_output(output, inputs)
         lines = survey(source)
         if prefixes is not None and (prefix_lines := survey(prefixes)) != lines:
             raise NmtError(
@@ -77,8 +81,8 @@ class FileJob:
         if processes > 1:
             chunk_lines = max(1, min(chunk_lines, -(-lines // (_SHARES * processes))))
         stamps = {path: file_stamp(path) for path in model_files}
-        parts = {name: [stamps[path] for path in paths] for name, paths in files.items()}
-        key = content_key(__version__, parts, dict(options), asdict(format))
+        stamps_by_name = {name: list(map(stamps.__getitem__, paths)) for name, paths in files.items()}
+        key = content_key(__version__, stamps_by_name, dict(options), asdict(format))
         return cls(source, output, key, lines, chunk_lines, format, prefixes, stamps)
 
     @property
@@ -87,14 +91,14 @@ class FileJob:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make and lock the folder, and log what is translated already. Raises NmtError if another command has locked
-        it, or it cannot be made."""
+        """Make and lock the folder, and log how many lines are translated already. Raises NmtError if another command
+        has locked it, or if it cannot be made."""
         with ExitStack() as stack:
             with atomic.reporting(self.output, "--output"):
                 self.folder.mkdir(exist_ok=True)
                 try:
                     stack.enter_context(atomic.locked(self.folder))
-                except (atomic.HeldByAnother, FileNotFoundError):  # not found: another has just finished it
+                except (atomic.HeldByAnother, FileNotFoundError):  # not found: another command has just finished it
                     raise NmtError(f"{self.output}: another nmt is writing it: wait for it, or stop it") from None
                 atomic.remove_unfinished(self.folder)
             stack.callback(self._remove_if_empty)
@@ -105,29 +109,29 @@ class FileJob:
                 raise KeyboardInterrupt(f"{self.output}: {self._done()}: run the same command to continue") from None
 
     def check_unchanged(self) -> None:
-        """Raise NmtError where a file of the model has changed since the key was computed."""
+        """Raise NmtError if a file of the model has changed since the key was computed."""
         for path, stamp in self.stamps.items():
             if file_stamp(path) != stamp:
                 raise NmtError(f"{path}: has changed since the command was started: run it again")
 
     def translate(self, translator: Translator, process: int = 0, processes: int = 1) -> None:
-        """Translate the missing chunks of one process's share.
+        """Translate the missing chunks in the share of one process.
 
-        Raises NmtError where a line cannot be translated, read or written, and where the model has changed since the
-        key was computed.
+        Raises NmtError if a line cannot be translated, read or written, and if the model has changed since the key was
+        computed.
         """
 
-        def run_of(chunk: _Chunk) -> tuple[bool, int]:
-            return chunk.path.exists(), chunk.first if processes > 1 else 0
+        def run_key(chunk: _Chunk) -> tuple[bool, int]:
+            return chunk.path.exists(), chunk.first_line if processes > 1 else 0
 
         self.check_unchanged()
         share = islice(self._chunks(), process, None, processes)
-        for (is_translated, _), run in groupby(share, run_of):
+        for (is_translated, _), run in groupby(share, run_key):
             if not is_translated:
                 self._translate_run(translator, run)
 
     def _translate_run(self, translator: Translator, run: Iterator["_Chunk"]) -> None:
-        """Translate chunks that follow one another, as one text: each is begun before the one before it ends."""
+        """Translate consecutive chunks as one text: a chunk is begun before the previous one has ended."""
         first = next(run)
         to_write, with_lines, with_prefixes = tee(chain([first], run), 3)
         lines = chain.from_iterable(chunk.lines for chunk in with_lines)
@@ -137,23 +141,23 @@ class FileJob:
             translator,
             lines,
             self.chunk_lines,
-            first=first.first,
+            first=first.first_line,
             prefixes=prefixes if self.prefixes else None,
             read_ahead=True,
         )
         for chunk in to_write:
             content = "".join(f"{text}\n" for text in islice(texts, len(chunk.lines)))
-            # With the last line of a chunk, the translator has counted that chunk, and nothing of the next.
+            # After the last line of a chunk, the translator has counted exactly this chunk.
             header = json.dumps({"counts": asdict(translator.counts), "longest": translator.longest_part})
             with atomic.reporting(self.output, "--output"):
                 atomic.write_text(chunk.path, f"{header}\n{content}")
             translator.counts = LineCounts()
 
     def finish(self) -> tuple[LineCounts, int | None]:
-        """Join the chunks to the output, and remove them.
+        """Join the chunks to the output file, and remove them.
 
-        Returns the counts of all lines, and the longest source in subwords that is translated in one piece. Raises
-        NmtError where a chunk is missing, because the input has changed.
+        Returns the counts of all lines, and the most subwords of a source that is translated in one piece. Raises
+        NmtError if a chunk is missing because the input has changed.
         """
         counts, longest = LineCounts(), None
         if not all(path.exists() for path in self.planned):
@@ -175,26 +179,26 @@ class FileJob:
 
     @cached_property
     def planned(self) -> Mapping[Path, int]:
-        """The chunks' files, and the number of lines of each, of the input as it is when this is first asked for."""
+        """The files of all chunks, and the number of lines of each. The input is read at the first access."""
         return {chunk.path: len(chunk.lines) for chunk in self._chunks()}
 
     def lines_done(self) -> int:
-        """How many lines are translated, by any process."""
+        """The number of lines that are translated, by any process."""
         translated = self._translated()
         return sum(lines for path, lines in self.planned.items() if path in translated)
 
     def _chunks(self) -> Iterator["_Chunk"]:
-        """The chunks of the input, read now."""
-        first = 1
+        """Read the input, and give its chunks."""
+        first_line = 1
         all_prefixes = None if self.prefixes is None else read_lines(self.prefixes)
         for lines in chunked(read_lines(self.source), self.chunk_lines):
             prefixes = None if all_prefixes is None else list(islice(all_prefixes, len(lines)))
-            name = f"{first}-{first + len(lines) - 1}-{content_key(self.key, lines, prefixes)}"
-            yield _Chunk(self.folder / name, first, lines, prefixes)
-            first += len(lines)
+            name = f"{first_line}-{first_line + len(lines) - 1}-{content_key(self.key, lines, prefixes)}"
+            yield _Chunk(self.folder / name, first_line, lines, prefixes)
+            first_line += len(lines)
 
     def _translated(self) -> set[Path]:
-        """The chunks that are translated, with any model and from any input."""
+        """The files of translated chunks, of any model and any input."""
         return {path for path in self.folder.iterdir() if _CHUNK.fullmatch(path.name)}
 
     def _done(self) -> str:
@@ -205,13 +209,13 @@ class FileJob:
             log.info("%s: %s: continuing", self.output, self._done())
         elif self._translated():
             log.warning(
-                "%s: an unfinished translation with another model, input or options is in %s; it is kept until this "
-                "one is complete: starting from the first line",
+                "%s: %s has an unfinished translation with another model, input or options, which is kept until this "
+                "translation is complete: starting from the first line",
                 *(self.output, self.folder.name),
             )
 
     def _remove_if_empty(self) -> None:
-        """Remove the folder, whose lock we hold, unless there are chunks or files of the user in it."""
+        """Remove the folder, which is locked by this process, unless it has chunks or files of the user."""
         with suppress(OSError):
             if not self._translated():
                 (self.folder / atomic.LOCK).unlink()
@@ -220,9 +224,9 @@ class FileJob:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Lines that are translated together, and the file of their translations."""
+    """Lines that are translated together, and the file for their translations."""
 
     path: Path
-    first: int
+    first_line: int
     lines: list[str]
     prefixes: list[str] | None

@@ -1,7 +1,8 @@
-"""Imports a model that another program has trained: a model file of nmt that translates alike."""
+"""Imports a model that another program has trained, as a model file of nmt with the same translations."""
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import nmt
@@ -34,55 +35,55 @@ def import_model(
     normalize_punctuation: bool = False,
 ) -> Parity | None:
     """Write a model file from a folder of the Hugging Face hub, its name on the hub, or an .npz file of Marian, and
-    compare a few translations with those of the program that it is from.
+    compare a few translations of nmt with those of the original program.
 
-    codes, text: as `Importer.read`; normalize_punctuation: text is given to the model as Moses writes it. Returns the
-    comparison; None where the other program cannot be called, is not installed, or raises an error, which is logged.
+    codes, text: as `Importer.read`; normalize_punctuation: the model gets text with the punctuation of Moses. Returns
+    the comparison; None if the other program cannot be called, is not installed, or raises an error, which is logged.
 
-    Raises NmtError if something is missing or damaged, or if the model is of another kind than nmt's.
+    Raises NmtError if something is missing or damaged, or if nmt has no such model.
     """
     if normalize_punctuation:
-        punctuation.normalized([], "en")  # raises before the long work
+        punctuation.normalized([], "en")  # raises NmtError before the long work
     path = source.locate(name)
     destination = check_output(output, [path] if path.is_file() else sorted(path.iterdir()))
     is_local = to_path(name).exists()
     path, importer = _importer(path)
     if text and not importer.reads_text:
         raise NmtError(f"--text: {name} keeps all its subwords: only models of many languages (M2M-100, NLLB) need it")
-    # Of a model of the hub the name there, not that of the folder in the hub's cache.
-    called = path.resolve().name.removesuffix(".npz") if is_local else name.rpartition("/")[2]
-    imported = importer.read(path, called, codes, text)
+    # The name on the hub, not the name of the folder in the hub's cache.
+    model_name = path.resolve().name.removesuffix(".npz") if is_local else name.rpartition("/")[2]
+    imported = importer.read(path, model_name, codes, text)
     provenance = {"nmt": nmt.__version__, "imported_from": to_path(name).resolve().name if is_local else name}
     if imported.license is not None:
         provenance["license"] = imported.license
     lines = _sample(imported, text)
-    ours = parity.translate(imported.checkpoint(provenance), lines)  # raises for weights that do not fit
+    nmt_lines = parity.translate(imported.checkpoint(provenance), lines)  # raises NmtError for weights that do not fit
     punctuated = imported.with_punctuation() if normalize_punctuation else imported
     model_file.save(destination, punctuated.checkpoint(provenance))
     for note in imported.notes:
         log.warning("%s", note)
-    if not imported.says_languages and (wrong := _wrong_languages(destination, imported)):
-        log.warning("%s", wrong)
+    if not imported.says_languages and (problem := _wrong_languages(destination, imported)):
+        log.warning("%s", problem)
     try:
-        theirs = importer.translate(path, imported.config, lines)
-    except Exception as error:  # of many types: another program's
-        log.warning("not compared with %s: %s", importer.program, first_line(error))
+        program_lines = importer.translate(path, imported.config, lines)
+    except Exception as error:  # many types: from another program
+        log.warning("translations are not compared with those of %s: %s", importer.program, first_line(error))
         return None
-    return None if theirs is None else Parity(importer.program, ours, theirs)
+    return None if program_lines is None else Parity(importer.program, nmt_lines, program_lines)
 
 
 def _sample(imported: Imported, text: Sequence[Path]) -> list[str]:
-    """Lines to compare translations of: of the text whose subwords were kept, or such as the vocabulary knows."""
-    lines = parity.first_lines(line for file in text for line in read_lines(file))
+    """Lines for the comparison: from the text whose subwords were kept, or sample lines in the source's scripts."""
+    lines = parity.first_lines(chain.from_iterable(map(read_lines, text)))
     return lines or sample_text.lines_in_scripts(imported.config.data.language_pairs.pairs[0].source)
 
 
 def _importer(path: Path) -> tuple[Path, Importer]:
-    """The folder or file of a model, and what reads it."""
+    """The folder or file of a model, and its importer."""
     if (file := from_npz.find(path)) is not None:
         return file, MarianNpzImporter()
     if path.is_file():
-        raise NmtError(f"{path}: not an .npz file: give one, or a folder with config.json")
+        raise NmtError(f"{path}: not an .npz file: give an .npz file, or a folder with config.json")
     config = path / "config.json"
     if not config.is_file():
         raise NmtError(f"{path}: has neither config.json nor an .npz file: give the folder of a model")
@@ -93,6 +94,10 @@ def _importer(path: Path) -> tuple[Path, Importer]:
 
 
 def _wrong_languages(model: Path, imported: Imported) -> str | None:
-    """What is wrong with the languages that the user has named, as a few translations show."""
+    """A message if a few translations show that the user has named wrong languages; otherwise None."""
     pair, translator = imported.config.data.language_pairs.pairs[0], nmt.load(model, "cpu")
-    return sample_translations.problem(lambda lines: translator.translate(lines, to=pair.target), pair)
+
+    def translate(lines: Sequence[str]) -> list[str]:
+        return translator.translate(lines, to=pair.target)
+
+    return sample_translations.problem(translate, pair)

@@ -1,7 +1,8 @@
-"""A config file to start from, with comments. It is written from the declarations, so it cannot drift from them."""
+"""Writes a config file with comments to start from. It is made from the declarations, so it always agrees with them."""
 
 import logging
 import shlex
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -28,22 +29,22 @@ _COMMON = {  # the settings that are changed most often
     "precision validate_every checkpoint_every patience",
     "decoding": "beam_size length_penalty",
 }
-# A run that fits a corpus: this many passes over it, as in configs/multi30k.yaml, and not fewer steps than a small
-# model needs to learn anything.
+# The length of a run that fits a corpus: passes over the corpus, as in configs/multi30k.yaml, and the fewest steps that
+# a small model needs to learn.
 _PASSES, _FEWEST_STEPS = 40, 2000
-_SMALL_BATCH = 4096  # padded tokens; so that a small corpus has enough steps in a pass
-_SMALL_CORPUS = 3_000_000  # subwords; up to this, the preset is `small` if none is given
-_MOST_OF_SMALL = 20_000  # steps with the preset `small`: some hours on two cores
-_PEAK = 0.0005  # of the learning rate: below the paper's 0.0007, as the warmup is shorter
-_CAREFUL: dict[str, object] = {  # further training of a model that has learned something: see docs/fine-tuning.md
+_SMALL_BATCH = 4096  # padded tokens, so that a pass over a small corpus has enough steps
+_SMALL_CORPUS = 3_000_000  # subwords; the default preset is `small` below this size
+_MOST_SMALL_STEPS = 20_000  # with the preset `small`: some hours on two cores
+_PEAK = 0.0005  # learning rate: below the paper's 0.0007, because the warmup is shorter
+_CAREFUL: dict[str, object] = {  # for further training of a trained model: see docs/fine-tuning.md
     "training.schedule": "constant",
     "training.learning_rate": 0.0001,
     "training.warmup_steps": 200,
     "training.validate_every": 200,
     "training.checkpoint_every": 200,
 }
-_BYTES = 4  # of text for a subword, about
-# Beside the config, so that both can be moved and shared: a path is from the config's folder.
+_BYTES = 4  # of text in a subword, about
+# In the same folder as the config, so that both can be moved together: its path is relative to that folder.
 _SCHEMA = "nmt.schema.json"
 _HEAD = """\
 # yaml-language-server: $schema={schema}
@@ -68,36 +69,37 @@ def init(
     preset: PresetName | None = None,
     slurm: bool = False,
 ) -> None:
-    """Write a config file, and log what to do next. train, validation: files of source and target text; start_from: a
-    model file or a run folder, whose settings the file gets; preset: other settings to start from, and for `demo` also
-    its corpus, which is written to data/demo. None: `small` if the training text is small, else `base`. slurm: also
-    write train.slurm, a job script, beside the file.
-    A language that is None is the one that the name of the training text ends in, such as `train.fr` or `train.fr.gz`;
-    without one, it is that of the model, or that of the example in the documentation. It is written as the model does.
+    """Write a config file, and log what to do next.
 
-    Raises NmtError where there is such a file already, or it cannot be written, or the model cannot be read.
+    source_language, target_language: None for the ending of the training text, such as `train.fr` or `train.fr.gz`;
+    without that, for the language of the model, or of the example in the documentation. The model's code of the
+    language is written. train, validation: files of source and target text. start_from: a model file or a run folder,
+    whose settings are used. preset: other settings to start from; `demo` also writes its corpus to data/demo; None is
+    `small` if the training text is small, else `base`. slurm: also write the job script train.slurm.
+
+    Raises NmtError if a file exists already or cannot be written, or if the model cannot be read.
     """
     job = config.parent / _SLURM
-    for path in (config, job) if slurm else (config,):
-        if path.exists():
-            raise NmtError(f"{path}: exists already and is not overwritten: {_REMEDY[path == job]}")
-        check_folder(path, path.parent, "CONFIG")
+    _check_new(config, "choose another name")
+    if slurm:
+        _check_new(job, "move it away, or leave out --slurm")
     if preset == "demo":
-        train, validation = ((_DEMO / f"{name}.en", _DEMO / f"{name}.de") for name in ("train", "validation"))
+        train = _DEMO / "train.en", _DEMO / "train.de"
+        validation = _DEMO / "validation.en", _DEMO / "validation.de"
     start = None if start_from is None else model_file.load_header(model_file.locate(start_from))[0]
     languages = _languages(source_language, target_language, train, start)
-    given = {"run_dir": f"runs/{config.stem}", **_data(languages, train, validation)}
+    settings = {"run_dir": f"runs/{config.stem}", **_data(languages, train, validation)}
     if not str(config).isprintable():
-        raise NmtError(f"{str(config)!r}: choose a name of printable characters")
-    origin, fitting = _origin_and_settings(preset, train)
+        raise NmtError(f"{str(config)!r}: choose a name with printable characters only")
+    origin, chosen = _origin_and_settings(preset, train)
     if start is not None:
         origin = "Settings of the model that it starts from, with a low learning rate."
         if tags := start.data.language_pairs.tags_for_one:
-            given["data.language_tags"] = tags
-        fitting = (_fitting(train) if train else {}) | _CAREFUL
-        fitting |= {"training.start_from": str(start_from), **_of_model(start)}
-    text = _text(str(config), origin, given, fitting)
-    schema.parse(text, "init")  # a language or a name of a file that a config cannot have
+            settings["data.language_tags"] = tags
+        chosen = (_fitting(train) if train else {}) | _CAREFUL
+        chosen |= {"training.start_from": str(start_from), **_model_settings(start)}
+    text = _text(str(config), origin, settings, chosen)
+    schema.parse(text, "init")  # raises NmtError for a language or a file name that a config cannot have
     if preset == "demo":
         demo_corpus.write(_DEMO)
         log.info("demo corpus: %s pairs, written to %s", f"{sum(demo_corpus.SIZES.values()):,}", _DEMO)
@@ -119,21 +121,24 @@ def init(
 def _languages(
     source: str | None, target: str | None, train: tuple[Path, Path] | None, start: Config | None
 ) -> list[str]:
-    """Those given, or those of the text, or of the model `start`; written as the model does."""
-    endings = map(language_of_file, train) if train else (None, None)
-    examples = ("en", "de") if start is None else start.data.language_pairs.pairs[0]
-    known = ([], []) if start is None else (start.data.language_pairs.sources, start.data.language_pairs.targets)
-    given_or_found = zip((source, target), endings, examples, known, strict=True)
-    codes = (
-        ((ending or example) if code is None else code, of_side) for code, ending, example, of_side in given_or_found
-    )
-    return [matching(code, of_side) or code for code, of_side in codes]
+    """The codes of the source and the target: those of the options, of the text, or of the model `start`, in the
+    model's form."""
+    defaults, model_codes = ["en", "de"], list[Sequence[str]]()
+    if start is not None:
+        pairs = start.data.language_pairs
+        defaults, model_codes = list(pairs.pairs[0]), [pairs.sources, pairs.targets]
+    if train is not None:
+        defaults = [language_of_file(path) or default for path, default in zip(train, defaults, strict=True)]
+    codes = [default if code is None else code for code, default in zip((source, target), defaults, strict=True)]
+    if start is None:
+        return codes
+    return [matching(code, codes_of_side) or code for code, codes_of_side in zip(codes, model_codes, strict=True)]
 
 
 def _data(
     languages: list[str], train: tuple[Path, Path] | None, validation: tuple[Path, Path] | None
 ) -> dict[str, object]:
-    """The settings of the text; files that are not given have names to be replaced."""
+    """The settings of the data. Files that are None get names for the user to replace."""
     source_language, target_language = languages
     source, target = train or (f"train.{language}" for language in languages)
     validation_source, validation_target = validation or (f"validation.{language}" for language in languages)
@@ -145,7 +150,11 @@ def _data(
     }
 
 
-_REMEDY = {False: "choose another name", True: "move it away, or leave out --slurm"}
+def _check_new(path: Path, remedy: str) -> None:
+    """Raises NmtError if a file exists already, or its folder cannot be used."""
+    if path.exists():
+        raise NmtError(f"{path}: exists already and is not overwritten: {remedy}")
+    check_folder(path, path.parent, "CONFIG")
 
 
 def _write_new(path: Path, text: str) -> None:
@@ -157,16 +166,16 @@ def _write_new(path: Path, text: str) -> None:
 
 
 def _origin_and_settings(preset: PresetName | None, train: tuple[Path, Path] | None) -> tuple[str, dict[str, object]]:
-    """Where the settings come from, in a sentence, and those that are not the defaults."""
+    """A sentence about the origin of the settings, and the settings that differ from the defaults."""
     subwords = _size(train) if train and preset != "demo" else None
     reason = ""
     if preset is None:
         preset = "small" if subwords is not None and subwords < _SMALL_CORPUS else "base"
-        about = "is not there yet" if subwords is None else f"has about {round(subwords, -3) or subwords:,} subwords"
+        about = "does not exist yet" if subwords is None else f"has about {round(subwords, -3) or subwords:,} subwords"
         reason = f", because the training text {about}" if train else ""
     settings = dict(PRESETS[preset].settings)
     if subwords is not None and preset == "small":
-        steps = min(_fitting_steps(subwords, _SMALL_BATCH), _MOST_OF_SMALL)
+        steps = min(_fitting_steps(subwords, _SMALL_BATCH), _MOST_SMALL_STEPS)
         settings |= {"training.max_steps": steps, "training.warmup_steps": min(1000, fitting_warmup(steps))}
     elif subwords is not None and train:
         settings |= _fitting(train)
@@ -175,31 +184,34 @@ def _origin_and_settings(preset: PresetName | None, train: tuple[Path, Path] | N
 
 
 def _write_schema(path: Path) -> None:
-    """The schema for editors. One that is there already stays, as it may be of another version that the user wants."""
+    """Write the schema for editors. An existing file stays, because the user may want another version."""
     text = json_schema.to_text(Config) + "\n"
     with atomic.reporting(path, "CONFIG"):
         try:
             atomic.write_new_text(path, text)
         except FileExistsError:
             if path.read_bytes() != text.encode():
-                log.info("%s is not that of this version: nmt schema writes the new one", path)
+                log.info("%s is of another version of nmt: nmt schema writes the new one", path)
         else:
             log.info("%s: with it, editors complete and check the config", path)
 
 
-def _of_model(start: Config) -> dict[str, object]:
-    """The settings that a run needs so that its model is of the same kind as another one, and searches as it does,
-    where they are not the defaults."""
+def _model_settings(start: Config) -> dict[str, object]:
+    """The settings of a run that give it the same kind of model and the same search as another model, if they are not
+    the defaults."""
     sections = {"model": start.model, "decoding": start.decoding}
     changed = {name: to_dict(section, defaults=False) for name, section in sections.items()}
     if start.vocabulary.shared != VocabularyConfig().shared:
         changed["vocabulary"] = {"shared": start.vocabulary.shared}
-    return {f"{section}.{name}": value for section, values in changed.items() for name, value in values.items()}
+    settings = dict[str, object]()
+    for section, values in changed.items():
+        settings |= {f"{section}.{name}": value for name, value in values.items()}
+    return settings
 
 
 def _fitting(train: tuple[Path, Path]) -> dict[str, object]:
-    """Settings of training for the size of a corpus, where the defaults, for millions of pairs, do not fit; nothing if
-    its files cannot be read yet."""
+    """Settings of training for a small corpus; empty if the defaults, which are for millions of pairs, fit, or if its
+    files cannot be read yet."""
     default, subwords = TrainingConfig(), _size(train)
     if subwords is None:
         return {}
@@ -220,9 +232,10 @@ def _fitting_steps(subwords: int, batch: int) -> int:
 
 
 def _size(train: tuple[Path, Path]) -> int | None:
-    """About how many subwords the longer side has, as far as that matters; None if a file cannot be read yet."""
+    """The approximate number of subwords of the longer side, up to the size for which the defaults fit; None if a file
+    cannot be read yet."""
     default = TrainingConfig()
-    most = default.max_steps * default.batch_tokens // _PASSES  # as many fit the defaults
+    most = default.max_steps * default.batch_tokens // _PASSES  # the defaults fit more than this
     if not all(path.is_file() for path in train):
         return None
     try:
@@ -232,7 +245,7 @@ def _size(train: tuple[Path, Path]) -> int | None:
 
 
 def _subwords(path: Path, most: int) -> int:
-    """About how many a text has, at most `most`: the rest is not read."""
+    """The approximate number of subwords in a text. It is read only up to `most` subwords."""
     size = 0
     for line in read_lines(path):
         size += len(line.encode())
@@ -241,21 +254,24 @@ def _subwords(path: Path, most: int) -> int:
     return size // _BYTES
 
 
-def _text(name: str, origin: str, given: dict[str, object], fitting: dict[str, object]) -> str:
-    """The file `name`: the settings `given`, by dotted path, then common ones: those that are `fitting`, and others in
-    comments with their defaults."""
-    known = all_settings(Config)
-    common = {f"{section}.{key}": None for section, keys in _COMMON.items() for key in keys.split()}
-    rest = {path: known[path].default for path in common} | fitting
-    in_order = sorted(rest, key=lambda path: list(_COMMON).index(path.partition(".")[0]))
-    lines, begun = [_HEAD.format(name=shlex.quote(name), schema=_SCHEMA, origin=origin)], ""
-    for path, value in (given | {path: rest[path] for path in in_order}).items():
+def _text(name: str, origin: str, settings: dict[str, object], chosen: dict[str, object]) -> str:
+    """The text of the file `name`: first `settings`, by dotted path, then the `chosen` settings and other common ones,
+    which are in comments with their defaults."""
+    declared = all_settings(Config)
+    other_settings = dict[str, object]()
+    for section, keys in _COMMON.items():
+        paths = [f"{section}.{key}" for key in keys.split()]
+        other_settings |= {path: declared[path].default for path in paths}
+    other_settings |= chosen
+    in_order = sorted(other_settings, key=lambda path: list(_COMMON).index(path.partition(".")[0]))
+    lines, current_section = [_HEAD.format(name=shlex.quote(name), schema=_SCHEMA, origin=origin)], ""
+    for path, value in (settings | {path: other_settings[path] for path in in_order}).items():
         if path == in_order[0]:
             lines += ["", _REST]
         section, _, key = path.rpartition(".")
-        if section != begun:
+        if section != current_section:
             lines += ["", f"{section}:"]
-            begun = section
-        setting = f"{section and '  '}{'' if path in given | fitting else '# '}{key}: {in_one_line(value)}"
-        lines.append(f"{setting:<34}  # {known[path].meaning}")
+            current_section = section
+        setting = f"{section and '  '}{'' if path in settings | chosen else '# '}{key}: {in_one_line(value)}"
+        lines.append(f"{setting:<34}  # {declared[path].meaning}")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""`nmt inspect`: how a sentence is translated, as text and as a folder with a page."""
+"""`nmt inspect`: shows how a sentence is translated, as text and as a folder with a page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,18 +21,18 @@ def inspect(
     to: str | None,
     from_: str | None,
 ) -> None:
-    """Print what is seen, and write it to the folder `output`. Raises NmtError for a model or text that cannot be read,
-    and for a folder that cannot be written."""
+    """Print the inspection, and write it to the folder `output`. Raises NmtError for a model or text that cannot be
+    read, and for a folder that cannot be written."""
     if output is not None:
         output_folder.check(output)
-    for what, given in (("TEXT", text), ("--target", target or "")):
+    for argument, value in (("TEXT", text), ("--target", target or "")):
         try:
-            given.encode()
+            value.encode()
         except UnicodeEncodeError:
-            raise NmtError(f"{what}: not UTF-8: give text in UTF-8") from None
+            raise NmtError(f"{argument}: not UTF-8: give text in UTF-8") from None
     with lines_out(None) as write:
         ModelsOfCommand.open(model, (), to, from_).log()
-        seen = Inspector.load(model, device, overrides).inspect(text, target, to=to, from_=from_)
-        write(printing.to_text(seen))
+        inspection = Inspector.load(model, device, overrides).inspect(text, target, to=to, from_=from_)
+        write(printing.to_text(inspection))
     if output is not None:
-        output_folder.write(seen, output)
+        output_folder.write(inspection, output)

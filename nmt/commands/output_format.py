@@ -1,4 +1,4 @@
-"""What is written for each line: text, scores, or JSON."""
+"""The output format of translations: text, scores or JSON."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,9 +13,9 @@ from nmt.decoding.translator import Translation, Translator
 class OutputFormat:
     """What is written for each line.
 
-    Only its best translation; with scores or n_best, rows of `score TAB translation`, best first, with n_best after
-    `number TAB`; with json {"line": number, "translations": [the fields of each Translation that are not None]}. With
-    markup, which goes with none of these, each line is a text with tags.
+    By default the best translation. With scores or n_best, rows of `score TAB translation`, best first; with n_best,
+    each row begins with `line number TAB`. With json, {"line": number, "translations": [the fields of each Translation
+    that are not None]}. With markup, lines are text with tags; it cannot be combined with the others.
     """
 
     n_best: int | None = None
@@ -33,14 +33,15 @@ class OutputFormat:
         prefixes: Iterable[str] | None = None,
         read_ahead: bool = False,
     ) -> Iterator[str]:
-        """What to write for each line; the first has the number `first`. As `Translator.stream_hypotheses`."""
+        """The text to write for each line. first: the number of the first line; other parameters as
+        `Translator.stream_hypotheses`."""
         if self.n_best is None and not self.scores and not self.json:
             yield from translator.stream(
                 lines, chunk_lines, markup=self.markup, prefixes=prefixes, first=first, read_ahead=read_ahead
             )
             return
         aligned = self.json and translator.engine.aligns
-        of_lines = translator.stream_hypotheses(
+        translations_of_lines = translator.stream_hypotheses(
             lines,
             self.n_best or 1,
             chunk_lines,
@@ -50,28 +51,31 @@ class OutputFormat:
             first=first,
             read_ahead=read_ahead,
         )
-        for number, translations in enumerate(of_lines, start=first):
-            yield self.to_text(number, translations)
+        for line_number, translations in enumerate(translations_of_lines, start=first):
+            yield self.to_text(line_number, translations)
 
-    def to_text(self, number: int, translations: Sequence[Translation]) -> str:
-        """What to write for a line with these translations: rows, or an object."""
+    def to_text(self, line_number: int, translations: Sequence[Translation]) -> str:
+        """The text to write for a line with these translations: rows, or a JSON object."""
         if self.json:
-            return to_json(number, translations)
-        place = f"{number}\t" if self.n_best is not None else ""
-        return "\n".join(f"{place}{each.score:.6f}\t{each.text}" for each in translations)
+            return to_json(line_number, translations)
+        first_column = f"{line_number}\t" if self.n_best is not None else ""
+        return "\n".join(f"{first_column}{translation.score:.6f}\t{translation.text}" for translation in translations)
 
 
-def to_json(number: int, translations: Sequence[Translation]) -> str:
+def to_json(line_number: int, translations: Sequence[Translation]) -> str:
     """The JSON object of a line's translations."""
-    fields = [{key: value for key, value in asdict(each).items() if value is not None} for each in translations]
-    return json.dumps({"line": number, "translations": fields}, ensure_ascii=False)
+    objects = []
+    for translation in translations:
+        objects.append({key: value for key, value in asdict(translation).items() if value is not None})
+    return json.dumps({"line": line_number, "translations": objects}, ensure_ascii=False)
 
 
-def score_row(number: int, translation: Translation | None, format: Literal["text", "json"]) -> str:
-    """Score, log-probability, and log-probability per subword; or a JSON object. None: a pair that is too long."""
+def score_row(line_number: int, translation: Translation | None, format: Literal["text", "json"]) -> str:
+    """Score, log-probability and log-probability per subword, or a JSON object. translation: None for a pair that is
+    too long."""
     if format == "json":
-        return to_json(number, [translation] if translation else [])
+        return to_json(line_number, [translation] if translation else [])
     if translation is None:
         return "nan\tnan\tnan"
-    each = translation.log_probability / max(1, len(translation.token_scores))
-    return f"{translation.score:.6f}\t{translation.log_probability:.6f}\t{each:.6f}"
+    per_subword = translation.log_probability / max(1, len(translation.token_scores))
+    return f"{translation.score:.6f}\t{translation.log_probability:.6f}\t{per_subword:.6f}"

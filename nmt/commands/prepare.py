@@ -1,11 +1,11 @@
-"""`nmt prepare`: the vocabulary and the encoded data, and a report on the data."""
+"""`nmt prepare`: builds the vocabulary and the encoded data, and reports on the data."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.checkpoints import run_folder
 from nmt.commands import requirements
-from nmt.commands.train import begun
+from nmt.commands.train import with_initial_model
 from nmt.data import prepare as preparation
 from nmt.data.cleaning.summary import DataSummary
 from nmt.data.sources.corpus import files_of
@@ -16,11 +16,11 @@ from nmt.training.freezing import check_names
 
 
 def prepare(config: Path, overrides: Sequence[str], report: Path | None) -> DataSummary:
-    """Build what is missing. Returns a summary of the data; writes the page `report` about it. Raises NmtError for
-    settings that are wrong, and for data or files that cannot be read or written."""
+    """Build what is missing, and return a summary of the data. report: a page about the data to write. Raises NmtError
+    for wrong settings, and for data or files that cannot be read or written."""
     settings, vocabulary = run_folder.load_config(config, overrides), None
     if settings.training.start_from is not None:
-        settings, start = begun(settings)
+        settings, start = with_initial_model(settings)
         vocabulary = start.vocabulary if start else None
     if settings.training.freeze:
         check_names(settings.model, settings.training.freeze)

@@ -1,4 +1,4 @@
-"""A progress bar of lines that are translated: how many of all, lines per second and the time left."""
+"""Progress bars for translated lines: the share of all lines, lines per second and the remaining time."""
 
 import sys
 import threading
@@ -11,22 +11,23 @@ from tqdm import tqdm
 _UPDATE_SECONDS = 0.5
 
 
-def line_bar(what: str, total: int | None, done: int = 0, *, hidden: bool = False) -> "tqdm[NoReturn]":
-    """The bar, seen if standard error is a terminal, unless hidden. `done` lines were translated before."""
-    is_seen = not hidden and sys.stderr is not None and sys.stderr.isatty()
-    return tqdm(desc=what, total=total, initial=done, unit=" lines", leave=False, miniters=1, disable=not is_seen)
+def line_bar(description: str, total: int | None, done: int = 0, *, hidden: bool = False) -> "tqdm[NoReturn]":
+    """A progress bar, which is shown if standard error is a terminal and it is not hidden. done: lines that were
+    translated before."""
+    hidden = hidden or sys.stderr is None or not sys.stderr.isatty()
+    return tqdm(desc=description, total=total, initial=done, unit=" lines", leave=False, miniters=1, disable=hidden)
 
 
 @contextmanager
 def following(bar: "tqdm[NoReturn]", done: Callable[[], int]) -> Iterator[None]:
-    """Keep a bar at `done()`, what other processes have translated."""
+    """Update a bar with `done()`, the number of lines that other processes have translated."""
     ended = threading.Event()
 
-    def follow() -> None:
+    def update() -> None:
         while not (bar.disable or ended.wait(_UPDATE_SECONDS)):
             bar.update(max(0, done() - bar.n))
 
-    thread = threading.Thread(target=follow, daemon=True)
+    thread = threading.Thread(target=update, daemon=True)
     thread.start()
     try:
         yield

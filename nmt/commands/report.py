@@ -1,4 +1,4 @@
-"""`nmt report`: a page about runs."""
+"""`nmt report`: writes a page about runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from nmt.pages.report.run import files_of, gather
 
 
 def report(runs: Sequence[Path], output: Path | None) -> None:
-    """Write the page; output: None: to standard output. Raises NmtError for a folder that is no run, and for a file
+    """Write the page. output: None for standard output. Raises NmtError for a folder that is not a run, and for a file
     that cannot be written."""
     runs = [model_file.run_folder(run) for run in runs]
     read = files_of(runs)

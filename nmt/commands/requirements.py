@@ -1,7 +1,7 @@
-"""What settings need that may be missing here: optional packages, and what compilers need. Checked before any work.
+"""Checks before any work that this machine has what the settings need: optional packages and compilers.
 
-What only training needs, `nmt prepare` does not ask for. Files, folders, devices and memory are checked where they are
-used first, which is before the data is prepared too: `run_folder`, `ranks.process_group`, `start_from.read`,
+`nmt prepare` does not check the requirements of training. Files, folders, devices and memory are checked where they are
+first used, which is also before the data is prepared: in `run_folder`, `ranks.process_group`, `start_from.read`,
 `memory.check_model` and the beginning of `prepare.prepare`.
 """
 
@@ -21,7 +21,7 @@ log = logging.getLogger("nmt")
 
 
 def check_data(config: Config) -> None:
-    """What reading the corpora needs. Raises NmtError for a corpus that cannot be read here."""
+    """Raises NmtError for a corpus that cannot be read on this machine."""
     for corpus in (*config.data.train, *config.data.held_out):
         arrow_tables.check_installed(corpus)
     for path in files_of(config.data):
@@ -29,8 +29,8 @@ def check_data(config: Config) -> None:
 
 
 def check_training(config: Config, device: torch.device) -> None:
-    """What training needs, its data included. Raises NmtError for what it cannot do without. Warns of what it replaces:
-    BLEU of words by BLEU of characters, and compiled layers by layers that are not."""
+    """Check what training and its data need. Raises NmtError for missing requirements. Warns if something is replaced:
+    BLEU of words by BLEU of characters, and compiled layers by uncompiled ones."""
     check_data(config)
     training = config.training
     if training.tensorboard:
@@ -38,7 +38,7 @@ def check_training(config: Config, device: torch.device) -> None:
     if training.packed and device.type == "cuda" and (reason := compilation.missing_compiler(device)):
         raise NmtError(f"training.packed: true: packed batches do not work here ({reason}): set it to null")
     if training.compile and (reason := compilation.missing_compiler(device)):
-        log.warning("training.compile: torch.compile does not work here, training will go on without it (%s)", reason)
+        log.warning("training.compile: torch.compile does not work here, continuing without it (%s)", reason)
     if training.validation_bleu:
         for corpus in config.data.held_out:
             bleu_metric(config.data.pair_of(corpus).target)

@@ -1,4 +1,4 @@
-"""Given translations scored with a model, line by line."""
+"""`nmt score`: scores given translations with a model, line by line."""
 
 import logging
 from collections.abc import Sequence
@@ -28,22 +28,23 @@ def score(
     to: str | None,
     from_: str | None,
 ) -> None:
-    """Write the score of each line of `target` as a translation of that line of `source`; output None: standard output.
+    """Write the score of each line of `target` as a translation of the same line of `source`.
 
-    Raises NmtError where a file cannot be read or written, or one has more lines.
+    output: None for standard output. Raises NmtError if a file cannot be read or written, or if the numbers of lines
+    differ.
     """
     models = ModelsOfCommand.open(model, ensemble, to, from_)
     read = [*models.files, source, target]
     if output is not None:
-        check_output(output, read)  # before the work of loading
+        check_output(output, read)  # before the models are loaded
     models.log()
     translator = models.translator(device, overrides)
     with lines_out(output, read) as write:
         pairs, first = line_pairs(source, target), 1
         while chunk := list(islice(pairs, _PAIRS_TOGETHER)):
             sources, targets = zip(*chunk, strict=True)
-            for number, translation in enumerate(translator.score(sources, targets), start=first):
-                write(score_row(number, translation, format))
+            for line_number, translation in enumerate(translator.score(sources, targets), start=first):
+                write(score_row(line_number, translation, format))
             first += len(chunk)
     if skipped := translator.counts.skipped:
         log.warning("%s of %s pairs are too long for the model: nan", f"{skipped:,}", f"{translator.counts.lines:,}")

@@ -1,15 +1,16 @@
-"""Training, validation and test sets of one corpus that have no sentence in common.
+"""Splits a corpus into training, validation and test sets that have no sentence in common.
 
-Collections such as Tatoeba's have many translations of one sentence: if they were split at random, most of the test
-would be known from the training. Here pairs that share a sentence, or that are connected by such pairs, are a group,
-and all pairs of a group are in one set. Only letters and digits are compared, without case and accents. Of a small
-group that is held out, one pair is used and the others are left out; larger groups are for training.
+Collections such as Tatoeba's have many translations of one sentence. In a random split, most of the test set would
+also be in the training set. Here pairs that share a sentence, or that are connected by such pairs, form a group, and
+all pairs of a group are in one set. Only letters and digits are compared, without case and accents. Only small groups
+are held out: one pair of the group is used, and the others are left out.
 """
 
 import logging
 import random
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import regex
@@ -28,7 +29,7 @@ log = logging.getLogger("nmt")
 
 Pair = tuple[str, str]
 
-_SMALL = 10  # pairs of a group that may be held out
+_SMALL = 10  # the most pairs of a group that can be held out
 
 
 def split(
@@ -40,11 +41,11 @@ def split(
     most: int | None,
     seed: int,
 ) -> None:
-    """Write the sets of the pairs of `files`, one file of both sides or two of lines, into a new folder, and log how
-    many pairs went where. languages: the endings of the new files; None: as two files have them. columns: those of the
-    source and the target in one file. held_out, most: see `split_pairs`.
+    """Split the pairs in `files`, write the sets into a new folder, and log their sizes.
 
-    Raises NmtError for files that cannot be read as pairs, too few of them, and a folder that exists.
+    files: one file with both sides, or two files of lines; languages: the endings of the new files, None for those of
+    the two files; columns: of the source and the target in one file; held_out, most: see `split_pairs`. Raises NmtError
+    for files that cannot be read as pairs, for too few pairs, and for a folder that exists.
     """
     if missing := [file for file in files if not file.exists()]:
         raise no_such_file(missing[0])
@@ -63,52 +64,55 @@ def split(
     except InvalidLinesError as error:
         raise NmtError(error.problem) from None  # there is no config
     pairs = [pair for pair in read if all(pair)]
-    for place, side in enumerate(("source", "target")):
-        if pairs and all(pair[place].isdigit() for pair in pairs):
-            raise NmtError(f"{corpus.label}: the {side} is only numbers: name the columns of the text with --columns")
-    # Those that a model reads as equal are duplicates, as for data.drop_duplicates; the first of them in order is kept.
-    different = {(as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)}
-    sets = split_pairs(different.values(), held_out, most, seed)
+    for i, side in enumerate(("source", "target")):
+        if pairs and all(pair[i].isdigit() for pair in pairs):
+            raise NmtError(f"{corpus.label}: the {side} has only numbers: name its columns with --columns")
+    # Pairs that a model reads as equal are duplicates, as for data.drop_duplicates; the first in sorted order is kept.
+    unique = {(as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)}
+    sets = split_pairs(unique.values(), held_out, most, seed)
     _write(folder, sets, languages)
-    counts = ", ".join(f"{len(of):,} {name}" for name, of in sets.items())
-    left = len(different) - sum(map(len, sets.values()))
-    twice = f"{len(pairs) - len(different):,} duplicates, {len(read) - len(pairs):,} with an empty side"
-    log.info("%s pairs: %s, %s left out, %s", f"{len(read):,}", counts, f"{left:,}", twice)
-    of_training, of_validation = (
-        shlex.join(str(folder / f"{name}.{language}") for language in languages) for name in ("train", "validation")
-    )
-    log.info("next: nmt init my.yaml --train %s --validation %s", of_training, of_validation)
+    counts = ", ".join(f"{len(set_pairs):,} {name}" for name, set_pairs in sets.items())
+    unused = len(unique) - sum(map(len, sets.values()))
+    ignored = f"{len(pairs) - len(unique):,} duplicates, {len(read) - len(pairs):,} with an empty side"
+    log.info("%s pairs: %s, %s left out, %s", f"{len(read):,}", counts, f"{unused:,}", ignored)
+    train_files = shlex.join(str(folder / f"train.{language}") for language in languages)
+    validation_files = shlex.join(str(folder / f"validation.{language}") for language in languages)
+    log.info("next: nmt init my.yaml --train %s --validation %s", train_files, validation_files)
 
 
 def groups_of(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """The pairs in groups without a common sentence, ordered by the first pair of each."""
-    above: dict[tuple[int, str], tuple[int, str]] = {}  # of each sentence another one of its group, or itself
+    """Groups of pairs that have no sentence in common, ordered by their first pairs."""
+    # A forest of sentences: the parent of a sentence is another one of its group, or the sentence itself for a root.
+    parent: dict[tuple[int, str], tuple[int, str]] = {}
 
-    def first(sentence: tuple[int, str]) -> tuple[int, str]:
-        while above.setdefault(sentence, sentence) != sentence:
-            above[sentence] = above[above[sentence]]
-            sentence = above[sentence]
+    def root(sentence: tuple[int, str]) -> tuple[int, str]:
+        while parent.setdefault(sentence, sentence) != sentence:
+            parent[sentence] = parent[parent[sentence]]
+            sentence = parent[sentence]
         return sentence
 
-    every = list(pairs)
-    sources, targets = (folded_texts([pair[side] for pair in every]) for side in (0, 1))
-    of_pairs = [(pair, (0, source), (1, target)) for pair, source, target in zip(every, sources, targets, strict=True)]
-    for _, source, target in of_pairs:
-        above[first(source)] = first(target)
+    all_pairs = list(pairs)
+    source_texts, target_texts = [source for source, _ in all_pairs], [target for _, target in all_pairs]
+    sources = [(0, text) for text in folded_texts(source_texts)]
+    targets = [(1, text) for text in folded_texts(target_texts)]
+    for source, target in zip(sources, targets, strict=True):
+        parent[root(source)] = root(target)
     groups: dict[tuple[int, str], list[Pair]] = {}
-    for pair, source, _ in of_pairs:
-        groups.setdefault(first(source), []).append(pair)
+    for pair, source in zip(all_pairs, sources, strict=True):
+        groups.setdefault(root(source), []).append(pair)
     return list(groups.values())
 
 
 def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: int) -> dict[str, list[Pair]]:
-    """`validation` and `test` with `held_out` pairs each, and `train` with the rest, or with `most` of it.
+    """The sets `validation` and `test` with `held_out` pairs each, and `train` with the rest, or with `most` of the
+    rest.
 
-    The sets depend on the pairs and the seed only, not on the order of the pairs. Raises NmtError if there are too few.
+    The sets depend only on the pairs and the seed, not on the order of the pairs. Raises NmtError if there are too few
+    pairs.
     """
-    dice = random.Random(seed)
+    draws = random.Random(seed)
     groups = groups_of(sorted(set(pairs)))
-    groups = dice.sample(groups, len(groups))
+    groups = draws.sample(groups, len(groups))
     small = [group for group in groups if len(group) <= _SMALL]
     most_held_out = min(len(small), len(groups) - 1) // 2
     if held_out > most_held_out:
@@ -116,18 +120,20 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
             f"--pairs {held_out}: there are {len(groups):,} groups of pairs without a common sentence: "
             + (f"with --pairs {most_held_out}, nearly all are held out" if most_held_out else "too few to split")
         )
-    validation, test = ([dice.choice(group) for group in small[i * held_out :][:held_out]] for i in (0, 1))
-    chosen = set(map(id, small[: 2 * held_out]))
-    train = [pair for group in groups if id(group) not in chosen for pair in group]
-    dice.shuffle(train)
-    return {"train": train[:most], "validation": validation, "test": test}
+    held_out_pairs = [draws.choice(group) for group in small[: 2 * held_out]]
+    held_out_ids = set(map(id, small[: 2 * held_out]))
+    train = list(chain.from_iterable(group for group in groups if id(group) not in held_out_ids))
+    draws.shuffle(train)
+    return {"train": train[:most], "validation": held_out_pairs[:held_out], "test": held_out_pairs[held_out:]}
 
 
-def _languages(files: Sequence[Path], given: tuple[str, str] | None) -> tuple[str, str]:
-    """The languages that are given, or else those that the names of the two files end in."""
-    endings = given or tuple(map(language_of_file, files))
+def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tuple[str, str]:
+    """The languages of the option, or else the endings of the two files."""
+    endings = languages or tuple(map(language_of_file, files))
     if len(endings) != 2 or None in endings:
-        other = "if it is text in one language, give the file of the other one too; else " * (len(files) == 1)
+        other = ""
+        if len(files) == 1:
+            other = "if it is text in one language, give the file of the other one too; else "
         raise NmtError(
             f"{' '.join(map(str, files))}: what are the languages? {other}name them, such as: --languages en de (the "
             "new files are then train.en, train.de, …)"
@@ -135,9 +141,9 @@ def _languages(files: Sequence[Path], given: tuple[str, str] | None) -> tuple[st
     source, target = map(str, endings)
     for language in (source, target):
         if not regex.fullmatch(r"[\w-]+", language):
-            raise NmtError(f"--languages: {language!r} is no code such as en, in which the names of files can end")
+            raise NmtError(f"--languages: {language!r} is not a language code such as en that file names can end with")
     if source.casefold() == target.casefold():
-        remedy = "name two others" if given else "name them, such as: --languages en de"
+        remedy = "name two others" if languages else "name them, such as: --languages en de"
         raise NmtError(f"{source} twice: the new files of both sides would have the same names: {remedy}")
     return source, target
 

@@ -1,4 +1,4 @@
-"""One run put together: prepared data, validation by search, and the trainer."""
+"""Trains a model: prepares the data, and gives it to the trainer together with the validation by search."""
 
 import logging
 import os
@@ -37,20 +37,20 @@ log = logging.getLogger("nmt")
 def train(
     config: Config, device_name: str, *, profile: bool = False, on_metrics: OnMetrics | None = None
 ) -> StopRequest:
-    """Prepare the data if needed, then train or resume. Returns the request that ended it early, if there was one.
+    """Prepare the data if needed, then train or resume. Returns the request to stop, which may be empty.
 
-    If a launcher started this process, it is one rank of several. `profile`: time and trace some steps; on_metrics: is
-    called with each row of metrics, as in `Trainer`.
-    Raises NmtError for problems with data, device or run folder, and when the loss is no longer a number.
+    A process that was started by a launcher is one of several ranks. profile: time and trace some steps; on_metrics: is
+    called with each row of metrics, as in `Trainer`. Raises NmtError for problems with data, device or run folder, and
+    if the loss is no longer a number.
     """
     seconds = config.training.max_seconds
     deadline = time.monotonic() - seconds_since_launch() + (float("inf") if seconds is None else seconds)
     with distributed.process_group(device_name) as (ranks, where):
         machine.prepare_memory()
         machine.make_products_repeatable()
-        # Set explicitly: decoding sets it at every validation, and results must not depend on whether there was one.
+        # Set explicitly, because decoding sets it in each validation, and results must not depend on validations.
         torch.set_num_threads(_threads(ranks))
-        # Before anything else that all ranks do together, as the settings decide what that is.
+        # Before all other collective operations, because the settings decide which ones there are.
         versions = {"the version of nmt": __version__, "the version of PyTorch": torch.__version__}
         ranks.agree({**versions, **writer.flatten(config)})
         run = Path(config.run_dir)
@@ -61,8 +61,8 @@ def train(
                 requirements.check_training(config, where)
                 if problem := schedule.problem(config.training, config.model.width, config.training.max_steps):
                     log.warning("%s", problem)
-            # Refuses settings that do not fit a saved state, or another model, before anything is built for them.
-            config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
+            # Raises NmtError for settings that do not fit a saved state or an initial model, before anything is built.
+            config, start = ranks.broadcast(with_initial_model(config) if ranks.first else (config, None))
             memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
             with ranks.local_first():
                 data = training_data(config, ranks, start)
@@ -75,7 +75,7 @@ def train_in_program(
     device_name: str,
     on_metrics: OnMetrics | None,
 ) -> Path:
-    """What `nmt.train` does."""
+    """As `nmt.train`."""
     if isinstance(overrides, str):
         raise TypeError("expected a list of overrides, not a string: for one override, give [override]")
     if on_metrics is not None and not callable(on_metrics):
@@ -97,18 +97,18 @@ def train_in_program(
 
 
 def _threads(ranks: Ranks) -> int:
-    """Threads that a rank computes with: its share of the cores, unless OMP_NUM_THREADS is set to another number."""
-    not_set = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # `torchrun` itself sets it to 1
+    """The number of threads of a rank: its share of the cores, unless the user has set OMP_NUM_THREADS."""
+    not_set = os.environ.get("OMP_NUM_THREADS", "1") == "1"  # `torchrun` sets it to 1
     if ranks.size > 1 and not_set:
         return max(1, machine.usable_cores() // ranks.local_size)
     return torch.get_num_threads()
 
 
-def begun(config: Config) -> tuple[Config, Start | None]:
-    """The settings of a run, and its initial model; once resumed, taken from the saved state, so that the model's file
-    is no longer needed.
+def with_initial_model(config: Config) -> tuple[Config, Start | None]:
+    """The settings of a run and its initial model. A resumed run gets the model from the saved state, and does not need
+    the model's file any more.
 
-    Raises NmtError for settings with which the saved state cannot be resumed, and as `start_from.read`.
+    Raises NmtError for settings that do not fit the saved state, and as `start_from.read`.
     """
     if newest := state.saved(Path(config.run_dir)):
         saved, _ = newest
@@ -123,12 +123,12 @@ def training_data(
     ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
     start: Start | None = None,
 ) -> TrainingData:
-    """The data to train and validate on, built unless it is there already. Logs the report on it."""
-    # On each machine one rank compares the tokens with their checksums, while the others wait.
+    """The data for training and validation, which is built if it is missing. Logs a summary of the data."""
+    # One rank on each machine compares the tokens with their checksums, while the others wait.
     prepared = prepare.prepare(config, start.vocabulary if start else None, verify=ranks.local_rank == 0)
     log.info("%s", prepared.summary)
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
         translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text))
-    of_validation = validation_key(sets, training, config.decoding)
-    return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), of_validation, start)
+    key = validation_key(sets, training, config.decoding)
+    return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), key, start)

@@ -1,4 +1,4 @@
-"""A document is translated as a whole, a file in chunks that survive an interruption, anything else as a stream."""
+"""`nmt translate`: translates documents as a whole, files in chunks that survive an interruption, and streams."""
 
 import os
 import sys
@@ -20,12 +20,12 @@ from nmt.files import atomic, outputs, text
 from nmt.loading.command_models import ModelsOfCommand
 
 _RESTARTS = 3  # of all ranks, after one is killed
-_DOCUMENT_LINES = 500  # of a document, that are translated together: the alignment of each takes memory
+_DOCUMENT_LINES = 500  # of a document that are translated together, because alignments take memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationJob:
-    """What to translate, with what and where to."""
+    """The options of a translation."""
 
     model: Path
     source: Path | None = None  # None: standard input
@@ -38,52 +38,52 @@ class TranslationJob:
     glossary: Path | None = None
     prefixes: Path | None = None
     line_by_line: bool = False  # translate each line as soon as it is read
-    processes: int | None = None  # how many to start; None: only this one
-    only_missing: bool = True  # of a document with both languages
+    processes: int | None = None  # to start; None: translate in this process
+    only_missing: bool = True  # in a document with both languages: only texts without a translation
     device: str = "auto"
 
     @property
     def texts(self) -> list[Path]:
-        """The text files that are read."""
+        """The text files to read."""
         return [file for file in (self.source, self.glossary, self.prefixes) if file is not None]
 
     @property
     def from_file_to_file(self) -> bool:
-        """Whether the output is a file, and all texts are files, which can be read twice."""
+        """Whether the output and all texts are regular files, which can be read twice."""
         if self.source is None or self.output is None or self.line_by_line:
             return False
         return not any(map(outputs.is_special, (self.output, *self.texts)))
 
     @property
     def document_format(self) -> DocumentFormat | None:
-        """The format of a source that is a document. With markup, each line is a text by itself. Raises NmtError for
-        what is not possible with documents, and for documents of other formats."""
-        found = format_of(self.source)
+        """The format of the source, None if it is not a document. With markup, each line is a separate text. Raises
+        NmtError for options that cannot be used with documents, and for documents in unknown formats."""
+        document = format_of(self.source)
         if self.format.markup:
-            if found is not None and not found.has_marked_lines:
-                raise NmtError(f"{self.source}: {found.name}, no lines with tags: leave out --markup")
-            found = None
-        elif found is None and self.source is not None:
+            if document is not None and not document.has_marked_lines:
+                raise NmtError(f"{self.source}: {document.name} does not have lines with tags: leave out --markup")
+            document = None
+        elif document is None and self.source is not None:
             check_lines(self.source)
-        if not self.only_missing and not (found and found.translations):
+        if not self.only_missing and not (document and document.translations):
             raise NmtError("--retranslate is for PO, XLIFF, JSON and ARB files, whose translations stay: leave it out")
-        if found is None:
+        if document is None:
             return None
         if self.output is None:
             raise NmtError(
-                f"{self.source}: {found.name}: add --output FILE; to translate its lines as they are: nmt translate "
-                f"MODEL < {self.source}"
+                f"{self.source}: {document.name}: add --output FILE; to translate its lines as plain text: nmt "
+                f"translate MODEL < {self.source}"
             )
         if self.format != OutputFormat() or self.prefixes or self.line_by_line or self.processes:
             raise NmtError(
-                f"{self.source}: {found.name}, which is translated as a whole: leave out --n-best, --scores, --format, "
+                f"{self.source}: {document.name} is translated as a whole: leave out --n-best, --scores, --format, "
                 "--prefixes, --line-by-line and --nproc-per-node"
             )
         if self.output.is_dir():
             raise NmtError(f"{self.output}: a folder: name a file in it")
         if not self.from_file_to_file:
-            raise NmtError(f"{self.source}: {found.name}: it and --output must be files, no pipes and no devices")
-        return found
+            raise NmtError(f"{self.source}: {document.name}: it and --output must be regular files")
+        return document
 
     def open_models(self) -> ModelsOfCommand:
         """Raises NmtError as `ModelsOfCommand.open`."""
@@ -91,7 +91,7 @@ class TranslationJob:
 
 
 def translate(request: TranslationJob) -> int:
-    """Do what is requested; returns the exit status. Raises NmtError for what the user can fix."""
+    """Translate, and return the exit status. Raises NmtError for problems that the user can fix."""
     document_format, opened = request.document_format, request.open_models()
     if document_format is not None:
         _translate_document(request, document_format, opened)
@@ -103,7 +103,7 @@ def translate(request: TranslationJob) -> int:
 
 
 def _translate_document(request: TranslationJob, format: DocumentFormat, opened: ModelsOfCommand) -> None:
-    """Read a document, translate its lines, and write it: whole or not at all."""
+    """Read a document, translate its lines, and write it as a whole."""
     assert request.source is not None and request.output is not None
     output = outputs.check_output(request.output, [*opened.files, *request.texts])
     document = OpenedDocument.read(
@@ -116,21 +116,21 @@ def _translate_document(request: TranslationJob, format: DocumentFormat, opened:
     )
     opened.log()
     translator = opened.translator(request.device, request.overrides, request.glossary)
-    keep = (*translator.decoding.keep, *document.keep)
-    translator.decoding = replace(translator.decoding, keep=keep)
+    protected = (*translator.decoding.keep, *document.keep)
+    translator.decoding = replace(translator.decoding, keep=protected)
     lines, translations = document.marked_lines, list[str]()
     with line_bar("translating", len(lines)) as bar:
         translator.on_lines = bar.update
         for first in range(0, len(lines), _DOCUMENT_LINES):
             translations += translator.with_tags(lines[first : first + _DOCUMENT_LINES])
-    written = document.with_lines(translations, output)
+    content = document.with_lines(translations, output)
     with atomic.reporting(output, "--output"), atomic.replacing(output) as unfinished:
-        unfinished.write_bytes(written)
+        unfinished.write_bytes(content)
     log_counts(translator.counts, translator.longest_part)
 
 
 def job_of(request: TranslationJob, opened: ModelsOfCommand) -> FileJob:
-    """The job of translating from file to file. Raises NmtError as FileJob.from_files does."""
+    """The job of a translation from file to file. Raises NmtError as FileJob.from_files."""
     assert request.source is not None and request.output is not None
     glossary = [] if request.glossary is None else [request.glossary]
     files = {"model": opened.files, "glossary": glossary}
@@ -144,8 +144,8 @@ def job_of(request: TranslationJob, opened: ModelsOfCommand) -> FileJob:
 
 
 def _translate_file(request: TranslationJob, opened: ModelsOfCommand) -> int:
-    """Translate in this process, or start others with the arguments of this one; each does its share. Returns the exit
-    status. Raises NmtError as a FileJob does."""
+    """Translate in this process, or start several processes with the same arguments, which share the work. Returns the
+    exit status. Raises NmtError as FileJob."""
     job = job_of(request, opened)
     if is_launched():
         if os.environ.get(FILE_JOB) != job.key:
@@ -174,21 +174,21 @@ def _translate_file(request: TranslationJob, opened: ModelsOfCommand) -> int:
 
 
 def _stream(request: TranslationJob, opened: ModelsOfCommand) -> None:
-    """Translate while reading."""
-    read = [*opened.files, *request.texts]
+    """Translate a stream while it is read."""
+    inputs = [*opened.files, *request.texts]
     if request.output is not None:
-        outputs.check_output(request.output, read)  # before the work of loading
+        outputs.check_output(request.output, inputs)  # before the models are loaded
     opened.log()
     translator = opened.translator(request.device, request.overrides, request.glossary)
-    lines, typed = text.lines_in(request.source)
-    with text.lines_out(request.output, read) as write:
-        chunk_lines = 1 if typed or request.line_by_line else None
+    lines, is_typed = text.lines_in(request.source)
+    with text.lines_out(request.output, inputs) as write:
+        chunk_lines = 1 if is_typed or request.line_by_line else None
         prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
-        # What writes to a pipe may wait for translations before it writes more.
+        # Not from a pipe: its writer may wait for translations before it writes more.
         ahead = chunk_lines is None and request.source is not None and not any(map(outputs.is_special, request.texts))
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes, read_ahead=ahead)
-        # A progress bar, on a terminal where the translations go elsewhere.
-        hidden = typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
+        # The progress bar is hidden if translations are shown on the terminal.
+        hidden = is_typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
         with line_bar("translating", None, hidden=hidden) as bar:
             if not bar.disable and request.source is not None and not outputs.is_special(request.source):
                 bar.reset(text.survey(request.source))

@@ -1,6 +1,6 @@
-"""The scores of a model in training, with the search that users will run.
+"""Scores a model in training with the search that users will run.
 
-Training gets the validators as a function; it does not know about search.
+Training gets this as a function, and does not depend on search.
 """
 
 import copy
@@ -25,20 +25,20 @@ from nmt.training.data import TranslatedText, TranslationScores
 
 
 class Validator:
-    """Translates a validation set with a model and scores the result; several ranks share the work."""
+    """Translates a validation set with a model and scores the translations. Several ranks share the work."""
 
     def __init__(
         self,
-        held_out: ValidationSet,
+        validation_set: ValidationSet,
         vocabulary: Vocabulary,
         config: Config,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
         source_text: SourceText | None = None,
     ):
-        """The first training.validation_sentences pairs of a set are used. source_text: that the model is trained on.
-        Raises NmtError where decoding.long_input does not let a pair be translated."""
-        pairs = held_out.pairs[: config.training.validation_sentences]
-        self.languages, self.vocabulary, self.config, self.ranks = held_out.languages, vocabulary, config, ranks
+        """The first training.validation_sentences pairs of the set are used. source_text: facts about the training
+        text. Raises NmtError if decoding.long_input: error does not allow a pair to be translated."""
+        pairs = validation_set.pairs[: config.training.validation_sentences]
+        self.languages, self.vocabulary, self.config, self.ranks = validation_set.languages, vocabulary, config, ranks
         self.search, self.source_text = config.search, as_set(config, source_text)
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         if self.search.long_input == "error":
@@ -46,39 +46,37 @@ class Validator:
         self.metrics = ValidationMetrics(self.languages.target)
 
     def __call__(self, model: TranslationModel) -> TranslationScores:
-        """Search on the model's device; the model stays as it is, and in its train or eval mode.
-
-        Collective; all ranks get the same result.
+        """Translate on the model's device, and score the translations. The model and its train or eval mode do not
+        change. Collective: all ranks get the same result.
         """
         return self.score(self.engine(model))
 
     def engine(self, model: TranslationModel) -> PyTorchEngine:
-        """What decoding.precision: model means for a model, on its device. Where that is another type than that of
-        its weights, it is a copy that is converted."""
+        """The engine for a model on its device, with decoding.precision: model. If search needs another type than that
+        of the weights, the engine has a converted copy of the model."""
         device, trained_in = next(model.parameters()).device, self.config.training.precision
         if model_loader.search_type("model", trained_in, device) != torch.float32:
             model = model_loader.prepare(copy.deepcopy(model), device, "model", trained_in)
         return PyTorchEngine([model], device)
 
     def score(self, engine: PyTorchEngine) -> TranslationScores:
-        """As `__call__`, with its engine."""
+        """As `__call__`, with an engine of the model."""
         trained_on = self.config.data.language_pairs
         translator = Translator(engine, self.vocabulary, self.search, trained_on, self.source_text)
         translator.languages.use(self.languages.target, self.languages.source)
-        # Ranks take turns in the order of the sentences, so that each gets its share of long ones.
+        # Ranks take sentences in turn, so that each rank gets its share of long ones.
         shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
         scores = self.metrics.scores(translations, self.references)
-        samples = list(zip(self.sources, self.references, translations, strict=True))[
-            : self.config.training.validation_samples
-        ]
+        samples = list(zip(self.sources, self.references, translations, strict=True))
+        samples = samples[: self.config.training.validation_samples]
         texts = TranslatedText(*self.languages, len(translations), NORMALIZED.compared)
         return TranslationScores(scores, samples, self.metrics.signatures(), texts)
 
 
 def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: DecodingConfig) -> None:
-    """Raises NmtError for a source that is too long: otherwise the first validation would end the training. Capitals
-    are left out, as search reads them in small letters."""
+    """Raises NmtError for a source that is too long, because the first validation would end the training. Sources in
+    capitals are not checked, because search converts them to lower case."""
     lengths = map(len, vocabulary.source.encode([source for source in sources if not is_in_capitals(source)]))
     if search.max_source_tokens is not None and (longest := max(lengths, default=0)) > search.max_source_tokens:
         raise NmtError(
@@ -95,8 +93,8 @@ def validators_of(
     ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
     source_text: SourceText | None = None,
 ) -> list[Validator]:
-    """One for each set. source_text: that the model is trained on."""
-    return [Validator(held_out, vocabulary, config, ranks, source_text) for held_out in sets]
+    """A validator for each set. source_text: facts about the training text."""
+    return [Validator(validation_set, vocabulary, config, ranks, source_text) for validation_set in sets]
 
 
 def score_all(validators: Sequence[Validator], model: TranslationModel) -> list[TranslationScores]:

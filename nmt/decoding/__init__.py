@@ -1,1 +1,1 @@
-"""A model and source ids to hypotheses."""
+"""Decoding: from text to translations with a model."""

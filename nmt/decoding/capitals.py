@@ -1,7 +1,7 @@
-"""Lines in capitals: they are translated as sentences in small letters, and their translations are put in capitals.
+"""Lines in capitals are translated as sentences in lower case. Their translations are then written in capitals.
 
-A model that has seen few capitals splits such a line into subwords that it does not know, down to single letters. As a
-sentence it has the subwords of other text.
+A model that has seen few capitals splits such a line into rare subwords, down to single letters. In lower case the line
+has the same subwords as other text.
 """
 
 import re
@@ -14,17 +14,17 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _VERBATIM = re.compile(VERBATIM)
 # Fewer words or letters may be abbreviations, such as `EU, UN` or `IBM PC`.
 _LEAST_WORDS, _LEAST_LETTERS = 2, 8
-_MOST_SMALL = 1 / 9  # small letters for each capital: `MEETING AT 5 pm IN THE OFFICE`
+_MOST_LOWER = 1 / 9  # lower-case letters for each capital: `MEETING AT 5 pm IN THE OFFICE`
 
 
 def is_in_capitals(line: str) -> bool:
-    """Whether nearly all letters of a line are capitals, but for URLs, e-mail addresses and placeholders, and there are
-    enough of them to be sentences or a headline."""
+    """Whether nearly all letters of a line are capitals, and it has enough words for a sentence or a headline. URLs,
+    e-mail addresses and placeholders are not counted."""
     line = line.replace("ß", "SS")
     if not _has_words_in_capitals(line):  # most lines: the next steps take longer
         return False
     text = _VERBATIM.sub(" ", line)
-    mostly = sum(map(str.islower, text)) <= _MOST_SMALL * sum(map(str.isupper, text))
+    mostly = sum(map(str.islower, text)) <= _MOST_LOWER * sum(map(str.isupper, text))
     return mostly and has_case(text) and _has_words_in_capitals(text)
 
 
@@ -34,9 +34,11 @@ def _has_words_in_capitals(text: str) -> bool:
 
 
 def as_sentences(line: str, language: str) -> str:
-    """The line in small letters, but for the first of each sentence. URLs, e-mail addresses and placeholders stay as
-    they are, also at the beginning of a sentence."""
-    inside = {place for match in _VERBATIM.finditer(line) for place in range(match.start() + 1, match.end())}
+    """The line in lower case, with a capital at the start of each sentence. URLs, e-mail addresses and placeholders are
+    not changed, also at the start of a sentence."""
+    inside = set[int]()  # the positions at which an item would be cut
+    for match in _VERBATIM.finditer(line):
+        inside.update(range(match.start() + 1, match.end()))
     parts, start, end = [], 0, 0
     for sentence in sentences(line, language):
         end += len(sentence)
@@ -47,5 +49,5 @@ def as_sentences(line: str, language: str) -> str:
 
 
 def in_capitals(text: str, language: str) -> str:
-    """All letters as capitals, but for URLs, e-mail addresses and placeholders."""
+    """The text in capitals. URLs, e-mail addresses and placeholders are not changed."""
     return change_case(text, "uppercase", language)

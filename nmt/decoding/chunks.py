@@ -1,10 +1,11 @@
-"""Chunks of lines that are translated together, and counts of what happened to the lines."""
+"""Chunks of lines that are translated together, and counts of the lines."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from itertools import islice, repeat
+from operator import add
 from typing import TypeVar
 
 from nmt.decoding.engine_protocol import Engine
@@ -16,8 +17,8 @@ log = logging.getLogger("nmt")
 T = TypeVar("T")
 U = TypeVar("U")
 
-CHUNK_LINES = 5000  # that are read, sorted by length and translated together, unless a GPU translates
-_CHARACTERS = 500  # for each line: a chunk with more characters ends early, so that long lines do not fill the memory
+CHUNK_LINES = 5000  # lines that are read, sorted by length and translated together on a CPU
+_CHARACTERS = 500  # per line: a chunk with more characters ends early, so that long lines do not fill the memory
 
 
 @dataclass
@@ -29,27 +30,27 @@ class LineCounts:
     cut: int = 0
     skipped: int = 0
     split: int = 0
-    several: int = 0  # of the split lines, those that would not be too long as one sentence
-    parts: int = 0  # that the split lines were translated in
-    unconstrained: int = 0  # lines or parts translated without the settings that exclude outputs: no output is left
-    terms: int = 0  # glossary terms found in the lines
-    missing: int = 0  # of these terms, those without any of their translations in the best output
+    several: int = 0  # split lines that are short enough for the model, but have several sentences
+    parts: int = 0  # parts of the split lines
+    unconstrained: int = 0  # lines or parts translated again without the settings that excluded all their outputs
+    terms: int = 0  # glossary terms in the lines
+    missing: int = 0  # glossary terms of which the best output contains no translation
     searched: int = 0  # lines or parts searched for glossary terms
-    restored: int = 0  # lines of whose translations some lacked what decoding.keep names
-    prefixes: int = 0  # prefixes that the vocabulary cannot write as they are given
+    restored: int = 0  # lines whose translations lacked protected text (decoding.keep)
+    prefixes: int = 0  # prefixes that the vocabulary changes
 
     def __add__(self, other: "LineCounts") -> "LineCounts":
-        return LineCounts(*(mine + others for mine, others in zip(astuple(self), astuple(other), strict=True)))
+        return LineCounts(*map(add, astuple(self), astuple(other)))
 
 
 def lines_together(batch_tokens: int, on_gpu: bool) -> int:
-    """The number of lines of a chunk: 5,000; for a GPU that searches `batch_tokens` at once an eighth of them, if that
-    is more. These are a few batches, so that most of them are full, and its sentences have similar lengths."""
+    """The number of lines of a chunk: 5,000, or on a GPU `batch_tokens` / 8 if that is more. These are several batches,
+    so that most of them are full, and the sentences of each have similar lengths."""
     return max(CHUNK_LINES, batch_tokens // 8) if on_gpu else CHUNK_LINES
 
 
 def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[list[str]]:
-    """Split lines into chunks of `chunk_lines`, or fewer if they are very long. Splitting a chunk changes nothing."""
+    """Split lines into chunks of `chunk_lines`, or fewer if they are very long. Translations do not depend on it."""
     chunk: list[str] = []
     characters, most = 0, _CHARACTERS * max(CHUNK_LINES, chunk_lines)
     for line in lines:
@@ -65,38 +66,39 @@ def chunked(lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[li
 def with_prefixes(
     chunks: Iterable[list[str]], prefixes: Iterable[str] | None, first: int
 ) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The number of the first line of each chunk, its lines, and a prefix for each; None: empty ones. The first chunk
-    begins with the number `first`. Raises NmtError where there are fewer prefixes than lines, or more."""
+    """For each chunk the line number of its first line, its lines, and a prefix for each line; None: empty prefixes.
+    first: the line number of the first chunk's first line. Raises NmtError if there are fewer or more prefixes than
+    lines."""
     remaining = repeat("") if prefixes is None else iter(prefixes)
     for chunk in chunks:
-        given = list(islice(remaining, len(chunk)))
-        if len(given) < len(chunk):
-            raise NmtError(f"the prefixes end before line {first + len(given)}: there must be one for each input line")
-        yield first, chunk, given
+        chunk_prefixes = list(islice(remaining, len(chunk)))
+        if (count := len(chunk_prefixes)) < len(chunk):
+            raise NmtError(f"the prefixes end before line {first + count}: give one for each input line")
+        yield first, chunk, chunk_prefixes
         first += len(chunk)
     if prefixes is not None and next(remaining, None) is not None:
-        raise NmtError(f"the input ends before line {first}, the prefixes go on: there must be one for each input line")
+        raise NmtError(f"the input ends before line {first}, but there are more prefixes: give one for each input line")
 
 
 def results(items: Iterator[T], begin: Callable[[T], Callable[[], U]], ahead: bool) -> Iterator[U]:
-    """For each item its result, which `begin(item)()` is: `begin` may begin work that needs nothing of this thread.
+    """Yield `begin(item)()` for each item. `begin` may start work in other threads.
 
-    ahead: the next item is read and begun before the result of one is waited for. So threads that search go on with it
-    at the end of that one, and while the caller uses the result. An error in an item is raised after all results before
-    it.
+    ahead: read and begin the next item before waiting for the current result. The threads of an engine then have work
+    while this thread waits, and while the caller uses the result. An error in an item is raised after all results
+    before it.
     """
     begun: Callable[[], U] | None = None
     while True:
-        before, begun = begun, None
+        previous, begun = begun, None
         try:
             if (item := next(items, None)) is not None:
                 begun = begin(item)
         except Exception:
-            if before is not None:
-                yield before()
+            if previous is not None:
+                yield previous()
             raise
-        if before is not None:
-            yield before()
+        if previous is not None:
+            yield previous()
         if begun is None:
             return
         if not ahead:
@@ -106,13 +108,13 @@ def results(items: Iterator[T], begin: Callable[[T], Callable[[], U]], ahead: bo
 
 @contextmanager
 def reporting(engine: Engine, lines: int, sources: int, on_lines: Callable[[int], object]) -> Iterator[None]:
-    """While an engine searches the sources of a chunk, report its lines to `on_lines`: each batch adds its share, and
+    """While an engine searches the sources of a chunk, report its lines to `on_lines`: the share of each batch, and at
     the end the rest."""
     searched = reported = 0
 
     def count(sentences: int) -> None:
         nonlocal searched, reported
-        searched = min(searched + sentences, sources)  # some are searched twice
+        searched = min(searched + sentences, sources)  # some sources are searched twice
         more = lines * searched // sources - reported
         reported += more
         on_lines(more)
@@ -126,7 +128,7 @@ def reporting(engine: Engine, lines: int, sources: int, on_lines: Callable[[int]
 
 
 def log_counts(counts: LineCounts, limit: int | None) -> None:
-    """Log how many lines were longer than `limit` subwords, and every other count that a user should know."""
+    """Log how many lines were longer than `limit` subwords, and the other counts that a user should know."""
     lines = f"{counts.lines:,} {'line is' if counts.lines == 1 else 'lines are'} longer than {limit} subwords"
     if counts.split:
         longer, parts = counts.split - counts.several, f"{counts.parts:,}"
@@ -142,20 +144,21 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
     if counts.skipped:
         log.warning("%s of %s: not translated", f"{counts.skipped:,}", lines)
     if counts.unconstrained:
+        excluding = [name for name, support in SETTINGS.items() if support.excludes]
         log.warning(
             "%d of %d lines have no translation that satisfies decoding.%s: translated without these settings",
-            *(counts.unconstrained, counts.lines, ", ".join(name for name, of in SETTINGS.items() if of.excludes)),
+            *(counts.unconstrained, counts.lines, ", ".join(excluding)),
         )
     if counts.terms:
-        found = "1 term" if counts.terms == 1 else f"{counts.terms} terms"
-        log.info("glossary: %s found, %d of them not in the translation", found, counts.missing)
+        terms = "1 term" if counts.terms == 1 else f"{counts.terms} terms"
+        log.info("glossary: %s found, %d of them not in the translation", terms, counts.missing)
     elif counts.searched:
         log.warning("glossary: none of its source terms occurs in the %d lines", counts.lines)
     if counts.restored:
-        message = "%d of %d lines: the model left out or changed what decoding.keep names: it was put back"
+        message = "%d of %d lines: the model omitted or changed text protected by decoding.keep: the text was restored"
         log.info(message, counts.restored, counts.lines)
     if counts.prefixes:
         log.warning(
-            "%d of %d prefixes cannot be written as given: translations begin with what the vocabulary makes of them",
+            "%d of %d prefixes cannot be written with the model's vocabulary: translations begin with a changed prefix",
             *(counts.prefixes, counts.lines),
         )

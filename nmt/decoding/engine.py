@@ -1,4 +1,4 @@
-"""The engine of nmt's own models and search: see `nmt.decoding.engine_protocol`."""
+"""The engine for nmt's own models and search. It implements `nmt.decoding.engine_protocol.Engine`."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,10 +31,10 @@ from nmt.models.translation_model import TranslationModel
 
 T = TypeVar("T")
 
-_WORKER_TOKENS = 4000  # in a batch on the CPU, padding included: smaller batches take more time per token
-_MOST_AUTO_TOKENS = 128_000  # on CUDA: more would not be faster, and sentences of a batch would differ more in length
+_WORKER_TOKENS = 4000  # padded tokens of a batch on the CPU: smaller batches take more time per token
+_MOST_AUTO_TOKENS = 128_000  # on CUDA: more is not faster, and the sentences of a batch would differ more in length
 _NARROWEST = 16  # source positions of a batch: a softmax over fewer is ten times slower on a CPU
-_SHORT = 8  # subwords of a short source: the shorter sources are, the more outputs a batch has
+_SHORT = 8  # subwords of a short source: the shorter the sources, the more outputs in a batch
 
 
 class PyTorchEngine:
@@ -43,8 +43,8 @@ class PyTorchEngine:
     aligns = True
 
     def __init__(self, models: Sequence[TranslationModel], device: torch.device):
-        """models: with one vocabulary, on `device`, which compute in the type of their weights; several translate as an
-        ensemble. They may be in training: their mode (train or eval) is restored."""
+        """models: all with the same vocabulary, on `device`; they compute in the dtype of their weights. Several models
+        translate as an ensemble. They may be in training: their mode (train or eval) is restored."""
         self.models, self.device = models, device
         self.on_cuda = device.type == "cuda"
         self.on_searched: Callable[[int], object] | None = None
@@ -56,16 +56,16 @@ class PyTorchEngine:
 
     @property
     def auto_batch_tokens(self) -> int:
-        """16,000 on the CPU. On CUDA what half of the free memory holds, at most 128,000."""
+        """16,000 on the CPU. On CUDA as many as fit into half of the free memory, at most 128,000."""
         if not self.on_cuda:
             return AUTO_BATCH_TOKENS
         unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        free = torch.cuda.mem_get_info(self.device)[0] + unused  # what PyTorch reserved it can use again
+        free = torch.cuda.mem_get_info(self.device)[0] + unused  # PyTorch can reuse what it has reserved
         needs = [model.search_bytes(1, 1) for model in self.models]
-        # `search_bytes` is the least: outputs have keys and values too, and the encoder's layers several results.
-        for_a_token = 4 * sum(kept for _, kept in needs) + 4 * max(encoding for encoding, _ in needs)
-        scores = 3 * 4 * self.models[0].target_vocabulary // _SHORT  # in float32; three tensors at once
-        return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (for_a_token + scores)))
+        # `search_bytes` is a lower bound: outputs have keys and values too, and each encoder layer has several results.
+        token_bytes = 4 * sum(decoding for _, decoding in needs) + 4 * max(encoding for encoding, _ in needs)
+        score_bytes = 3 * 4 * self.models[0].target_vocabulary // _SHORT  # in float32; three tensors at once
+        return max(1, min(_MOST_AUTO_TOKENS, free // 2 // (token_bytes + score_bytes)))
 
     def search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
@@ -78,11 +78,12 @@ class PyTorchEngine:
         order = sorted(range(len(sources)), key=lambda i: len(sources[i].ids), reverse=True)
         order.sort(key=lambda i: not sources[i].required)  # required phrases need wider beams and their own search
         batches: list[list[SearchInput]] = []
-        for bound, group in groupby([sources[i] for i in order], key=lambda source: bool(source.required)):
-            together = list(group)
-            widths = [beam_width(source.required, source.longest, options) for source in together] if bound else []
-            width = max(widths, default=options.width)
-            batches += token_batches(together, batch_tokens // (workers * width), lambda source: len(source.ids))
+        ordered = [sources[i] for i in order]
+        for has_phrases, group in groupby(ordered, key=lambda source: bool(source.required)):
+            alike, width = list(group), options.width
+            if has_phrases:
+                width = max(beam_width(source.required, source.longest, options) for source in alike)
+            batches += token_batches(alike, batch_tokens // (workers * width), lambda source: len(source.ids))
         self._check_memory(batches, options, workers, batch_tokens)
         with _eval_mode(self.models):
             results = self._search_all(batches, options, workers)
@@ -91,29 +92,30 @@ class PyTorchEngine:
     def _check_memory(
         self, batches: list[list[SearchInput]], options: SearchOptions, workers: int, batch_tokens: int
     ) -> None:
-        """Raise NmtError if batches cannot fit into this machine's memory: the system would kill this process, which
-        cannot be caught. On a GPU the allocator raises an error."""
-        within = host_memory_within_reach() if self.device.type == "cpu" else None
-        if within is None:
+        """Raise NmtError if the batches do not fit into this machine's memory: the system would kill the process,
+        without an error message. On a GPU the allocator raises an error."""
+        available = host_memory_within_reach() if self.device.type == "cpu" else None
+        if available is None:
             return
-        together = sorted((self._least_bytes(batch, options) for batch in batches), reverse=True)[:workers]
-        if sum(together) > within:
+        largest = sorted((self._least_bytes(batch, options) for batch in batches), reverse=True)[:workers]
+        needed = sum(largest)
+        if needed > available:
             raise NmtError(
                 f"decoding.batch_tokens: {batch_tokens} with decoding.beam_size: {options.decoding.beam_size} needs at "
-                f"least {sum(together) / 2**30:,.1f} GiB of memory here, and there are {within / 2**30:,.1f} GiB: "
-                "lower one"
+                f"least {needed / 2**30:,.1f} GiB of memory, and {available / 2**30:,.1f} GiB are available: lower one"
             )
 
     def _least_bytes(self, batch: list[SearchInput], options: SearchOptions) -> int:
-        """The least memory that searching a batch needs: to encode it; or for what decoding keeps of the source, and
-        the scores of the next tokens, computed for parts of the batch where the search allows that."""
+        """A lower bound of the memory for searching a batch: the larger one of what the encoder and the decoder need.
+        The decoder needs its keys and values of the source, and the scores of the next tokens, which some search
+        methods compute for parts of the batch."""
         longest = self._width(len(batch[0].ids) + 1)
         needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.width
         if not (options.decoding.method == "sample" or any(source.required for source in batch)):
             rows = min(rows, max(SCORED_AT_ONCE, options.width))
-        decoding = sum(kept for _, kept in needs) + 4 * rows * self.models[0].target_vocabulary
-        return max(decoding, *(encoding for encoding, _ in needs))
+        decoding = sum(decoder for _, decoder in needs) + 4 * rows * self.models[0].target_vocabulary
+        return max(decoding, *(encoder for encoder, _ in needs))
 
     def _search_for_coverage(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
@@ -123,19 +125,21 @@ class PyTorchEngine:
             options, decoding=replace(options.decoding, coverage_penalty=0.0), n_best=options.width, scores=True
         )
         results = self.search(sources, all_ended, batch_tokens)
-        each = [(source, one) for source, found in zip(sources, results, strict=True) for one in found]
-        rows = self.align([source.pair(hypothesis.tokens) for source, hypothesis in each], batch_tokens)
-        alignments = iter([row[len(source.start) :] for row, (source, _) in zip(rows, each, strict=True)])
-        ranked = [
-            rank_by_coverage(hypotheses, [next(alignments) for _ in hypotheses], options.decoding.coverage_penalty)
-            for hypotheses in results
-        ]
-        return [hypotheses[: options.n_best] for hypotheses in ranked]
+        pairs: list[Pair] = []
+        for source, hypotheses in zip(sources, results, strict=True):
+            pairs += [source.pair(hypothesis.tokens) for hypothesis in hypotheses]
+        alignments = iter(self.align(pairs, batch_tokens))
+        ranked = []
+        for source, hypotheses in zip(sources, results, strict=True):
+            output_rows = [next(alignments)[len(source.start) :] for _ in hypotheses]
+            reranked = rank_by_coverage(hypotheses, output_rows, options.decoding.coverage_penalty)
+            ranked.append(reranked[: options.n_best])
+        return ranked
 
     def begin_search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """As nmt.decoding.engine_protocol.Engine. Nothing is searched before the result is asked for."""
+        """As in `Engine`. The search runs when the returned function is called."""
         return partial(self.search, sources, options, batch_tokens)
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
@@ -173,8 +177,8 @@ class PyTorchEngine:
     ) -> list[list[list[Hypothesis]]]:
         """The hypotheses for each source of each batch.
 
-        A decoding step is many small operations. Threads that share each operation mostly wait for each other, so
-        each thread searches batches of its own instead.
+        A decoding step consists of many small operations. Threads that share each operation mostly wait for each other.
+        So each thread searches its own batches.
         """
         workers, threads = min(workers, len(batches)), torch.get_num_threads()
         if workers <= 1:
@@ -187,7 +191,7 @@ class PyTorchEngine:
             torch.set_num_threads(threads)  # new threads would otherwise inherit the workers' number
 
     def _counted(self, results: Iterable[list[list[Hypothesis]]]) -> list[list[list[Hypothesis]]]:
-        """All results; `on_searched` is called in this thread for each."""
+        """All results. `on_searched` is called in this thread after each batch."""
         hypotheses = []
         for batch in results:
             hypotheses.append(batch)
@@ -205,12 +209,12 @@ class PyTorchEngine:
         model: DecoderModel = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
         with _inference(self.device):
             processors = self._processors(batch, options)
-            following = from_host(starts, self.device) if starts.numel() else None
-            return search(model, ids, limits, options, processors, seeds, required, following)
+            start_tokens = from_host(starts, self.device) if starts.numel() else None
+            return search(model, ids, limits, options, processors, seeds, required, start_tokens)
 
     def _width(self, longest: int) -> int:
-        """The positions of a batch whose longest source has `longest`, EOS counted."""
-        # On a GPU attention needs masks of such widths: others it would copy.
+        """The width of a batch whose longest source has `longest` subwords, EOS included."""
+        # On a GPU attention needs masks whose width is a multiple of 16: it would copy others.
         width = -(-longest // _NARROWEST) * _NARROWEST if self.device.type == "cuda" else max(longest, _NARROWEST)
         return width if self.positions is None else min(width, self.positions + 1)
 
@@ -222,9 +226,9 @@ class PyTorchEngine:
 def rank_by_coverage(
     hypotheses: Sequence[Hypothesis], alignments: Sequence[list[list[float]]], beta: float
 ) -> list[Hypothesis]:
-    """Hypotheses of one sentence, each score with β · Σ_i log(min(Σ_j p_ij, 1)) added, best first.
+    """Add β · Σ_i log(min(Σ_j p_ij, 1)) to the score of each hypothesis of one sentence. Returns them best first.
 
-    The coverage penalty of Wu et al. 2016, equation 14, which prefers outputs that attend to all of the source.
+    This is the coverage penalty of Wu et al. 2016, equation 14. It prefers outputs that attend to all of the source.
     alignments: for each hypothesis p[j][i], how much its token j attends to source token i.
     """
     scored = []
@@ -242,15 +246,15 @@ def _pad(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
 
 
 def _in_order(order: list[int], results: Iterable[T]) -> list[T]:
-    """results[n] belongs to item order[n]: the results by item."""
+    """The results in the order of the items. results[n] belongs to item order[n]."""
     return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
 
 
 @contextmanager
 def _inference(device: torch.device) -> Iterator[None]:
-    """For what computes in the type of a model's weights, also inside a caller's autocast.
+    """Inference mode without autocast: models compute in the dtype of their weights.
 
-    On CUDA without cuDNN's attention, which plans for a part of a second for each new shape.
+    On CUDA cuDNN's attention is off, because it needs a part of a second of planning for each new shape.
     """
     fused = sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
     with (
@@ -263,7 +267,7 @@ def _inference(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _eval_mode(models: Sequence[TranslationModel]) -> Iterator[None]:
-    """Models in eval mode, without dropout; afterwards their mode is restored."""
+    """Put models in eval mode, without dropout. Their mode is restored at the end."""
     training = [model.training for model in models]
     for model in models:
         model.eval()

@@ -1,4 +1,4 @@
-"""What a translator needs of an engine: source ids in, hypotheses, scores and alignments out. Loads no PyTorch."""
+"""The interface of an engine: source ids in; hypotheses, scores and alignments out. Loads no PyTorch."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +22,8 @@ class SearchInput:
     """One sentence to translate: its subwords, and constraints on its outputs. EOS is not counted in any length.
 
     longest, shortest: length of an output in subwords; prefix: subwords that it starts with; seed: for sampling;
-    required: groups of phrases in subwords: one phrase of each group must appear; start: what the decoder reads after
-    BOS, before the output, of which it is no part: as many tokens for each sentence.
+    required: groups of phrases in subwords: one phrase of each group must appear; start: tokens that the decoder reads
+    between BOS and the output, which does not contain them: the same number for every sentence.
     """
 
     ids: list[int]
@@ -35,7 +35,7 @@ class SearchInput:
     start: tuple[int, ...] = ()
 
     def pair(self, tokens: Sequence[int]) -> Pair:
-        """The source and an output, as the engines score and align them: the output after its start."""
+        """The source and `start` + output, as the engines score and align them."""
         return self.ids, [*self.start, *tokens]
 
 
@@ -48,14 +48,14 @@ class Searcher(Protocol):
 
     @property
     def auto_batch_tokens(self) -> int:
-        """What decoding.batch_tokens: auto stands for."""
+        """The value of decoding.batch_tokens: auto."""
 
     def search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> list[list[Hypothesis]]:
         """The hypotheses for each source, in order, best first; none if the model gives no probabilities.
 
-        batch_tokens: the most that are searched at once: sentences × beam size × source subwords, padding included.
+        batch_tokens: the most padded tokens that are searched at once: sentences × beam size × source subwords.
         """
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
@@ -63,20 +63,21 @@ class Searcher(Protocol):
 
 
 class Engine(Searcher, Protocol):
-    """What a translator needs."""
+    """The engine of a translator."""
 
     aligns: bool  # whether `align` works
     on_cuda: bool  # whether a GPU searches, many sentences at once
-    on_searched: Callable[[int], object] | None  # called with the number of sentences of each batch that is searched
+    on_searched: Callable[[int], object] | None  # called after each batch with its number of sentences
 
     def begin_search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """Begin a search, if the engine has threads of its own; others search when the result is asked for. What is
-        returned gives the result of `search`, once. `on_searched` is called only then."""
+        """Begin a search if the engine has its own threads; other engines search when the returned function is called.
+        The function returns the result of `search`, and may be called once. `on_searched` is called only then."""
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
-        """How much each target token attends to each source token: rows sum to 1; EOS last on both sides."""
+        """For each pair the attention of each target token to each source token, [T + 1, S + 1]. Rows sum to 1; EOS is
+        last on both sides."""
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list["Tensor"]:
         """The encoder's output for each source, EOS last: float32 on the CPU, [source length + 1, width]."""
@@ -93,9 +94,9 @@ def token_batches(
     """Batches of at most `tokens` tokens, padding and EOS included, and at most `most` items; items must be sorted,
     longest first.
 
-    workers: number of threads that take the batches one by one. A batch has at most the share of one of them in what
-    remains, so that the last ones are small and all threads end at about the same time (guided self-scheduling,
-    Polychronopoulos and Kuck 1987)."""
+    workers: number of threads that take the batches one by one. A batch has at most 1 / workers of the remaining items.
+    So the last batches are small, and all threads end at about the same time (guided self-scheduling, Polychronopoulos
+    and Kuck 1987)."""
     start = 0
     while start < len(items):
         share = math.ceil((len(items) - start) / workers)

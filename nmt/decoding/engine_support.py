@@ -1,6 +1,6 @@
-"""Which settings of `decoding` the engines of other programs have. nmt's own search, by PyTorch, has all of them.
+"""Which settings of `decoding` the engines of other programs support. nmt's own search, with PyTorch, supports all.
 
-A new setting is added to `SETTINGS`, and nowhere else. Loads no PyTorch.
+Add a new setting to `SETTINGS`, and nowhere else. Loads no PyTorch.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from nmt.config.writer import in_one_line
 
 @dataclass(frozen=True)
 class Support:
-    """What other engines make of a setting. One that does not concern their search is as one that they have.
+    """How other engines support a setting. A setting that does not concern their search counts as supported.
 
-    ctranslate2: `same` as nmt; `other`: it has it in its own way, which is used for an exported folder only; or `none`.
-    in_transformers: whether transformers can be told it. excludes: whether it excludes outputs: then it is left out
-    where no output satisfies it.
+    ctranslate2: `same`: as in nmt; `other`: similar, used for an exported folder only; `none`: not supported.
+    in_transformers: whether transformers supports it. excludes: whether it excludes outputs: the setting is not applied
+    to sentences for which it excludes all outputs.
     """
 
     ctranslate2: Literal["same", "other", "none"] = "same"
@@ -55,20 +55,20 @@ SETTINGS = {
 
 
 def changed(decoding: DecodingConfig) -> Iterator[tuple[str, Support]]:
-    """The settings with another value than their default."""
+    """The settings whose value is not the default."""
     for field in fields(DecodingConfig):
         if getattr(decoding, field.name) != field.default:
             yield field.name, SETTINGS[field.name]
 
 
 def excluding(decoding: DecodingConfig) -> dict[str, Any]:
-    """The settings that exclude outputs, with their defaults, which exclude none; empty if none is changed."""
+    """The defaults of the changed settings that exclude outputs. The defaults exclude none. Empty if none changed."""
     names = {name for name, support in changed(decoding) if support.excludes}
     return {field.name: field.default for field in fields(DecodingConfig) if field.name in names}
 
 
 def ctranslate2_lacks(decoding: DecodingConfig, *, in_folder: bool) -> str | None:
-    """The first setting for which CTranslate2 is not used, with the value that it must have; None if there is none."""
+    """The first setting that CTranslate2 does not support, with the value that it must have; None if there is none."""
     for name, support in changed(decoding):
         if support.ctranslate2 == "none" or (support.ctranslate2 == "other" and not in_folder):
             value, default = (in_one_line(getattr(settings, name)) for settings in (decoding, DecodingConfig()))

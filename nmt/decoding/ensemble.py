@@ -1,5 +1,7 @@
-"""Several models with one target vocabulary, searched and scored as one: the mean of their probabilities. Shapes: B
-sentences, S source and T target positions, EOS counted in both; K hypotheses, V subwords."""
+"""An ensemble of models with the same target vocabulary: the mean of their probabilities.
+
+Shapes: B sentences, S source and T target positions, EOS counted in both; K hypotheses, V subwords.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,11 +12,11 @@ from torch import Tensor
 from nmt.data.subwords.vocabulary import BOS
 from nmt.models.translation_model import Memory, State, TranslationModel
 
-_SCORED_AT_ONCE = 16_000  # target tokens: each needs a number for every subword
+_SCORED_AT_ONCE = 16_000  # target tokens: each needs V scores
 
 
 class Ensemble:
-    """The models as search sees them: at each step P(y) is the mean of theirs."""
+    """A DecoderModel whose P(y) at each step is the mean of the models' probabilities."""
 
     def __init__(self, models: Sequence[TranslationModel]):
         self.models = models
@@ -27,15 +29,17 @@ class Ensemble:
 
     def step(self, state: list[State], tokens: Tensor) -> tuple[Tensor, list[State]]:
         """[B, K] → the models' outputs side by side, [B, K, sum of D], and the next states."""
-        hidden, states = zip(
-            *(model.step(before, tokens) for model, before in zip(self.models, state, strict=True)), strict=True
-        )
-        return torch.cat(hidden, dim=-1), list(states)
+        hidden, states = list[Tensor](), list[State]()
+        for model, before in zip(self.models, state, strict=True):
+            output, after = model.step(before, tokens)
+            hidden.append(output)
+            states.append(after)
+        return torch.cat(hidden, dim=-1), states
 
     def scores(self, hidden: Tensor) -> Tensor:
         """log of the mean probabilities, [B, K, V]."""
-        each = torch.split(hidden, [model.config.width for model in self.models], dim=-1)
-        scores = (model.scores(states) for model, states in zip(self.models, each, strict=True))
+        split = torch.split(hidden, [model.config.width for model in self.models], dim=-1)
+        scores = (model.scores(states) for model, states in zip(self.models, split, strict=True))
         return mean_probability([torch.log_softmax(logits, dim=-1) for logits in scores])
 
     def reorder(self, state: list[State], rows: Tensor) -> list[State]:
@@ -55,9 +59,9 @@ def token_scores(models: Sequence[TranslationModel], source: Tensor, target: Ten
 
 
 def _log_p(model: TranslationModel, states: Tensor, target: Tensor) -> Tensor:
-    """log P of the target's tokens [B, T], of which the model has the decoder states [B, T, D] → [B, T].
+    """log P of the target's tokens: decoder states [B, T, D], target [B, T] → [B, T].
 
-    In parts, as a GPU's batches may be too large for the scores of all their tokens.
+    Computed in parts, because the scores of all tokens of a GPU's batch may not fit into memory.
     """
     sentences = max(1, _SCORED_AT_ONCE // target.shape[1])
     parts = zip(torch.split(states, sentences), torch.split(target, sentences), strict=True)
@@ -67,7 +71,7 @@ def _log_p(model: TranslationModel, states: Tensor, target: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def alignment(models: Sequence[TranslationModel], source: Tensor, target: Tensor) -> Tensor:
-    """How much each target token attends to each source token, the mean over models: [B, T, S], each row sums to 1."""
+    """The attention of each target token to each source token, the mean over models: [B, T, S]; each row sums to 1."""
     before = _before(target)
     return torch.stack([model.alignment(source, before) for model in models]).mean(dim=0).float()
 

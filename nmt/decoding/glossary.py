@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from nmt.data.subwords.normalization import MEANINGLESS
@@ -13,7 +14,7 @@ _NOTHING = dict.fromkeys(map(ord, MEANINGLESS))  # removes these characters
 
 
 class Glossary:
-    """Source terms, each with one or more target terms, of which the translation must contain one."""
+    """Source terms with their target terms. The translation must contain one of the target terms."""
 
     def __init__(self, entries: Iterable[tuple[str, str]]):
         """entries: pairs (source term, target term). Raises ValueError for a source term that is only white space."""
@@ -33,28 +34,28 @@ class Glossary:
         """Read a UTF-8 file of lines `source term TAB target term`; empty lines and lines with # first are ignored.
         Raises NmtError if the file is missing or not UTF-8, or a line does not have exactly two terms."""
         entries = []
-        for number, line in enumerate(read_lines(path), start=1):
+        for line_number, line in enumerate(read_lines(path), start=1):
             if not line.strip() or line.startswith("#"):
                 continue
             terms = [term.strip() for term in line.split("\t")]
             if len(terms) != 2 or not all(terms):
-                raise NmtError(f"{path}:{number}: {line[:80]!r}: write a source term, one tab and a target term")
+                raise NmtError(f"{path}:{line_number}: {line[:80]!r}: write a source term, one tab and a target term")
             entries.append((terms[0], terms[1]))
         return cls(entries)
 
     @property
     def targets(self) -> list[str]:
         """All distinct target terms."""
-        both = (self._as_written, self._in_any_case)
-        return list(dict.fromkeys(target for terms in both for some in terms.targets.values() for target in some))
+        targets = chain(*self._as_written.targets.values(), *self._in_any_case.targets.values())
+        return list(dict.fromkeys(targets))
 
     def terms(self, line: str) -> list[list[str]]:
-        """For each source term in the line, in order, the target terms of which the translation must contain one.
+        """For each source term in the line, in order, its target terms. The translation must contain one of them.
 
         Terms match complete words; in scripts without spaces (Chinese, Japanese, Korean, Thai, …) they match
         anywhere. Matching is case-sensitive if a term has capitals after its first letter (NASA, New York), and
-        ignores the kind and number of spaces. Of overlapping terms the longest is taken, then the first. A term that
-        occurs twice is returned once.
+        ignores the kind and number of spaces. Of overlapping terms the longest is taken; of equally long ones the
+        first. A term that occurs twice is returned once.
         """
         units = _units(line)
         folded = [unit.casefold() for unit in units]
@@ -72,7 +73,7 @@ class Glossary:
 
 
 class _Terms:
-    """Terms as tuples of units. Matching at a place takes one lookup for each length of the terms that begin there."""
+    """Terms as tuples of units. Matching takes, at each unit, one lookup per length of the terms that begin with it."""
 
     def __init__(self) -> None:
         self.targets: dict[tuple[str, ...], list[str]] = {}
@@ -98,13 +99,13 @@ def _units(text: str) -> list[str]:
     units: list[str] = []
     last = CharacterKind.SPACE
     for letter in unicodedata.normalize("NFKC", text.translate(_NOTHING)).replace("’", "'"):
-        of_letter = kind(letter)
-        if of_letter == CharacterKind.MARK and last in (CharacterKind.WORD, CharacterKind.ALONE):
+        letter_kind = kind(letter)
+        if letter_kind == CharacterKind.MARK and last in (CharacterKind.WORD, CharacterKind.ALONE):
             units[-1] += letter
             continue
-        if of_letter == last == CharacterKind.WORD:
+        if letter_kind == last == CharacterKind.WORD:
             units[-1] += letter
-        elif of_letter != CharacterKind.SPACE:
+        elif letter_kind != CharacterKind.SPACE:
             units.append(letter)
-        last = of_letter
+        last = letter_kind
     return units

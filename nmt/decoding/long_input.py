@@ -1,9 +1,9 @@
-"""Splits sources longer than the text that the model was trained on, and joins the translations of the parts."""
+"""Splits sources that are longer than the training text, and joins the translations of the parts."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from nmt.data.subwords.sentences import has_several, join_texts, sentences
@@ -17,8 +17,8 @@ _SPACE = re.compile(r"\s+")
 
 
 class SourcePart(NamedTuple):
-    """A part of a text and its subwords, without EOS. space: what stands between it and the next part: at the end of a
-    sentence a space at least, inside of one perhaps nothing."""
+    """A part of a text and its subwords, without EOS. space: the white space between it and the next part: at least a
+    space after a sentence, possibly nothing inside a sentence."""
 
     text: str
     ids: list[int]
@@ -41,7 +41,7 @@ class Splitter:
     encode: Encode
 
     def fits(self, line: str, ids: list[int]) -> bool:
-        """Whether a line of these subwords is translated in one piece."""
+        """Whether a line with the subwords `ids` is translated in one piece."""
         if self.longest is None:
             return True
         if self.several is None or len(ids) <= self.several or len(ids) > self.longest:
@@ -59,17 +59,18 @@ class Splitter:
 
 
 def shortest(limits: Iterable[int | None]) -> int | None:
-    """The lowest of these limits, of which None is none."""
+    """The lowest of these limits; None is no limit."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -> list[SourcePart]:
-    """Split the sentences of a text into parts of at most `limit` subwords each; their texts concatenated are the text.
+    """Split the sentences of a text into parts of at most `limit` subwords each. The concatenated texts of the parts
+    are the text.
 
-    A part is a sentence, or as many as have at most `together` subwords. A sentence that is too long is halved until
-    the parts fit: near its middle at the end of a clause, else at white space, else between characters. If one
-    character has too many subwords, these are split, and the first part has the text. `encode` returns each text's
-    subwords; a part without words may have none.
+    A part is one sentence, or several with at most `together` subwords. A sentence that is too long is halved until the
+    parts fit: near its middle at the end of a clause, else at white space, else between characters. If one character
+    has too many subwords, these are split, and the first part has the text. `encode` returns each text's subwords; a
+    part without words may have none.
     """
     parts: list[SourcePart] = []
     for group in _in_groups(list(texts), min(limit, together), encode):
@@ -80,7 +81,7 @@ def split(texts: Iterable[str], limit: int, encode: Encode, together: int = 0) -
 
 
 def _in_groups(texts: list[str], together: int, encode: Encode) -> list[SourcePart]:
-    """The sentences, as many in a part as have at most `together` subwords."""
+    """Parts of one sentence, or of several with at most `together` subwords."""
     parts = list(map(_part, texts, _encoded(texts, encode)))
     if not together:
         return parts
@@ -95,13 +96,13 @@ def _in_groups(texts: list[str], together: int, encode: Encode) -> list[SourcePa
     joined = ["".join(part.text for part in group) for group in groups]
     parts = []
     for group, text, ids in zip(groups, joined, _encoded(joined, encode), strict=True):
-        fits = len(group) == 1 or len(ids) <= together  # sentences can have fewer subwords alone
+        fits = len(group) == 1 or len(ids) <= together  # the joined text can have more subwords than its sentences
         parts += [_part(text, ids)] if fits else group
     return parts
 
 
 def _encoded(texts: list[str], encode: Encode) -> list[list[int]]:
-    """Without the white space around a part, of which some vocabularies know only the plain space."""
+    """The subwords of each text, without the white space around it: some vocabularies have only the plain space."""
     return encode([text.strip() for text in texts])
 
 
@@ -110,14 +111,15 @@ def _part(text: str, ids: list[int]) -> SourcePart:
 
 
 def _fit(part: SourcePart, limit: int, encode: Encode) -> list[SourcePart]:
-    """A part in as many as are needed for the limit."""
+    """Split a part into parts of at most `limit` subwords."""
     text, ids = part.text, part.ids
     if len(ids) <= limit:
         return [part]
     if len(text) > 1:
         middle = _middle(text)
         halves = [text[:middle], text[middle:]]
-        return [small for half in map(_part, halves, _encoded(halves, encode)) for small in _fit(half, limit, encode)]
+        first, second = map(_part, halves, _encoded(halves, encode))
+        return _fit(first, limit, encode) + _fit(second, limit, encode)
     return [SourcePart("" if start else text, ids[start : start + limit]) for start in range(0, len(ids), limit)]
 
 
@@ -125,15 +127,15 @@ def _middle(text: str) -> int:
     """Where to halve a text of two characters or more: at the best boundary near its middle."""
     least, most = len(text) // 4, len(text) - len(text) // 4
     for boundary in (_CLAUSE_END, _SPACE):
-        places = [match.end() for match in boundary.finditer(text, least, most)]
-        if places := [place for place in places if 0 < place < len(text)]:
-            return min(places, key=lambda place: abs(2 * place - len(text)))
+        ends = [match.end() for match in boundary.finditer(text, least, most)]
+        if inner := [end for end in ends if 0 < end < len(text)]:
+            return min(inner, key=lambda end: abs(2 * end - len(text)))
     return len(text) // 2
 
 
 def join_hypotheses(parts: Sequence[list[Hypothesis]], spaces: Sequence[str] = ()) -> list[Hypothesis]:
-    """Join the hypotheses for the parts of a line, each best first. The i-th for the line consists of the i-th for
-    each part, or of the part's last if it has fewer. spaces: after each part in the line.
+    """Join the hypotheses for the parts of a line, each best first. The i-th hypothesis of the line consists of the
+    i-th of each part, or of the last one if the part has fewer. spaces: the white space after each part in the line.
 
     EOS separates the parts' tokens, so that token_scores are still log P of each token. log_probability is the sum
     over the parts, and so is score, which therefore cannot be compared with that of a line translated in one part.
@@ -143,24 +145,26 @@ def join_hypotheses(parts: Sequence[list[Hypothesis]], spaces: Sequence[str] = (
     lines = []
     for i in range(max(map(len, parts), default=0)):
         chosen = [part[min(i, len(part) - 1)] for part in parts]
-        tokens = [token for part in chosen for token in (*part.tokens, EOS)][:-1]
-        token_scores = [score for part in chosen for score in part.token_scores]
+        tokens, token_scores = list[int](), list[float]()
+        for part in chosen:
+            tokens += [*part.tokens, EOS]
+            token_scores += part.token_scores
         score, total = sum(part.score for part in chosen), sum(part.log_probability for part in chosen)
-        lines.append(Hypothesis(tokens, score, total, token_scores, tuple(spaces)))
+        lines.append(Hypothesis(tokens[:-1], score, total, token_scores, tuple(spaces)))
     return lines
 
 
-def decode(hypotheses: Sequence[Hypothesis], by: Callable[[list[list[int]]], list[str]]) -> list[str]:
-    """The text of each. Its parts, which EOS separates, are decoded with `by` and joined."""
-    parts = [split_output(hypothesis.tokens) for hypothesis in hypotheses]
-    texts = iter(by([part for output in parts for part in output]))
-    pairs = zip(hypotheses, parts, strict=True)
-    return [join_texts([next(texts) for _ in output], hypothesis.spaces) for hypothesis, output in pairs]
+def decode(hypotheses: Sequence[Hypothesis], decode_tokens: Callable[[list[list[int]]], list[str]]) -> list[str]:
+    """The text of each hypothesis. Its parts, which EOS separates, are decoded and joined."""
+    outputs = [split_output(hypothesis.tokens) for hypothesis in hypotheses]
+    texts = iter(decode_tokens(list(chain(*outputs))))  # all at once, which is faster
+    pairs = zip(hypotheses, outputs, strict=True)
+    return [join_texts([next(texts) for _ in parts], hypothesis.spaces) for hypothesis, parts in pairs]
 
 
 def split_output(tokens: list[int]) -> list[list[int]]:
     """The tokens of each part in a joined hypothesis."""
     if EOS not in tokens:  # most outputs: looking at each token takes longer
         return [tokens]
-    ends = [-1, *(place for place, token in enumerate(tokens) if token == EOS), len(tokens)]
+    ends = [-1, *(i for i, token in enumerate(tokens) if token == EOS), len(tokens)]
     return [tokens[start + 1 : end] for start, end in pairwise(ends)]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal, assert_never
 
 from sacrebleu.metrics.bleu import BLEU
@@ -13,10 +14,10 @@ from nmt.config.unspaced_scripts import is_unspaced
 def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> list[int]:
     """Indices of the distinct texts, highest mean similarity to all texts first.
 
-    A text that occurs several times counts as often. Similarity is sentence chrF, or sentence BLEU with exponential
-    smoothing; of characters in scripts without spaces between words. Of texts with equal scores, the first comes first.
+    A text that occurs n times counts n times. Similarity is sentence chrF, or sentence BLEU with exponential smoothing,
+    which counts characters in scripts without spaces between words. Texts with equal scores stay in their order.
     """
-    units = "char" if any(is_unspaced(letter) for text in texts for letter in text) else "13a"
+    units = "char" if any(map(is_unspaced, chain(*texts))) else "13a"
     scorer: CHRF | BLEU
     match metric:
         case "chrf":
@@ -25,9 +26,9 @@ def rank_by_agreement(texts: Sequence[str], metric: Literal["chrf", "bleu"]) -> 
             scorer = BLEU(tokenize=units, effective_order=True)
         case _:
             assert_never(metric)
-    times = Counter(texts)
-    expected = {
-        text: sum(scorer.sentence_score(text, [other]).score * count for other, count in times.items())
-        for text in times
-    }
-    return [texts.index(text) for text in sorted(times, key=lambda text: -expected[text])]  # a stable sort
+    counts = Counter(texts)
+    similarity = dict[str, float]()
+    for text in counts:
+        scores = (scorer.sentence_score(text, [other]).score * count for other, count in counts.items())
+        similarity[text] = sum(scores)
+    return [texts.index(text) for text in sorted(counts, key=lambda text: -similarity[text])]  # a stable sort

@@ -1,7 +1,7 @@
-"""What decoding.keep names: found in lines and in their translations.
+"""Finds protected text, which matches the patterns of decoding.keep, in lines and in their translations.
 
-`verbatim` stands for URLs, e-mail addresses, tags, and those placeholders of the usual frameworks that are nothing else
-in prose. In scripts without spaces between words, letters can follow them immediately.
+The pattern `verbatim` matches URLs, e-mail addresses, tags, and the placeholders of common frameworks, except those
+that also occur in prose. In scripts without spaces between words, letters can follow them immediately.
 """
 
 import re
@@ -15,7 +15,7 @@ from nmt.data.subwords.copied_items import TAG
 _UNSPACED = UNSPACED + HANGUL
 _LETTER = rf"[^\W{_UNSPACED}]"  # or a digit, or `_`
 
-# Of a URL: what it can end with, and the rest. Brackets belong to it in pairs, and so do placeholders.
+# A URL: the characters that it can end with, and the rest. It contains brackets and braces only in pairs.
 _URL_CHARACTER = rf"""[^\s<>"'“”„«»‘’.,;:!?…،؛؟।()\[\]{{}}{_UNSPACED}]"""
 _IN_BRACKETS = rf"[^\s()\[\]<>{_UNSPACED}]{{0,200}}"
 _IN_BRACES = r"\{[^{}]{0,80}\}|[^\s{}]{0,80}"
@@ -25,11 +25,11 @@ _ASCII_DOMAIN = r"(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z0-9]{2,63}(?![A-Za-z0-9À-ɏ])
 _DOMAIN = rf"(?:{_LETTER}|-){{1,63}}(?:\.(?:{_LETTER}|-){{1,63}})+"
 _EMAIL = rf"{_LETTER}(?:{_LETTER}|[.+-]){{0,63}}@(?:{_ASCII_DOMAIN}|{_DOMAIN})"
 
-# printf, of C and of languages that have it from there. A hyphen without a width is one in a word: `50 %-iger`.
-_FLAGS = r"(?:-(?=[\d*])|[+#0,]|'(?:[^\s\w%](?=-?\d))?){0,5}"  # PHP fills with what is behind an apostrophe
+# printf, in C and other languages. A hyphen without a width belongs to a word: `50 %-iger`.
+_FLAGS = r"(?:-(?=[\d*])|[+#0,]|'(?:[^\s\w%](?=-?\d))?){0,5}"  # PHP pads with the character after an apostrophe
 _WIDTHS = r"(?:\d{1,9}|\*(?:\d{1,2}\$)?)?(?:\.(?:\d{1,9}|\*(?:\d{1,2}\$)?)?)?"
-CONVERSION = rf"{_FLAGS}{_WIDTHS}(?:hh|h|ll|l|L|j|z|t|q)?[diouxXeEfFgGcCsSprn@]"  # what follows `%` or `%1$`
-# Those that are rare elsewhere, or only in some languages (Go, Java): not behind a number, which is a percentage.
+CONVERSION = rf"{_FLAGS}{_WIDTHS}(?:hh|h|ll|l|L|j|z|t|q)?[diouxXeEfFgGcCsSprn@]"  # after `%` or `%1$`
+# Rare conversions, or those of some languages only (Go, Java). After a number, `%` is a percent sign.
 VERB = r"(?:[-+#]{0,3}(?:0\d{1,2})?(?:\.\d{1,2})?[vqTUwbBhHaAm]|[tT][A-Za-z])(?![A-Za-z0-9_])"
 BEFORE_VERB = r"(?<!\d)(?<!\d[ \u00a0\u202f])"
 _INDEX = r"(?:\d{1,2}\$|\[\d{1,2}\])?"  # of an argument, as in C or in Go
@@ -62,26 +62,30 @@ _AMOUNT = re.compile(r"[%$]([0-9]+)(?!\d|\$|%)")
 
 @cache
 def protected_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """What decoding.keep says, which is not empty: regular expressions, and `verbatim`."""
-    return re.compile("|".join(f"(?:{_VERBATIM if each == 'verbatim' else each})" for each in patterns))
+    """One pattern for decoding.keep, which must not be empty: regular expressions, or `verbatim`."""
+    return re.compile("|".join(f"(?:{_VERBATIM if name == 'verbatim' else name})" for name in patterns))
 
 
 def protected_spans(line: str, patterns: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The characters of each item that is to be kept in a line. patterns: as decoding.keep."""
-    return [found.span() for found in protected_pattern(patterns).finditer(line) if found[0]]
+    """The start and end of each protected text in a line. patterns: as decoding.keep."""
+    return [match.span() for match in protected_pattern(patterns).finditer(line) if match[0]]
 
 
 def has_invented(line: str, text: str) -> bool:
-    """Whether a translation has a placeholder that its line has not, such as `%s`, `{0}` or `$1`. No placeholder is an
-    amount, whose number is in the line: `50 %` is `%50` in Turkish. Nor is it one where the line has no placeholder at
-    all: `five percent` is `%5`."""
-    known = {found[0] for found in _PLACEHOLDER.finditer(line)}
+    """Whether a translation has a placeholder, such as `%s`, `{0}` or `$1`, that the line does not have. An amount
+    whose number is in the line is no placeholder: `50 %` is `%50` in Turkish. Nor is an amount in the translation of a
+    line without placeholders: `five percent` is `%5`."""
+    placeholders = {match[0] for match in _PLACEHOLDER.finditer(line)}
     numbers = {"".join(str(unicodedata.digit(digit)) for digit in number) for number in re.findall(r"\d+", line)}
-    text = _AMOUNT.sub(lambda found: "" if not known or found[1] in numbers else found[0], text)
-    return bool({found[0] for found in _PLACEHOLDER.finditer(text)} - known)
+    text = _AMOUNT.sub(lambda match: "" if not placeholders or match[1] in numbers else match[0], text)
+    return bool({match[0] for match in _PLACEHOLDER.finditer(text)} - placeholders)
 
 
 def is_protected(line: str, text: str, patterns: tuple[str, ...]) -> bool:
-    """Whether each item of a line is in its translation as often. patterns: as decoding.keep."""
-    wanted, found = (Counter(each[slice(*span)] for span in protected_spans(each, patterns)) for each in (line, text))
-    return all(found[item] == count for item, count in wanted.items())
+    """Whether each protected text of a line occurs equally often in its translation. patterns: as decoding.keep."""
+    in_line, in_text = _protected_counts(line, patterns), _protected_counts(text, patterns)
+    return all(in_text[protected] == count for protected, count in in_line.items())
+
+
+def _protected_counts(text: str, patterns: tuple[str, ...]) -> Counter[str]:
+    return Counter(text[start:stop] for start, stop in protected_spans(text, patterns))

@@ -1,8 +1,9 @@
-"""From lines of text to inputs of the search: their subwords, length limits, prefixes and required phrases."""
+"""Builds the inputs of the search from lines of text: subwords, length limits, prefixes and required phrases."""
 
 import logging
 import zlib
 from dataclasses import dataclass
+from itertools import chain
 from typing import assert_never
 
 from nmt.config.language_pairs import LanguagePair
@@ -22,31 +23,31 @@ from nmt.machine import cpu_threads
 
 log = logging.getLogger("nmt")
 
-_LINES_OF_A_THREAD = 100  # at least: they take a millisecond to encode, many times as long as starting a thread
+_LINES_OF_A_THREAD = 100  # at least: to encode them takes a millisecond, much longer than to start a thread
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Of a chunk of lines."""
+    """The inputs for a chunk of lines. Dictionaries and sets are by the index of a line in the chunk."""
 
-    first: int  # the number of the first line
-    lines: int
-    parts: dict[int, list[SearchInput]]  # of each line with words, by its place in the chunk: most often one
-    spaces: dict[int, list[str]]  # after each part, of the lines that are split
-    capitals: frozenset[int]  # the places of the lines whose translations are to be put in capitals
-    kept: dict[int, str]  # the lines with something that is to be kept
-    counts: LineCounts  # of these lines
+    first: int  # line number of the first line
+    lines: int  # number of lines
+    parts: dict[int, list[SearchInput]]  # the parts of each line with words: mostly one
+    spaces: dict[int, list[str]]  # for the lines that are split, the white space after each part
+    capitals: frozenset[int]  # the lines whose translations will be put in capitals
+    protected: dict[int, str]  # the lines with protected text
+    counts: LineCounts  # of this chunk
     languages: LanguagePair
 
     @property
     def sources(self) -> list[SearchInput]:
         """All parts of all lines, in order."""
-        return [source for parts in self.parts.values() for source in parts]
+        return list(chain(*self.parts.values()))
 
 
 @dataclass(frozen=True)
 class InputBuilder:
-    """Builds the inputs for the lines of one chunk, and counts what happens to them in `counts`."""
+    """Builds the inputs for the lines of one chunk, and counts the lines in `counts`."""
 
     vocabulary: Vocabulary
     decoding: DecodingConfig
@@ -55,59 +56,58 @@ class InputBuilder:
     splitter: Splitter
     glossary: Glossary | None
     counts: LineCounts
-    # Before each source and each output; they count neither for its length nor for that of its outputs.
-    tags: list[int]
-    start: list[int]
+    tags: list[int]  # tokens before each source; they do not count for any length limit
+    start: list[int]  # tokens before each output, likewise
     languages: LanguagePair
 
     def build(self, lines: list[str], prefixes: list[str], first: int) -> Inputs:
-        """The inputs for lines with a prefix each, none longer than model and settings allow.
+        """The inputs for lines with a prefix each, none longer than the model and the settings allow.
 
-        first: the number of the first line. Raises NmtError for a line that is too long if decoding.long_input is
+        first: the line number of the first line. Raises NmtError for a line that is too long if decoding.long_input is
         `error`, and for a prefix longer than any output can be.
         """
         inputs: dict[int, list[SearchInput]] = {}
         spaces: dict[int, list[str]] = {}
-        small = self.small(lines, prefixes)
-        kept = {}
+        lower_case = self.lower_case(lines, prefixes)
+        protected = {}
         if patterns := self.decoding.keep:
-            whole = (place for place, prefix in enumerate(prefixes) if not prefix)
-            kept = {place: lines[place] for place in whole if protected_spans(lines[place], patterns)}
-        lines = [small.get(place, line) for place, line in enumerate(lines)]
+            without_prefix = (i for i, prefix in enumerate(prefixes) if not prefix)
+            protected = {i: lines[i] for i in without_prefix if protected_spans(lines[i], patterns)}
+        lines = [lower_case.get(i, line) for i, line in enumerate(lines)]
         threads = max(1, min(cpu_threads(), len(lines) // _LINES_OF_A_THREAD))
         sources = self.vocabulary.source.encode(lines, threads)
-        given = zip(lines, sources, self._encode_prefixes(prefixes, first), strict=True)
-        for place, (line, ids, prefix) in enumerate(given):
+        rows = zip(lines, sources, self._encode_prefixes(prefixes, first), strict=True)
+        for i, (line, ids, prefix) in enumerate(rows):
             self.counts.lines += 1
             if self.positions is not None and len(prefix) > self.positions:
                 raise NmtError(
-                    f"line {first + place}: its prefix has {len(prefix)} subwords, more than model.max_positions - 1: "
+                    f"line {first + i}: its prefix has {len(prefix)} subwords, more than model.max_positions - 1: "
                     f"{self.positions}: shorten it"
                 )
             if is_empty(line, ids):
                 self.counts.empty += 1
-            elif parts := self._parts(line, ids, first + place, bool(prefix)):
-                inputs[place] = [self._input(part, [] if number else prefix) for number, part in enumerate(parts)]
+            elif parts := self._parts(line, ids, first + i, bool(prefix)):
+                inputs[i] = [self._input(parts[0], prefix), *(self._input(part, []) for part in parts[1:])]
                 if len(parts) > 1:
-                    spaces[place] = [part.space for part in parts]
-        return Inputs(first, len(lines), inputs, spaces, frozenset(small), kept, self.counts, self.languages)
+                    spaces[i] = [part.space for part in parts]
+        return Inputs(first, len(lines), inputs, spaces, frozenset(lower_case), protected, self.counts, self.languages)
 
-    def small(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
-        """The lines in capitals that the model reads in small letters, so written, by their places."""
+    def lower_case(self, lines: list[str], prefixes: list[str]) -> dict[int, str]:
+        """For the lines in capitals that the model reads in lower case, by index, the text in lower case."""
         if {"keep": True, "restore": False}[self.decoding.capitals]:
             return {}
-        plain = (place for place, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[place]))
-        small = {place: as_sentences(lines[place], self.languages.source) for place in plain}
-        if self.glossary is not None:  # a term such as IBM is not found in small letters
-            find = self.glossary.terms
-            small = {place: line for place, line in small.items() if find(line) == find(lines[place])}
-        return small
+        in_capitals = (i for i, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[i]))
+        lower_case = {i: as_sentences(lines[i], self.languages.source) for i in in_capitals}
+        if self.glossary is not None:  # a term such as IBM is not found in lower case
+            terms = self.glossary.terms
+            lower_case = {i: line for i, line in lower_case.items() if terms(line) == terms(lines[i])}
+        return lower_case
 
-    def _parts(self, line: str, ids: list[int], number: int, has_prefix: bool) -> list[SourcePart]:
-        """The parts to translate of a line: itself if it is not too long, else what decoding.long_input says. One with
-        a prefix, which may have several sentences itself, is not split for its sentences alone."""
-        limit, how = self.longest_source, self.decoding.long_input
-        if how == "split":
+    def _parts(self, line: str, ids: list[int], line_number: int, has_prefix: bool) -> list[SourcePart]:
+        """The parts of a line that are translated: the whole line if it is not too long, else as decoding.long_input
+        says. A line with a prefix is split only if it is too long: the prefix may have several sentences."""
+        limit, long_input = self.longest_source, self.decoding.long_input
+        if long_input == "split":
             longest = self.splitter.longest
             if self.splitter.fits(line, ids) or (has_prefix and longest is not None and len(ids) <= longest):
                 return [SourcePart(line, ids)]
@@ -118,39 +118,40 @@ class InputBuilder:
             return parts
         if limit is None or len(ids) <= limit:
             return [SourcePart(line, ids)]
-        match how:
+        match long_input:
             case "cut":
                 self.counts.cut += 1
-                [kept] = self.vocabulary.source.decode([ids[:limit]])  # a glossary finds no terms in the rest
-                return [SourcePart(kept, ids[:limit])]
+                [text] = self.vocabulary.source.decode([ids[:limit]])  # without the terms of the rest, for a glossary
+                return [SourcePart(text, ids[:limit])]
             case "skip":
                 self.counts.skipped += 1
                 return []
             case "error":
                 key = "model.max_positions - 1" if limit == self.positions else "decoding.max_source_tokens"
                 raise NmtError(
-                    f"line {number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
+                    f"line {line_number}: {len(ids)} subwords, more than {key}: {limit}: shorten or split it, or set "
                     "decoding.long_input to split, cut or skip"
                 )
             case _:
-                assert_never(how)
+                assert_never(long_input)
 
     def _encode_prefixes(self, prefixes: list[str], first: int) -> list[list[int]]:
-        """The prefixes' subwords. Characters that the vocabulary lacks are left out. What it changes is said in
-        a warning, and counted."""
+        """The prefixes' subwords. Characters that are not in the vocabulary are left out. Changed prefixes are counted,
+        and a warning names the first."""
         if not any(prefixes):
             return [[] for _ in prefixes]
         target = self.vocabulary.target
         encoded = [[token for token in ids if token != UNK] for ids in target.encode(prefixes)]
         changed = target.changed(prefixes)
-        if places := [place for place, prefix in enumerate(prefixes) if prefix in changed]:
-            place, more = places[0], f" (and those of {len(places) - 1:,} later lines)" if places[1:] else ""
-            [kept] = target.decode([encoded[place]])
+        if changed_lines := [i for i, prefix in enumerate(prefixes) if prefix in changed]:
+            i, others = changed_lines[0], len(changed_lines) - 1
+            more = f" (and those of {others:,} later lines)" if others else ""
+            [written] = target.decode([encoded[i]])
             log.warning(
-                "line %d: its prefix %r%s cannot be written as given, because of the model's vocabulary: it becomes %r",
-                *(first + place, shortened(prefixes[place]), more, shortened(kept)),
+                "line %d: its prefix %r%s cannot be written with the model's vocabulary: it becomes %r",
+                *(first + i, shortened(prefixes[i]), more, shortened(written)),
             )
-            self.counts.prefixes += len(places)
+            self.counts.prefixes += len(changed_lines)
         return encoded
 
     def _input(self, part: SourcePart, prefix: list[int]) -> SearchInput:
@@ -168,7 +169,7 @@ class InputBuilder:
         return SearchInput(self.tags + part.ids, *limits, tuple(prefix), seed, required, start)
 
     def _phrases(self, terms: list[str]) -> Group:
-        """The subwords of each term; also without a space before it, where its script has none."""
+        """The subwords of each term; for scripts without spaces, also those without a space before the term."""
         target = self.vocabulary.target
         unspaced = [term for term in terms if is_unspaced(term[0])]
         return [*target.encode(terms), *filter(None, map(target.encode_inside, unspaced))]

@@ -1,4 +1,4 @@
-"""What search must know of the words that the subwords of a vocabulary write: computed when it is first needed."""
+"""What search needs to know about the words that subwords form. It is computed when it is first needed."""
 
 from functools import cached_property, lru_cache
 
@@ -9,7 +9,7 @@ from nmt.decoding.search.scripts import continues_word
 
 
 class TargetWords:
-    """Of the vocabulary of the target."""
+    """Words of the target vocabulary."""
 
     def __init__(self, target: Tokenizer):
         self._target = target
@@ -17,7 +17,7 @@ class TargetWords:
 
     @cached_property
     def spellings(self) -> list[str]:
-        """What each subword writes, as `Phrases` takes it."""
+        """The text of each subword, for `Phrases`."""
         return [spelling.decode("utf-8", "surrogateescape") for spelling in self._target.spellings()]
 
     @cached_property
@@ -26,7 +26,8 @@ class TargetWords:
         return frozenset(i for i, spelling in enumerate(self.spellings) if continues_word(spelling))
 
     def _banned(self, words: tuple[str, ...]) -> BannedWords | None:
-        """What finds these words in outputs. Warns of those that the vocabulary cannot write as they are."""
+        """An object that finds these words in outputs; None if there are no words. Warns of words that the vocabulary
+        changes."""
         if not words:
             return None
         unwritable.warn("decoding.banned", words, self._target)

@@ -1,4 +1,4 @@
-"""What one call asks of a translator."""
+"""The request of one call of a translator."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from nmt.decoding.target_words import TargetWords
 
 @dataclass(frozen=True)
 class TranslateRequest:
-    """As the arguments of `Translator.stream_hypotheses`. scores: whether the translations need them; counted: whether
+    """The arguments of `Translator.stream_hypotheses`. scores: whether the translations need scores; counted: whether
     the lines are counted and reported."""
 
     decoding: DecodingConfig
@@ -27,7 +27,7 @@ class TranslateRequest:
     counted: bool = True
 
     def search_options(self, words: TargetWords, has_glossary: bool) -> SearchOptions:
-        """The options of a search for the translations, or for the candidates that they are chosen from."""
+        """The options of the search for the translations, or for the candidates from which consensus chooses."""
         decoding, n_best = self.decoding, self.n_best
         if decoding.consensus != "none":
             n_best = max(n_best, decoding.candidates) if decoding.method == "sample" else decoding.beam_size

@@ -1,17 +1,17 @@
-"""What a translator returns for a line, from the hypotheses of a search."""
+"""The translations of a line, from the hypotheses of a search."""
 
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from nmt.data.subwords.vocabulary import EOS, Tokenizer
 from nmt.decoding import long_input
 from nmt.decoding.engine_protocol import Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis
 
-# Every character that some program takes for the end of a line, and the tab, which separates columns.
+# All characters that some program treats as the end of a line, and the tab, which separates columns.
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -36,39 +36,41 @@ class Translation:
 
 
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
-    """What each writes, without line breaks and tabs."""
+    """The text of each hypothesis, without line breaks and tabs."""
     return [_BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
 
 
-def of_lines(hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer) -> list[list[Translation]]:
-    """Of each line, its hypotheses as translations."""
-    decoded = iter(texts([each for line in hypotheses for each in line], target))  # all at once, which is faster
+def line_translations(hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer) -> list[list[Translation]]:
+    """The hypotheses of each line as translations."""
+    decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster
     return [translations(line, list(islice(decoded, len(line))), target) for line in hypotheses]
 
 
 def translations(hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer) -> list[Translation]:
-    """Each with its text, its scores and its subwords, as many of these as have a score."""
+    """Hypotheses and their texts as translations. A translation has as many pieces as token scores."""
     return [
         Translation(
             text,
-            each.score,
-            each.log_probability,
-            target.pieces([*each.tokens, EOS])[: len(each.token_scores)],
-            each.token_scores,
+            hypothesis.score,
+            hypothesis.log_probability,
+            target.pieces([*hypothesis.tokens, EOS])[: len(hypothesis.token_scores)],
+            hypothesis.token_scores,
         )
-        for text, each in zip(texts, hypotheses, strict=True)
+        for text, hypothesis in zip(texts, hypotheses, strict=True)
     ]
 
 
-def pairs_of(parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Sequence[Hypothesis]]) -> list[Pair]:
-    """Each part of each line with its output, for each of the line's hypotheses, to be aligned. parts: of each line
-    with words, by its place among all."""
-    return [
-        source.pair(output)
-        for place, of_line in parts.items()
-        for hypothesis in hypotheses[place]
-        for source, output in zip(of_line, long_input.split_output(hypothesis.tokens), strict=True)
-    ]
+def alignment_pairs(
+    parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Sequence[Hypothesis]]
+) -> list[Pair]:
+    """The pairs to align: each part of each line with its output, for each of the line's hypotheses. parts: the parts
+    of each line with words, by the index of the line."""
+    pairs = list[Pair]()
+    for i, line_parts in parts.items():
+        for hypothesis in hypotheses[i]:
+            outputs = long_input.split_output(hypothesis.tokens)
+            pairs += [source.pair(output) for source, output in zip(line_parts, outputs, strict=True)]
+    return pairs
 
 
 def add_alignment(
@@ -77,14 +79,12 @@ def add_alignment(
     parts: Mapping[int, Sequence[SearchInput]],
     source: Tokenizer,
 ) -> None:
-    """Add the alignment to the translations of each line. weights: of each of `pairs_of`."""
-    rows = iter(weights)
-    for place, of_line in parts.items():
-        starts = [len(part.start) for part in of_line]
-        pieces = [piece for part in of_line for piece in source.pieces([*part.ids, EOS])]
-        lines[place] = [
-            dataclasses.replace(
-                translation, source_pieces=pieces, alignment=[row for start in starts for row in next(rows)[start:]]
-            )
-            for translation in lines[place]
-        ]
+    """Add the alignment to the translations of each line. weights: for each of `alignment_pairs`."""
+    pair_weights = iter(weights)
+    for i, line_parts in parts.items():
+        pieces = list(chain(*(source.pieces([*part.ids, EOS]) for part in line_parts)))
+        for n, translation in enumerate(lines[i]):
+            rows = list[list[float]]()
+            for part in line_parts:
+                rows += next(pair_weights)[len(part.start) :]
+            lines[i][n] = dataclasses.replace(translation, source_pieces=pieces, alignment=rows)

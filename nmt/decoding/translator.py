@@ -1,4 +1,4 @@
-"""Text in, text out: a model as a translator."""
+"""A translator: an engine with a vocabulary, from text to text."""
 
 import os
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import NoReturn
 
 from torch import Tensor
@@ -34,17 +34,17 @@ from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
 
-_MOST_SAMPLES = 1000  # of a line; also the largest beam
-_Searched = tuple[Inputs, list[list[Hypothesis]]]  # a chunk, and the hypotheses of each of its lines
+_MOST_SAMPLES = 1000  # for a line
+_Searched = tuple[Inputs, list[list[Hypothesis]]]  # a chunk, and the hypotheses for each of its lines
 _computing = threading.Lock()  # one thread at a time: all share PyTorch's number of threads and the model's mode
 
 
 class Translator:
     """An engine, its vocabulary and the settings for decoding. `decoding` and `glossary` may be replaced between calls;
-    `counts` grow with each chunk that is translated. Several threads may call a translator at once: they take turns,
-    chunk by chunk. It works in the process that made it only: each process calls `nmt.load`.
+    `counts` grow with each translated chunk. Several threads may call a translator at once: they take turns, chunk by
+    chunk. A translator works only in the process that loaded it: each process calls `nmt.load`.
 
-    to, from_: codes of languages. A model of several pairs needs them where there is a choice, in each call or once in
+    to, from_: codes of languages. A model of several pairs needs them if there is a choice: in each call, or once in
     `languages.use`."""
 
     def __init__(
@@ -55,12 +55,12 @@ class Translator:
         languages: LanguagePairs | None = None,
         source_text: SourceText | None = None,
     ):
-        """source_text: that the model was trained on: longer lines are split."""
+        """source_text: statistics of the training text. Longer lines are split."""
         self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
         self.words = TargetWords(vocabulary.target)
         self.languages = LanguageChoice(languages, vocabulary)
         self.counts = LineCounts()
-        self.on_lines: Callable[[int], object] = _ignore  # called with how many more lines are searched
+        self.on_lines: Callable[[int], object] = _ignore  # called with the number of lines searched since the last call
         self.glossary: Glossary | None = None  # see use_glossary
         self._process = os.getpid()
 
@@ -68,34 +68,35 @@ class Translator:
         raise TypeError("a translator cannot be pickled: call nmt.load in each process")
 
     def use_glossary(self, glossary: Glossary, name: str) -> None:
-        """Translate with a glossary; `name` stands for it in messages. Target terms that the vocabulary cannot write
-        as they are, are named in a warning."""
+        """Translate with a glossary. Messages call it `name`. A warning names the target terms that the vocabulary
+        changes."""
         self.glossary = glossary
         unwritable.warn(f"{name}: target terms", glossary.targets, self.vocabulary.target)
 
     @property
     def longest_source(self) -> int | None:
         """The most subwords of a source that is not split or cut: decoding.max_source_tokens, or fewer if the model
-        has learned fewer positions; None: no limit. The tokens of languages are not counted."""
+        has fewer positions; None: no limit. Language tokens are not counted."""
         positions, tags = self.engine.positions, self.languages.tag_count()
         return shortest((self.decoding.max_source_tokens, positions and positions - tags))
 
     @property
     def longest_part(self) -> int | None:
-        """The most subwords of a source that is translated in one piece: as `longest_source`, or those of the text that
-        the model was trained on where longer lines are split."""
+        """The most subwords of a source that is translated in one piece: `longest_source`, or the longest source of the
+        training text if longer lines are split."""
         longest = self.source_text.longest if self.source_text and self.decoding.long_input == "split" else None
         return shortest((self.longest_source, longest))
 
     def splitter(self, source: str) -> Splitter:
-        """What splits lines of this language."""
-        known = self.source_text
-        several, words = (known.several, known.first_words.get(source, ())) if known else (None, ())
-        return Splitter(self.longest_part, several, source, frozenset(words), self.vocabulary.source.encode)
+        """A splitter for lines of this language."""
+        several, first_words = None, frozenset[str]()
+        if self.source_text is not None:
+            several, first_words = self.source_text.several, frozenset(self.source_text.first_words.get(source, ()))
+        return Splitter(self.longest_part, several, source, first_words, self.vocabulary.source.encode)
 
     @property
     def positions(self) -> int | None:
-        """The longest output that the model has positions for, after the tokens of languages; None: no limit."""
+        """The longest output that the model has positions for, without language tokens; None: no limit."""
         positions = self.engine.positions
         return positions and positions - self.languages.tag_count(side=1)
 
@@ -111,8 +112,8 @@ class Translator:
     def translate(
         self, lines: Sequence[str], *, markup: Markup | None = None, to: str | None = None, from_: str | None = None
     ) -> list[str]:
-        """The best translation of each line. markup: each is a text with tags, such as a sentence or a document, and so
-        is its translation; it can have line breaks. Raises as `stream` does."""
+        """The best translation of each line. markup: each line is a text with tags, such as a sentence or a document,
+        and so is its translation; it can have line breaks. Raises as `stream` does."""
         return list(self.stream(lines, markup=markup, read_ahead=True, to=to, from_=from_))
 
     def hypotheses(
@@ -130,7 +131,7 @@ class Translator:
         """The n best translations of each line, best first. Beam search gives different texts, and fewer than n where
         the beam has fewer; samples may be equal. prefixes: for each line, the text that its translations
         begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
-        pass. keep: patterns besides those of decoding.keep. Raises as `stream_hypotheses` does."""
+        pass. keep: patterns of protected text, in addition to decoding.keep. Raises as `stream_hypotheses` does."""
         details = {"alignment": alignment, "token_scores": token_scores, "read_ahead": True}
         return list(self.stream_hypotheses(lines, n_best, **details, prefixes=prefixes, keep=keep, to=to, from_=from_))
 
@@ -148,9 +149,9 @@ class Translator:
     ) -> Iterator[str]:
         """`translate` for any number of lines: yields one translation for each, in order.
 
-        At most chunk_lines (default: `lines_together`) are read before the first translation is yielded: 1 answers line
-        by line. read_ahead: a second chunk may be read before that, so that an engine with threads of its own always
-        has something to search. `first` is the number of the first line, for messages. Without markup, no translation
+        At most chunk_lines (default: `lines_together`) are read before the first translation is yielded; with 1, each
+        line is answered at once. read_ahead: a second chunk may be read before that, so that an engine with its own
+        threads always has work. first: the line number of the first line, for messages. Without markup, no translation
         contains a line break or a tab.
 
         Raises NmtError for a line over decoding.max_source_tokens if decoding.long_input is `error`, if there are more
@@ -191,7 +192,8 @@ class Translator:
         to: str | None = None,
         from_: str | None = None,
     ) -> Iterator[list[Translation]]:
-        """`hypotheses` for any number of lines, as `stream`; also NmtError if n_best is above the beam or 1000."""
+        """`hypotheses` for any number of lines, as `stream`. Also raises NmtError if n_best is above the beam size or
+        1000."""
         if self.decoding.method == "beam" and n_best > (beam := self.decoding.beam_size):
             raise NmtError(f"n_best of {n_best} is above decoding.beam_size: {beam}: raise decoding.beam_size")
         if n_best > _MOST_SAMPLES:
@@ -213,33 +215,36 @@ class Translator:
         """The n best translations of each line."""
         begin = partial(self._begin, request)
         for inputs, hypotheses in results(self._inputs(lines, request), begin, request.read_ahead):
-            translations = translation.of_lines(hypotheses, self.vocabulary.target)
+            translations = translation.line_translations(hypotheses, self.vocabulary.target)
             for i in inputs.capitals:
                 translations[i] = [
-                    replace(each, text=in_capitals(each.text, request.pair.target)) for each in translations[i]
+                    replace(lower_case, text=in_capitals(lower_case.text, request.pair.target))
+                    for lower_case in translations[i]
                 ]
             if request.alignment:
                 with self._searching():
-                    weights = self.engine.align(translation.pairs_of(inputs.parts, hypotheses), self.batch_tokens)
+                    weights = self.engine.align(
+                        translation.alignment_pairs(inputs.parts, hypotheses), self.batch_tokens
+                    )
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
-            if inputs.kept:
+            if inputs.protected:
                 self._restore(inputs, translations, request)
             yield from translations
 
     def _restore(self, inputs: Inputs, translations: list[list[Translation]], request: TranslateRequest) -> None:
-        """Translate again, without what is to be kept, the lines of which a translation lacks some of it."""
-        lines = masking.lacking(inputs.kept, translations, request.decoding.keep)
+        """Translate the lines whose translations lack protected text again, without that text, and restore it."""
+        patterns = request.decoding.keep
+        lines = masking.lines_to_restore(inputs.protected, translations, patterns)
         self.counts.restored += len(lines)
-        masked = [masking.masked(line, request.decoding.keep) for line in lines.values()]
+        masked_lines = [masking.masked(line, patterns) for line in lines.values()]
         without = replace(request.decoding, keep=())
         again = TranslateRequest(
             without, request.pair, request.n_best, alignment=self.engine.aligns, read_ahead=True, counted=False
         )
-        results_without = self._translations([text for text, _ in masked], again)
-        for (i, line), (text, elements), n_best in zip(lines.items(), masked, results_without, strict=True):
+        results_without = self._translations([text for text, _ in masked_lines], again)
+        for (i, line), (text, elements), n_best in zip(lines.items(), masked_lines, results_without, strict=True):
             translations[i] = [
-                replace(each, text=masking.unmasked(text, elements, each, line, request.decoding.keep))
-                for each in n_best
+                replace(masked, text=masking.unmasked(text, elements, masked, line, patterns)) for masked in n_best
             ]
 
     def _marked(
@@ -249,42 +254,43 @@ class Translator:
         source = self.languages.choose(to, from_).source
         for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
             texts = [MarkedText(line, source, markup) for line in chunk]
-            marked_lines = [line for text in texts for line in text.lines]
+            marked_lines = list(chain(*(text.lines for text in texts)))
             written = iter(self.with_tags(marked_lines, to=to, from_=from_))
             for text in texts:
                 yield text.with_lines(list(islice(written, len(text.lines))))
 
     def with_tags(self, lines: Sequence[MarkedLine], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""
-        written, keep = dict[int, str](), (*self.decoding.keep, "verbatim")
-        for with_elements in (False, True):  # only these need an alignment
-            which = [i for i, line in enumerate(lines) if bool(line.elements) == with_elements]
+        written, patterns = dict[int, str](), (*self.decoding.keep, "verbatim")
+        for with_elements in (False, True):  # only lines with elements need an alignment
+            indices = [i for i, line in enumerate(lines) if bool(line.elements) == with_elements]
             translations = self.stream_hypotheses(
-                [lines[i].text for i in which],
+                [lines[i].text for i in indices],
                 alignment=with_elements and self.engine.aligns,
                 token_scores=False,
                 read_ahead=True,
                 to=to,
                 from_=from_,
             )
-            for i, [best] in zip(which, translations, strict=True):
-                written[i] = lines[i].translated(best, keep)
+            for i, [best] in zip(indices, translations, strict=True):
+                written[i] = lines[i].translated(best, patterns)
         return [written[i] for i in range(len(lines))]
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
-        """The lines as the model reads them: those in capitals in small letters, as `decoding.capitals` says."""
+        """The lines as the model reads them: those in capitals in lower case if decoding.capitals says so."""
         builder = self._builder(TranslateRequest(self.decoding, pair))
-        small = builder.small(list(lines), [""] * len(lines))
-        return [small.get(place, line) for place, line in enumerate(lines)]
+        lower_case = builder.lower_case(list(lines), [""] * len(lines))
+        return [lower_case.get(i, line) for i, line in enumerate(lines)]
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None, from_: str | None = None
     ) -> list[Translation | None]:
         """Score each target as a translation of its source: log P of every subword.
 
-        None, counted as skipped, if the source is longer than `longest_source`, or the target is longer than an output
-        for the longest source, with these settings or with the defaults. An empty target of a source without words has
-        score 0; any other pair has the model's own probability, also a target that the settings for decoding exclude.
+        Returns None, and counts the pair as skipped, if the source is longer than `longest_source`, or the target is
+        longer than any output for the longest source, with these settings or the defaults. An empty target of a source
+        without words has score 0. Any other pair has the model's own probability, also a target that the settings of
+        decoding exclude.
         Raises NmtError if there are not as many targets as sources, or memory runs out.
         """
         _check_lines(sources)
@@ -312,24 +318,24 @@ class Translator:
             scores = self.engine.score(list(pairs.values()), self.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self.decoding)
         for i, token_scores in zip(pairs, scores, strict=True):
-            # The tokens of languages are not scored.
+            # Language tokens are not scored.
             hypothesis = Hypothesis.scored(target_ids[i], token_scores[len(start) :], penalties)
             [translations[i]] = translation.translations([hypothesis], [targets[i]], self.vocabulary.target)
         return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[Tensor]:
-        """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last; the
-        tokens of languages are subwords too.
+        """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last;
+        language tokens are subwords too. With an ensemble, it is the output of the first model.
 
-        With an ensemble, that of the first model. Raises NmtError for a line over `longest_source`, and for an
+        Raises NmtError for a line over `longest_source`, and for an
         exported folder.
         """
         _check_lines(lines)
         sources = self.vocabulary.source.encode(list(lines))
         longest, tags = self.longest_source, self.languages.tags(self.languages.choose(to, from_))
-        for number, ids in enumerate(sources, start=1):
+        for line_number, ids in enumerate(sources, start=1):
             if longest is not None and len(ids) > longest:
-                raise NmtError(f"line {number}: {len(ids)} subwords, more than {longest}: shorten or split it")
+                raise NmtError(f"line {line_number}: {len(ids)} subwords, more than {longest}: shorten or split it")
         with self._searching():
             return self.engine.encode([tags + ids for ids in sources], self.batch_tokens)
 
@@ -341,9 +347,9 @@ class Translator:
 
     @contextmanager
     def _searching(self) -> Iterator[None]:
-        """For one thread at a time. Waiting costs nothing, because one search uses every core; only what CTranslate2's
-        own threads search goes on. Raises NmtError if memory runs out, and in another process than the one in which
-        the model was loaded: its threads, and what a GPU holds, do not exist there."""
+        """Only one thread at a time searches. Waiting costs no time, because one search uses every core; CTranslate2's
+        own threads continue. Raises NmtError if memory runs out, or if another process loaded the model: its threads
+        and GPU memory do not exist in this process."""
         if os.getpid() != self._process:
             raise NmtError("this process was forked after the model was loaded: call nmt.load in each process")
         tokens, beam = self.batch_tokens, self.decoding.beam_size
@@ -363,19 +369,19 @@ class Translator:
             yield inputs
 
     def _begin(self, request: TranslateRequest, inputs: Inputs) -> Callable[[], _Searched]:
-        """Begin to search a chunk; what is returned gives the hypotheses of each line."""
+        """Begin to search a chunk. The returned function gives the hypotheses of each line."""
         sources, options = inputs.sources, request.search_options(self.words, self.glossary is not None)
         with self._searching():
-            begun = self.engine.begin_search(sources, options, self.batch_tokens)
-        choice = NBestSelector(self.engine, self.vocabulary.target, options, request.n_best, self.batch_tokens)
+            finish_search = self.engine.begin_search(sources, options, self.batch_tokens)
+        selector = NBestSelector(self.engine, self.vocabulary.target, options, request.n_best, self.batch_tokens)
 
         def finish() -> _Searched:
             on_lines = self.on_lines if request.counted else _ignore
             with self._searching(), reporting(self.engine, inputs.lines, len(sources), on_lines):
-                hypotheses = choice.of_sources(inputs, begun())
+                hypotheses = selector.select(inputs, finish_search())
                 if request.counted:
                     self.counts += inputs.counts
-            return inputs, choice.of_lines(inputs, hypotheses)
+            return inputs, selector.join(inputs, hypotheses)
 
         return finish
 

@@ -1,4 +1,4 @@
-"""Text that a user wants in translations, or not in them, but that a model cannot write as it is given."""
+"""Warnings of text that a model's vocabulary cannot write, such as glossary terms and banned words."""
 
 import logging
 from collections.abc import Sequence
@@ -11,14 +11,16 @@ log = logging.getLogger("nmt")
 _SHOWN = 10  # texts
 
 
-def warn(what: str, texts: Sequence[str], target: Tokenizer) -> None:
-    """Log a warning that names the texts which the vocabulary of the target changes. what: heads the message, and says
-    what the texts are."""
+def warn(label: str, texts: Sequence[str], target: Tokenizer) -> None:
+    """Log a warning that names the texts that the target vocabulary changes. label: the kind of the texts; the
+    message begins with it."""
     changed = target.changed(list(texts))
     if not changed:
         return
-    named = [f"{shortened(text)!r} becomes {shortened(written)!r}" for text, written in changed.items()]
+    examples = [f"{shortened(text)!r} becomes {shortened(written)!r}" for text, written in changed.items()]
+    if len(examples) > _SHOWN:
+        examples[_SHOWN:] = ["…"]
     log.warning(
-        "%s: %s of %s cannot be written as given, because the model's vocabulary changes them: %s",
-        *(what, f"{len(changed):,}", f"{len(texts):,}", ", ".join([*named[:_SHOWN], *["…"] * (len(named) > _SHOWN)])),
+        "%s: %s of %s cannot be written with the model's vocabulary: %s",
+        *(label, f"{len(changed):,}", f"{len(texts):,}", ", ".join(examples)),
     )

@@ -21,7 +21,7 @@ class Word:
 
 
 class _Unit(Word):
-    """A subword, or several that belong together, such as the bytes of a character."""
+    """One subword, or several that form one unit, such as the bytes of a character."""
 
     @property
     def begins(self) -> bool:
@@ -33,13 +33,14 @@ class _Unit(Word):
 
     @property
     def is_unspaced(self) -> bool:
-        """Whether the script has no spaces between words. Korean has spaces, although `continues_word` excludes it."""
+        """Whether the script has no spaces between words. Korean has them, although `continues_word` excludes
+        Korean."""
         first = self.text.removeprefix(_SPACE)[:1]
         return first.isalpha() and not continues_word(first) and not unicodedata.name(first, "").startswith("HANGUL")
 
 
 def to_words(pieces: Sequence[str]) -> list[Word]:
-    """The words of a sentence's subwords, in order and complete. The last subword, EOS, is a word of its own.
+    """Join the subwords of a sentence to words, in order. The last subword, EOS, is a word of its own.
 
     A word begins where SentencePiece has a space. Punctuation before and after a word is a word of its own, and so is
     each subword of a script without spaces.
@@ -50,23 +51,26 @@ def to_words(pieces: Sequence[str]) -> list[Word]:
             groups[-1].append(unit)
         else:
             groups.append([unit])
-    words = [_word(part) for group in groups for part in _without_punctuation(group)]
+    words = list[Word]()
+    for group in groups:
+        words += map(_word, _without_punctuation(group))
     return [*words, Word(pieces[-1], len(pieces) - 1, len(pieces))]
 
 
 def _units(pieces: Sequence[str]) -> list[_Unit]:
-    """The subwords; the bytes of one character, and a lone space and what follows it, are joined."""
+    """The subwords as units. The bytes of one character are joined, and a lone space is joined with the next
+    subword."""
     characters: list[_Unit] = []
     bytes_so_far = b""  # of the last unit
-    for place, piece in enumerate(pieces):
+    for i, piece in enumerate(pieces):
         byte = _BYTE.match(piece)
         value = bytes.fromhex(byte[1]) if byte else b""
         if value and value[0] & 0xC0 == 0x80 and bytes_so_far:
             bytes_so_far += value
-            characters[-1] = _Unit(bytes_so_far.decode(errors="replace"), characters[-1].start, place + 1)
+            characters[-1] = _Unit(bytes_so_far.decode(errors="replace"), characters[-1].start, i + 1)
             continue
         bytes_so_far = value
-        characters.append(_Unit(value.decode(errors="replace") if value else piece, place, place + 1))
+        characters.append(_Unit(value.decode(errors="replace") if value else piece, i, i + 1))
     joined: list[_Unit] = []
     for unit in characters:
         if joined and joined[-1].text == _SPACE and not unit.begins:
@@ -77,8 +81,8 @@ def _units(pieces: Sequence[str]) -> list[_Unit]:
 
 
 def _without_punctuation(group: list[_Unit]) -> Iterator[list[_Unit]]:
-    """A word, and the punctuation before and after it."""
-    inside = [place for place, unit in enumerate(group) if not unit.is_punctuation]
+    """The punctuation before a word, the word, and the punctuation after it."""
+    inside = [i for i, unit in enumerate(group) if not unit.is_punctuation]
     first, last = (inside[0], inside[-1] + 1) if inside else (0, len(group))
     yield from (part for part in (group[:first], group[first:last], group[last:]) if part)
 

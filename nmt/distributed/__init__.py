@@ -1,1 +1,1 @@
-"""Several processes on one job."""
+"""Training and translation with several processes."""

@@ -1,8 +1,8 @@
-"""The ranks of one job: which one this process is, and what they do together.
+"""The ranks of a job, and their collective operations.
 
-A rank is a process with one device. `torchrun` or `nmt train --nproc-per-node` starts them, and tells each by
-environment variables which rank it is. With one rank every operation returns at once. Here numbers and objects are
-exchanged between CPUs, with gloo; DDP or FSDP exchange the gradients.
+A rank is a process with one device. `torchrun` or `nmt train --nproc-per-node` starts the ranks, and tells each process
+its rank by environment variables. With one rank every operation returns immediately. This module exchanges numbers and
+objects between CPUs with gloo; DDP or FSDP exchange the gradients.
 """
 
 import datetime
@@ -28,19 +28,19 @@ from nmt.errors import NmtError
 T = TypeVar("T")
 
 _CAUSE_SECONDS = 6.0  # longer than a rank takes to log its error and end
-_START_TIMEOUT = datetime.timedelta(minutes=10)  # in which all ranks must have started
-# Without this, NCCL would wait half an hour for a rank that has died. Where one rank has work that the others have not,
-# such as saving, they must therefore wait for it in `Ranks.barrier` before the next gradient.
+_START_TIMEOUT = datetime.timedelta(minutes=10)  # for the start of all ranks
+# NCCL's default is to wait half an hour for a rank that has died. Because of this shorter timeout, ranks must wait in
+# `Ranks.barrier` before the next gradient if one rank has additional work, such as saving.
 _NCCL_TIMEOUT = datetime.timedelta(seconds=100)
-# For the rank that prepares the data, which may take long. The others notice at once if it dies.
+# For the rank that prepares the data, which may take long. The others notice immediately if it dies.
 _PREPARATION_TIMEOUT = datetime.timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among the ranks of a job; the default is a job of one.
+    """The rank of this process and the number of ranks of its job; by default a job of one rank.
 
-    rank of size, over all machines; local_rank of local_size, on this one. Every method is collective: each rank must
+    rank, size: over all machines; local_rank, local_size: on this machine. Every method is collective: each rank must
     call it at the same point, and waits there for the others.
     """
 
@@ -55,25 +55,25 @@ class Ranks:
         return self.rank == 0
 
     def all_reduce_sum(self, values: Tensor) -> Tensor:
-        """The sum over the ranks, on the CPU, the same on all ranks to the last bit."""
+        """The sum over the ranks, on the CPU, bit for bit the same on all ranks."""
         values = values.detach().to("cpu", copy=True)
         if self.size > 1:
             dist.all_reduce(values)
         return values
 
-    def all_reduce_max_async(self, number: Callable[[], int]) -> Callable[[], int]:
-        """Start to compute the maximum of the ranks' numbers; the function returned waits for it and returns it.
+    def all_reduce_max_async(self, get_number: Callable[[], int]) -> Callable[[], int]:
+        """Start to compute the maximum of the ranks' numbers. The returned function waits for the result.
 
-        With one rank, `number` is called only by the function returned.
+        With one rank, `get_number` is called only by the returned function.
         """
         if self.size == 1:
-            return number
-        most = torch.tensor(number())
-        work = dist.all_reduce(most, dist.ReduceOp.MAX, async_op=True)
+            return get_number
+        maximum = torch.tensor(get_number())
+        work = dist.all_reduce(maximum, dist.ReduceOp.MAX, async_op=True)
 
         def wait() -> int:
             work.wait()
-            return int(most)
+            return int(maximum)
 
         return wait
 
@@ -85,7 +85,7 @@ class Ranks:
         return values[0]
 
     def broadcast_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The first rank's CPU tensors; those of other ranks are ignored."""
+        """The first rank's CPU tensors; the tensors of other ranks are ignored."""
         if self.size == 1:
             return dict(tensors)
         shapes = self.broadcast({name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
@@ -104,17 +104,17 @@ class Ranks:
         return values
 
     def barrier(self) -> None:
-        """Wait until every rank is here, at most gloo's half hour; a rank that dies is noticed at once."""
+        """Wait until every rank has called this, at most gloo's half hour. A rank that dies is noticed immediately."""
         self.all_reduce_max_async(lambda: 0)()
 
     def agree(self, values: Mapping[str, str]) -> None:
-        """Raises NmtError, on all ranks, if their values differ; it names the first one that does."""
+        """Raises NmtError on all ranks if their values differ; it names the first different rank."""
         first, *others = self.all_gather(dict(values))
-        for rank, theirs in enumerate(others, start=1):
-            for what, expected in first.items():
-                if theirs[what] != expected:
+        for rank, other in enumerate(others, start=1):
+            for name, expected in first.items():
+                if other[name] != expected:
                     raise NmtError(
-                        f"the ranks do not agree on {what}: rank 0 has {expected}, rank {rank} has {theirs[what]}: "
+                        f"the ranks do not agree on {name}: rank 0 has {expected}, rank {rank} has {other[name]}: "
                         "start all with the same settings, files and versions"
                     )
 
@@ -135,8 +135,8 @@ class Ranks:
 def from_environment(device_name: str) -> tuple[Ranks, torch.device]:
     """This process's rank and device, from the launcher's variables, without connecting to the other ranks.
 
-    `cuda` and `auto` are the GPU with the number of the local rank. Raises NmtError for a device that this machine
-    does not have, or that several ranks would share.
+    `cuda` and `auto` mean the GPU whose index is the local rank. Raises NmtError for a device that this machine does
+    not have, or that several ranks would share.
     """
     size = int(os.environ["WORLD_SIZE"]) if is_launched() else 1
     if size == 1:
@@ -152,7 +152,7 @@ def from_environment(device_name: str) -> tuple[Ranks, torch.device]:
 
 @contextmanager
 def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
-    """`from_environment`, connected to the other ranks. Raises NmtError as it does, and if a rank does not start."""
+    """Like `from_environment`, but connected to the other ranks. Also raises NmtError if a rank does not start."""
     ranks, where = from_environment(device_name)
     if ranks.size == 1:
         yield ranks, where
@@ -169,8 +169,8 @@ def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
         if where.type == "cuda":  # NCCL would wait for a rank that has died
             with suppress(RuntimeError):
                 dist.distributed_c10d._get_default_group()._get_backend(where).abort()
-        # Most often a connection broke because another rank has died. The launcher then ends this rank too: waiting
-        # for that keeps this error from hiding the cause.
+        # The most frequent cause is a connection that broke because another rank has died. The launcher then ends this
+        # rank too. Waiting for this prevents this error from hiding the cause.
         if isinstance(error, Exception) and not isinstance(error, NmtError):
             time.sleep(_CAUSE_SECONDS)
         raise
@@ -179,28 +179,27 @@ def process_group(device_name: str) -> Iterator[tuple[Ranks, torch.device]]:
 
 
 def limit_waiting(where: torch.device) -> None:
-    """End this process if an operation of the backend for these devices takes longer than `_NCCL_TIMEOUT`.
-    `init_process_group` has one time for all backends, and gloo's must be long."""
+    """End this process if an operation of this device's backend takes longer than `_NCCL_TIMEOUT`.
+    `init_process_group` has one timeout for all backends, and gloo's must be long."""
     dist.distributed_c10d._get_default_group()._get_backend(where)._set_default_timeout(_NCCL_TIMEOUT)
 
 
 def store_of_this_start(store: Store, rank: int, size: int) -> Store:
-    """A part of the store that only the ranks of this start use; waits until all of them have come.
+    """A part of the store that only the ranks of this start use. Waits until all of them have joined.
 
-    torchrun's store survives a restart: new ranks would take addresses that old ones wrote for each other's. Its
-    count of restarts differs between machines, so every rank takes a new random name, and the ranks share the part of
-    the store that is named after the list of all names, once each has seen the same list. Raises NmtError when a rank
-    does not come.
+    torchrun's store survives a restart, so that new ranks would read the addresses that old ranks wrote. Its count of
+    restarts differs between machines. Therefore every rank writes a new random name, and the part of the store is
+    named after the list of all names, once each rank has seen the same list. Raises NmtError if a rank does not join.
     """
     store.set(f"nmt/name/{rank}", uuid.uuid4().hex)
     deadline = time.monotonic() + _START_TIMEOUT.total_seconds()
     while time.monotonic() < deadline:
-        with suppress(dist.DistStoreError):  # a timeout: a rank has not come
+        with suppress(dist.DistStoreError):  # a timeout: a rank has not joined yet
             names = b" ".join(store.multi_get([f"nmt/name/{other}" for other in range(size)]))
-            ours = PrefixStore(f"nmt/{hashlib.sha256(names).hexdigest()}", store)
-            ours.set(f"seen by {rank}", "")
-            if ours.check([f"seen by {other}" for other in range(size)]):
-                return ours
+            part = PrefixStore(f"nmt/{hashlib.sha256(names).hexdigest()}", store)
+            part.set(f"seen by {rank}", "")
+            if part.check([f"seen by {other}" for other in range(size)]):
+                return part
             time.sleep(min(1.0, 0.01 * size))  # there may be thousands of ranks
     minutes = _START_TIMEOUT.total_seconds() / 60
-    raise NmtError(f"not all of the {size} ranks started within {minutes:.0f} minutes: see the messages of the others")
+    raise NmtError(f"not all {size} ranks started within {minutes:.0f} minutes: see the messages of the other ranks")

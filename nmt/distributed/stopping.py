@@ -1,5 +1,5 @@
-"""Requests to stop training, by a signal, a hook that raises, or because time is up: it finishes its step, saves and
-ends."""
+"""Requests to stop training: by a signal, by a hook that raises, or by the deadline. Training then finishes its step,
+saves and ends."""
 
 import _thread
 import logging
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 log = logging.getLogger("nmt")
 
-# Ctrl-C, what schedulers send before they end a job, and what a terminal sends when it is closed.
+# The signals of Ctrl-C, of schedulers before they end a job, and of a terminal that is closed.
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, name))
 _OUT_OF_TIME = 1000
 _HOOK_RAISED = 1001
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 
 def log_from_handler(text: str, level: int = logging.INFO) -> None:
-    """Log a message in the handler of a signal: in a thread, which waits for its turn. The signal may have come while
-    a message was being written, and a file cannot be written to again in the middle of that."""
+    """Log a message in a signal handler. A thread logs it, because the signal may have interrupted the writing of
+    another message, and a file cannot be written to in the middle of a write."""
     _thread.start_new_thread(log.log, (level, text))
 
 
 class StopRequest:
-    """Within its `with` block, catches SIGNALS and watches the deadline. A second SIGINT interrupts at once.
+    """Within its `with` block, catches SIGNALS and watches the deadline. A second SIGINT interrupts immediately.
 
-    A request is a number, so that ranks can agree on the largest: 0 for none, a signal's number, or a larger one for
-    the deadline or a hook. `requested` is this process's own request, `agreed` that of all ranks, which is acted on.
-    `failure` is what a hook of this process raised. deadline: on the clock of time.monotonic().
+    A request is a number, so that ranks can agree on the largest: 0 for none, a signal number, or a larger one for the
+    deadline or a hook. `requested` is this process's own request; `agreed` is the request of all ranks, which training
+    follows. `failure` is the exception of a hook of this process. deadline: on the clock of time.monotonic().
     """
 
     def __init__(self, deadline: float = float("inf")) -> None:
@@ -45,7 +45,7 @@ class StopRequest:
         return self._signal or (_OUT_OF_TIME if time.monotonic() >= self._deadline else 0)
 
     def guarded(self, hook: Callable[[T], object]) -> Callable[[T], None]:
-        """The hook as one that raises nothing: its first exception is a request to stop, and it is called no more."""
+        """The hook, wrapped to raise nothing. Its first exception requests a stop, and it is not called again."""
 
         def call(argument: T) -> None:
             if self.failure is None:
@@ -63,7 +63,7 @@ class StopRequest:
 
     @property
     def interrupted(self) -> bool:
-        """Whether training ends because of Ctrl-C; a signal from a scheduler is an ordinary end."""
+        """Whether training ends because of Ctrl-C. A signal from a scheduler is an ordinary end."""
         return self.agreed == signal.SIGINT
 
     @property
@@ -76,19 +76,21 @@ class StopRequest:
         return signal.Signals(self.agreed).name if self.agreed else ""
 
     def __enter__(self) -> "StopRequest":
-        main = threading.current_thread() is threading.main_thread()  # Python allows handlers there only
-        caught = [number for number in SIGNALS if main and signal.getsignal(number) != signal.SIG_IGN]  # as under nohup
-        self._before = {number: signal.signal(number, self._note) for number in caught}
+        self._old_handlers = {}
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers only there
+            for signum in SIGNALS:
+                if signal.getsignal(signum) != signal.SIG_IGN:  # nohup ignores SIGHUP
+                    self._old_handlers[signum] = signal.signal(signum, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        for signum, handler in self._old_handlers.items():
+            signal.signal(signum, handler)
 
-    def _note(self, number: int, _: FrameType | None) -> None:
-        if self._signal and number == signal.SIGINT:
+    def _handle(self, signum: int, _: FrameType | None) -> None:
+        if self._signal and signum == signal.SIGINT:
             raise KeyboardInterrupt
-        self._signal = number
-        if number == signal.SIGINT:  # a person is waiting
+        self._signal = signum
+        if signum == signal.SIGINT:  # a person is waiting
             text = "SIGINT: saving after this step; press Ctrl-C again to stop at once, without saving"
             log_from_handler(text, logging.WARNING)

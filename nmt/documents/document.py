@@ -1,7 +1,7 @@
-"""A document as the texts that are translated and all characters around them, which stay.
+"""A document as segments that are translated. All other characters of the document do not change.
 
-A reader of a format finds the segments of a document: each is a range of its characters, the texts in it, and a
-function that writes the range with other texts. So whatever a reader does not understand comes back as it was.
+The reader of a format finds the segments of a document. A segment is a range of characters, the texts in it, and a
+function that writes the range with other texts. Whatever a reader does not understand stays as it was.
 """
 
 import re
@@ -13,7 +13,7 @@ from nmt.decoding.markup.blocks import RULES, Markup
 from nmt.decoding.protected_text import has_invented, is_protected, protected_pattern
 from nmt.documents.placeholders.codes import CUT, TAG
 
-_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair, as JSON can write it: no text
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair, which JSON can contain; it is no character
 _TRANSLATED_ATTRIBUTE = re.compile(
     rf"""(?<=[\s"'/])(?:{"|".join(sorted(RULES["html"].attributes))})\s*=\s*
     (?:(?P<quote>["'])(?P<quoted>.*?)(?P=quote)|(?P<bare>[^\s"'<>][^\s<>]*))""",
@@ -27,93 +27,99 @@ _SAYS_NO = re.compile(r"""\s(?:translate\s*=\s*["']?no\b|class\s*=\s*(?:["'][^"'
 
 @dataclass(frozen=True)
 class TranslatableText:
-    """What is translated by itself. markup: how its tags are written, or None if it has none."""
+    """A text that is translated on its own."""
 
     text: str
-    markup: Markup | None = None
+    markup: Markup | None = None  # the kind of its tags; None if it has no tags
 
     def is_translated(self, keep: tuple[str, ...]) -> bool:
-        """Whether there is anything but what is kept. Attributes of tags can be translated."""
-        text = protected_pattern(keep).sub("", self.text) if keep and self.markup is None else self.text
-        return any(map(str.isalpha, text)) and not _HALF.search(text)
+        """Whether the text has letters outside of protected text. Values of attributes count as text."""
+        text = self.text
+        if keep and self.markup is None:
+            text = protected_pattern(keep).sub("", text)
+        return any(map(str.isalpha, text)) and not _SURROGATE.search(text)
 
     def is_protected(self, translation: str, keep: tuple[str, ...]) -> bool:
-        """Whether what `keep` finds is in a translation as often, and no other placeholder."""
+        """Whether the translation has the same protected text (patterns `keep`), and no placeholder besides."""
         old, new = self.text, translation
-        if self.markup is not None:  # the `%` before a tag does not belong to it
-            old, new = (unescape(self._with_attributes_apart(text).replace("<", " <")) for text in (old, new))
+        if self.markup is not None:
+            old, new = self._without_tags_around_attributes(old), self._without_tags_around_attributes(new)
         return is_protected(old, new, keep) and not has_invented(old, new)
 
-    def _with_attributes_apart(self, text: str) -> str:
-        """A text in which the attributes that are translated stand behind their tags, without their names."""
-        if self.markup != "html":
-            return text
+    def _without_tags_around_attributes(self, text: str) -> str:
+        """The unescaped text with the values of translated attributes after their tags, as text."""
+        if self.markup == "html":
+            text = re.sub(TAG, _with_values_behind, text)
+        return unescape(text.replace("<", " <"))  # a `%` before a tag is no placeholder together with it
 
-        def apart(found: re.Match[str]) -> str:
-            values = " ".join(each["quoted"] or each["bare"] or "" for each in _TRANSLATED_ATTRIBUTE.finditer(found[0]))
-            return f"{_TRANSLATED_ATTRIBUTE.sub('', found[0])} {values}" if values else found[0]
 
-        return re.sub(TAG, apart, text)
+def _with_values_behind(tag: re.Match[str]) -> str:
+    attributes = _TRANSLATED_ATTRIBUTE.finditer(tag[0])
+    values = " ".join(attribute["quoted"] or attribute["bare"] or "" for attribute in attributes)
+    return f"{_TRANSLATED_ATTRIBUTE.sub('', tag[0])} {values}" if values else tag[0]
 
 
 class NotTranslatable(Exception):
-    """Why a string is not translated: its translation could not be used by the program that reads it."""
+    """Why a string is not translated: the program that reads the document could not use its translation."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """The characters of a document from start up to stop, with the texts in it. write: these characters with other
-    texts in place of them, as many; it raises NotTranslatable if they have to stay."""
+    """The characters [start, stop) of a document, and the texts in them."""
 
     start: int
     stop: int
     texts: Sequence[TranslatableText]
+    # Returns the segment with as many other texts. Raises NotTranslatable if the segment must not change.
     write: Callable[[Sequence[str]], str]
 
 
 def in_characters(data: bytes, segments: Iterable[Segment]) -> list[Segment]:
-    """Segments whose places are those of bytes in UTF-8, with the places of characters instead."""
-    counted, place, characters = list[Segment](), 0, 0
+    """Converts the offsets of segments from bytes of UTF-8 to characters. Returns the segments in order."""
+    converted, end, characters = list[Segment](), 0, 0
     for segment in sorted(segments, key=lambda segment: segment.start):
-        start = characters + len(data[place : segment.start].decode())
-        place, characters = segment.stop, start + len(data[segment.start : segment.stop].decode())
-        counted.append(replace(segment, start=start, stop=characters))
-    return counted
+        start = characters + len(data[end : segment.start].decode())
+        end, characters = segment.stop, start + len(data[segment.start : segment.stop].decode())
+        converted.append(replace(segment, start=start, stop=characters))
+    return converted
 
 
 @dataclass(frozen=True)
 class Document:
-    """segments: in their order, without overlaps. keep: as decoding.keep, for its placeholders. existing: how many
-    texts are left as they are because they have a translation. report: what to tell the user of a translated document.
-    """
+    """The content of a document, and the segments that are translated."""
 
     content: str
-    segments: Sequence[Segment]
-    keep: tuple[str, ...] = ()
-    existing: int = 0
-    report: Callable[[str], Iterable[str]] = lambda content: ()
+    segments: Sequence[Segment]  # in order, without overlaps
+    keep: tuple[str, ...] = ()  # patterns of its placeholders, as in decoding.keep
+    existing: int = 0  # number of texts that are not translated because they have a translation
+    report: Callable[[str], Iterable[str]] = lambda content: ()  # messages to the user on a translated document
 
     @property
     def texts(self) -> list[TranslatableText]:
-        """Each text to be translated once, in the order of the document."""
-        found = (text for segment in self.segments for text in segment.texts if text.is_translated(self.keep))
-        return list(dict.fromkeys(found))
+        """Each text that is translated, once, in the order of the document."""
+        texts = dict[TranslatableText, None]()
+        for segment in self.segments:
+            texts |= dict.fromkeys(text for text in segment.texts if text.is_translated(self.keep))
+        return list(texts)
 
     def translated(
-        self, translation: Callable[[TranslatableText], str], left: list[tuple[int, str]] | None = None
+        self, translation: Callable[[TranslatableText], str], untranslated: list[tuple[int, str]] | None = None
     ) -> str:
-        """The document with these translations of its texts. translation: raises NotTranslatable without one.
-        left: gets of each segment that stays as it is the number of the line in which it begins, and why."""
-        parts, end, line, counted = list[str](), 0, 1, 0
+        """The document with translated texts.
+
+        translation: returns the translation of a text, or raises NotTranslatable. untranslated: receives, for each
+        segment that is not translated, the number of its first line and the reason.
+        """
+        parts, end, line_number, counted = list[str](), 0, 1, 0
         for segment in self.segments:
-            line += self.content.count("\n", counted, segment.start)
+            line_number += self.content.count("\n", counted, segment.start)
             counted = segment.start
             try:
                 texts = [translation(text) if text.is_translated(self.keep) else text.text for text in segment.texts]
                 new = segment.write(texts)
-            except NotTranslatable as why:
-                if left is not None:
-                    left.append((line, f"left as it is, since {why}"))
+            except NotTranslatable as reason:
+                if untranslated is not None:
+                    untranslated.append((line_number, f"not translated, because {reason}"))
             else:
                 parts += self.content[end : segment.start], new
                 end = segment.stop
@@ -121,24 +127,25 @@ class Document:
 
 
 def _lines(string: str, markup: Markup | None) -> Iterator[tuple[int, int]]:
-    """Where each line of a string begins and ends."""
-    start, name, depth = 0, "", 0  # name: of an element that is not translated, and how many of that name are open
+    """Where each line of a string starts and stops."""
+    start, name, depth = 0, "", 0  # the open element that is not translated, and how many of that name are open
     last_end = {end[1]: end.start() for end in _END.finditer(string)} if markup else {}  # the last end tag of each name
-    for found in (_BREAK_OUTSIDE_TAGS if markup else _BREAK).finditer(string):
-        tag = _NAME.match(found[0]) if markup else None
-        if tag and not depth and not tag["end"] and _is_untranslated(tag["name"].lower(), found[0], markup):
-            if last_end.get(tag["name"], -1) > found.start():  # else it is a placeholder, such as `<address>` in a help
+    for match in (_BREAK_OUTSIDE_TAGS if markup else _BREAK).finditer(string):
+        tag = _NAME.match(match[0]) if markup else None
+        if tag and not depth and not tag["end"] and _is_untranslated(tag["name"].lower(), match[0], markup):
+            # Without an end tag it is a placeholder, such as `<address>` in the help of a command.
+            if last_end.get(tag["name"], -1) > match.start():
                 name, depth = tag["name"], 1
-        elif tag and depth and tag["name"] == name and not found[0].endswith("/>"):
+        elif tag and depth and tag["name"] == name and not match[0].endswith("/>"):
             depth += -1 if tag["end"] else 1
-        elif not depth and not (markup and found["tag"]):
-            yield start, found.start()
-            start = found.end()
+        elif not depth and not (markup and match["tag"]):
+            yield start, match.start()
+            start = match.end()
     yield start, len(string)
 
 
 def _is_untranslated(name: str, tag: str, markup: Markup | None) -> bool:
-    """Whether the element that a tag begins is not translated."""
+    """Whether the content of the element is not translated. tag: its start tag."""
     if markup is None or tag.endswith("/>") or name in RULES[markup].void:
         return False
     return name in RULES[markup].untranslated or _SAYS_NO.search(tag) is not None
@@ -146,22 +153,25 @@ def _is_untranslated(name: str, tag: str, markup: Markup | None) -> bool:
 
 @dataclass(frozen=True)
 class Template:
-    """A string of which some parts are texts: those at the odd places."""
+    """A string as a list of parts. The parts with odd indices are texts that are translated."""
 
     parts: Sequence[str]
     markup: Markup | None = None
 
     @classmethod
-    def of_lines(cls, string: str, markup: Markup | None = None) -> "Template":
-        """Each line of a string is a text, without the white space around it. A line break in a tag, in a comment or in
-        an element that is not translated ends no line, and `<cut0/>`, which stands for a code, does."""
-        parts, begun = list[str](), 0  # begun: where what stands before the next text begins
+    def from_lines(cls, string: str, markup: Markup | None = None) -> "Template":
+        """A template whose texts are the lines of a string, without the white space around them.
+
+        A line break inside a tag, a comment or an element that is not translated does not end a line. The tag
+        `<cut0/>`, which stands for a code, ends a line.
+        """
+        parts, end = list[str](), 0  # end of the last text
         for start, stop in _lines(string, markup):
             if text := string[start:stop].strip():
                 start += len(string[start:stop]) - len(string[start:stop].lstrip())
-                parts += string[begun:start], text
-                begun = start + len(text)
-        return cls([*parts, string[begun:]], markup)
+                parts += string[end:start], text
+                end = start + len(text)
+        return cls([*parts, string[end:]], markup)
 
     @property
     def texts(self) -> list[TranslatableText]:

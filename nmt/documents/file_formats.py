@@ -1,4 +1,4 @@
-"""The formats of documents, by the endings of their names. Their readers are loaded when they are needed."""
+"""The formats of documents by file extension. The reader of a format is loaded when it is needed."""
 
 import re
 from dataclasses import dataclass
@@ -16,20 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DocumentFormat:
-    """name: for messages. reader: the module of this package that reads it. translations: where those that
-    exist are, so that only what has none is translated: in a file itself, which holds both languages, or in the file
-    of the other language, which the output replaces. is_archive: whether they hold several documents.
-    declaration: finds the name of a file's encoding in it, as group 1. has_marked_lines: whether a file can be read as
-    lines with tags instead. names_target: whether a file must name the language of its translations.
-    """
+    """The properties of a format. They are available without loading its reader."""
 
-    name: str
-    reader: str
+    name: str  # for messages
+    reader: str  # a module of nmt.documents.formats
+    # Where existing translations are: in the file itself, which has both languages, or in a file of the target
+    # language, which the output replaces. Only texts without a translation are translated.
     translations: Literal["", "file", "output"] = ""
-    is_archive: bool = False
-    declaration: re.Pattern[str] | None = None
-    has_marked_lines: bool = False
-    names_target: bool = False
+    is_archive: bool = False  # a file holds several documents
+    declaration: re.Pattern[str] | None = None  # group 1 finds the name of a file's encoding
+    has_marked_lines: bool = False  # a file can also be read as lines with tags
+    names_target: bool = False  # a file must name the language of its translations
 
     def read(
         self,
@@ -40,8 +37,8 @@ class DocumentFormat:
         translated: tuple[str, Path] | None = None,
         target_language: str = "",
     ) -> "Document":
-        """The texts of a document. translated: content and path of the file of the other language. target_language: its
-        code. Raises NmtError for what is not of this format."""
+        """Reads a document. translated: content and path of the file in the target language. target_language: its
+        code. Raises NmtError for content that is not of this format."""
         options: dict[str, dict[str, Any]] = {
             "": {},
             "file": {"only_missing": only_missing},
@@ -81,8 +78,11 @@ FORMATS = {
     ".docx": _WORD,
 }
 
-# Documents of other formats, of which no line is a sentence.
-_OTHERS = (
+# What the service translates: all formats, and text files line by line.
+FILE_FORMATS = FORMATS | {".txt": DocumentFormat("text", "plain_text")}
+
+# Formats that are not supported. Their lines are not sentences.
+_UNSUPPORTED = (
     *(".ass", ".ssa", ".sbv", ".sub", ".ttml", ".dfxp", ".itt", ".smi", ".lrc", ".scc", ".stl"),
     *(".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow", ".xlsx", ".xlsm", ".xls", ".ods", ".fods"),
     *(".xml", ".xhtml", ".xht", ".mhtml", ".mht", ".svg", ".plist"),
@@ -93,8 +93,7 @@ _OTHERS = (
     *(".odt", ".fodt", ".ott", ".odp", ".docm", ".dotx", ".doc", ".pptx", ".pptm", ".ppt", ".rtf", ".pdf", ".pages"),
     *(".epub", ".fb2", ".mobi", ".azw3"),
 )
-# Endings that are codes of languages too, Tsonga and Moldavian: what documents begin with, of Qt and TypeScript, and of
-# gettext.
+# Extensions that are also language codes (Tsonga, Moldavian): how files of Qt and TypeScript, and of gettext, begin.
 _BY_CONTENT = {
     ".ts": re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*(?:<[?!]|<TS\b|/[/*]|(?:import|export)\b)"),
     ".mo": re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"),
@@ -102,20 +101,20 @@ _BY_CONTENT = {
 
 
 def format_of(path: Path | None) -> DocumentFormat | None:
-    """The format of a document; None for lines of text."""
+    """The format of a document by its extension; None for lines of text."""
     return None if path is None else FORMATS.get(path.suffix.lower())
 
 
 def check_lines(path: Path) -> None:
-    """Raises NmtError for a file that is a document of a format that is not read, by its ending; where that can be the
-    code of a language, by its content."""
+    """Raises NmtError for a document that cannot be read as lines of text. The extension decides, and also the content
+    if the extension can be a language code."""
     plain = Path(plain_name(path))
     if format := format_of(plain):
         raise NmtError(f"{path}: {format.name}, compressed: decompress it first")
     suffix = plain.suffix.lower()
-    if suffix in _OTHERS or (suffix in _BY_CONTENT and _begins_with(path, _BY_CONTENT[suffix])):
+    if suffix in _UNSUPPORTED or (suffix in _BY_CONTENT and _begins_with(path, _BY_CONTENT[suffix])):
         raise NmtError(
-            f"{path}: documents in {plain.suffix} are not read: convert it to a format of nmt translate --help, or "
+            f"{path}: {plain.suffix} documents are not supported: convert it to a format of nmt translate --help, or "
             f"translate its lines: nmt translate MODEL < {path}"
         )
 
@@ -124,4 +123,4 @@ def _begins_with(path: Path, start: re.Pattern[bytes]) -> bool:
     if not path.is_file():  # a pipe can be read only once
         return False
     with opened(path) as stream:
-        return start.match(stream.read(1024).replace(b"\0", b"")) is not None  # of UTF-16
+        return start.match(stream.read(1024).replace(b"\0", b"")) is not None  # zero bytes are of UTF-16

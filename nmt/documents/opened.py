@@ -1,10 +1,10 @@
-"""A document's file, opened: the lines that are translated, and the file with their translations."""
+"""An opened document: the lines to translate, and the file with their translations."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
@@ -18,19 +18,18 @@ from nmt.files.text import reading
 
 log = logging.getLogger("nmt")
 
-_MOST_BYTES = 64 << 20  # of a document, all of which is in memory
+_MOST_BYTES = 64 << 20  # maximum size of a document, because all of it is in memory
 
 
 @dataclass(frozen=True)
 class OpenedDocument:
-    """A file, and its parts, most of which have one. write: the file with other contents of these. language: the code
-    of its language, for the ends of sentences. keep: as decoding.keep, for its placeholders."""
+    """A file and the documents in it."""
 
     path: Path
-    parts: Sequence[Document]
-    write: Callable[[Sequence[str]], bytes]
-    language: str
-    keep: tuple[str, ...]
+    parts: Sequence[Document]  # one, or several in an archive
+    write: Callable[[Sequence[str]], bytes]  # returns the file with other contents of the parts
+    language: str  # code of the source language, used to find the ends of sentences
+    keep: tuple[str, ...]  # patterns of its placeholders, as in decoding.keep
 
     @classmethod
     def read(
@@ -43,13 +42,13 @@ class OpenedDocument:
         only_missing: bool = True,
         output: Path | None = None,
     ) -> "OpenedDocument":
-        """target_language: as for Format.read. output: what the translated file replaces. Raises NmtError where a file
-        cannot be read, or is not of this format."""
+        """Opens a file. target_language: as for DocumentFormat.read. output: the file that the translation replaces.
+        Raises NmtError for a file that cannot be read or is not of this format."""
         translated = None
         if only_missing and format.translations == "output" and output is not None and output.is_file():
             translated = _read_bytes(output), output
         data = _read_bytes(path)
-        return cls.of(
+        return cls.from_bytes(
             data,
             path,
             format,
@@ -60,7 +59,7 @@ class OpenedDocument:
         )
 
     @classmethod
-    def of(
+    def from_bytes(
         cls,
         data: bytes,
         path: Path,
@@ -72,22 +71,25 @@ class OpenedDocument:
         translated: tuple[bytes, Path] | None = None,
         most_unpacked: int = word.MOST_BYTES,
     ) -> "OpenedDocument":
-        """The content of a file. path: for messages. translated: content and path of the file of the other language.
-        most_unpacked: bytes of an archive. Raises NmtError as `read`."""
+        """Opens the content of a file. path: for messages. translated: content and path of the file in the target
+        language. most_unpacked: maximum bytes of an unpacked archive. Raises NmtError as `read`."""
         if format.is_archive:
-            of_names = word.open_archive(data, path, most_unpacked)
-            parts = list(of_names.values())
+            documents = word.open_archive(data, path, most_unpacked)
+            parts = list(documents.values())
 
             def write(contents: Sequence[str]) -> bytes:
-                new = dict(zip(of_names, contents, strict=True))
-                return data if all(new[name] == of_names[name].content for name in new) else word.with_parts(data, new)
+                new = dict(zip(documents, contents, strict=True))
+                if all(new[name] == documents[name].content for name in new):
+                    return data
+                return word.with_parts(data, new)
 
         else:
             content, encoding = decoded(data, path, format.declaration)
             other = translated and (decoded(*translated, format.declaration)[0], translated[1])
-            parts = [
-                format.read(content, path, only_missing=only_missing, translated=other, target_language=target_language)
-            ]
+            document = format.read(
+                content, path, only_missing=only_missing, translated=other, target_language=target_language
+            )
+            parts = [document]
 
             def write(contents: Sequence[str]) -> bytes:
                 return data if contents[0] == content else encoding.encoded(contents[0], path)
@@ -96,48 +98,50 @@ class OpenedDocument:
 
     @cached_property
     def texts(self) -> dict[TranslatableText, MarkedText]:
-        """Each text to be translated once, and its lines."""
-        texts = dict.fromkeys(text for part in self.parts for text in part.texts)
-        return {text: MarkedText(text.text, self.language, text.markup) for text in texts}
+        """Each text that is translated, once, with its lines."""
+        texts = chain.from_iterable(part.texts for part in self.parts)
+        return {text: MarkedText(text.text, self.language, text.markup) for text in dict.fromkeys(texts)}
 
     @cached_property
     def marked_lines(self) -> list[MarkedLine]:
-        return [line for marked in self.texts.values() for line in marked.lines]
+        return list(chain.from_iterable(marked.lines for marked in self.texts.values()))
 
     def with_lines(self, lines: Sequence[str], output: Path) -> bytes:
-        """As `translated`, with what the user should know in the log."""
+        """As `translated`, but logs the notes."""
         written, notes = self.translated(lines, output)
         for level, note in notes:
             log.log(level, "%s", note)
         return written
 
     def translated(self, lines: Sequence[str], output: Path) -> tuple[bytes, list[tuple[int, str]]]:
-        """The file with translations of its lines, and what the user should know of it, with the levels of `logging`.
-        A text whose placeholders are not all in its translation as often stays as it is. output: its name, for
-        messages."""
+        """The translated file, and notes for the user: pairs of a level of `logging` and a message.
+
+        A text is not translated if its translation lacks a placeholder. lines: the translations of `marked_lines`.
+        output: the name of the translated file, for messages.
+        """
         translations = iter(lines)
-        new = {
-            text: marked.with_lines(list(islice(translations, len(marked.lines))))
-            for text, marked in self.texts.items()
-        }
+        new = dict[TranslatableText, str]()
+        for text, marked in self.texts.items():
+            new[text] = marked.with_lines(list(islice(translations, len(marked.lines))))
 
         def translation(text: TranslatableText) -> str:
             if self.keep and not text.is_protected(new[text], self.keep):
-                raise NotTranslatable(f"its placeholders were not kept: {text.text!r:.80}")
+                raise NotTranslatable(f"its translation has other placeholders: {text.text!r:.80}")
             return new[text]
 
-        left = list[tuple[int, str]]()
-        contents = [part.translated(translation, left) for part in self.parts]
-        notes = [(logging.WARNING, f"{self.path}: line {line}: {why}") for line, why in left]
-        reports = zip(self.parts, contents, strict=True)
-        more = [(logging.INFO, f"{output}: {line}") for part, content in reports for line in part.report(content)]
-        return self.write(contents), [*notes, *self._what_stays(output), *more]
+        untranslated = list[tuple[int, str]]()
+        contents = [part.translated(translation, untranslated) for part in self.parts]
+        notes = [(logging.WARNING, f"{self.path}: line {line}: {reason}") for line, reason in untranslated]
+        notes += self._notes_on_unchanged_texts(output)
+        for part, content in zip(self.parts, contents, strict=True):
+            notes += [(logging.INFO, f"{output}: {message}") for message in part.report(content)]
+        return self.write(contents), notes
 
-    def _what_stays(self, output: Path) -> Iterator[tuple[int, str]]:
+    def _notes_on_unchanged_texts(self, output: Path) -> Iterator[tuple[int, str]]:
         existing = sum(part.existing for part in self.parts)
         if existing:
-            number = counted(existing, "text has a translation and stays", "texts have a translation and stay")
-            yield logging.INFO, f"{output}: {number} as before; --retranslate: translate again"
+            texts = counted(existing, "text has a translation and stays", "texts have a translation and stay")
+            yield logging.INFO, f"{output}: {texts} as before; --retranslate: translate again"
         elif not self.texts:
             yield logging.WARNING, f"{self.path}: no text to translate was found: the output is the same"
 
@@ -147,5 +151,5 @@ def _read_bytes(path: Path) -> bytes:
     with reading(path), path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise NmtError(f"{path}: larger than {_MOST_BYTES >> 20} MiB, the largest document: split it into several")
+        raise NmtError(f"{path}: larger than {_MOST_BYTES >> 20} MiB, the maximum: split it into several files")
     return data

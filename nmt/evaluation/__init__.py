@@ -1,1 +1,1 @@
-"""How good translations are: scores, how sure they are, where they are low, and what one system does otherwise."""
+"""Evaluation of translations: scores, confidence intervals, breakdowns and comparisons of systems."""

@@ -1,4 +1,4 @@
-"""Texts that are compared line by line, also those of sacreBLEU's test sets such as wmt14."""
+"""Texts that are compared line by line, including sacreBLEU's test sets such as wmt14."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from nmt.files.text import read_lines
 
 @dataclass(frozen=True)
 class AlignedText:
-    """A text, one sentence a line. name: its file, or the model that wrote it; for messages and tables. form: that of
-    its lines."""
+    """A text with one sentence per line. name: its file, or the model that wrote it, for messages and tables. form: the
+    form of its lines."""
 
     name: str
     lines: Sequence[str]
     form: TextForm = RAW
 
     def in_form(self, form: TextForm) -> "AlignedText":
-        """The same text in a form."""
+        """The same text in another form."""
         return AlignedText(self.name, list(map(form.apply, self.lines)), form)
 
 

@@ -1,7 +1,7 @@
-"""Scores by sentence length, and how well words are translated by how frequent they are.
+"""Scores by sentence length, and the accuracy of words by their frequency.
 
-Both as in compare-mt (Neubig et al., 2019, compare-mt: A Tool for Holistic Comparison of Language Generation
-Systems). Words are the tokens of BLEU's tokenizer for the language, or of the named one; upper and lower case are kept.
+Both are as in compare-mt (Neubig et al., 2019, compare-mt: A Tool for Holistic Comparison of Language Generation
+Systems). Words are the tokens of BLEU's tokenizer for the language, or of the named one; case is not changed.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.metrics import bleu_metric, chrf_metric
 
-# Where compare-mt starts a new bucket.
+# The starts of compare-mt's buckets.
 _LENGTHS = (0, 10, 20, 30, 40, 50, 60)
 _FREQUENCIES = (0, 1, 2, 3, 4, 5, 10, 100, 1000)
 
@@ -23,7 +23,7 @@ Bucket = TypeVar("Bucket")
 
 @dataclass(frozen=True)
 class Range:
-    """From `first` to `last`, both included; `last` is None if there is no upper end."""
+    """The range from `first` to `last`, both included. last: None if there is no upper end."""
 
     first: int
     last: int | None
@@ -36,7 +36,7 @@ class Range:
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Lines whose number of words is in a range; bleu and chrf: each system's scores on these lines."""
+    """The lines whose number of words is in a range. bleu, chrf: the score of each system on these lines."""
 
     words: Range
     lines: int
@@ -46,7 +46,7 @@ class LengthBucket:
 
 @dataclass(frozen=True)
 class Matches:
-    """A system's number of words in a bucket, and how many of these are in the same line of the reference."""
+    """A system's number of words in a bucket, and the number of those that are in the same line of the reference."""
 
     system: str
     translated: int
@@ -58,7 +58,7 @@ class Matches:
 
 @dataclass(frozen=True)
 class FrequencyBucket:
-    """Words whose frequency in the counted text is in a range; reference_words: their number in the reference."""
+    """The words whose frequency in the counted text is in a range. reference_words: their number in the reference."""
 
     frequency: Range
     reference_words: int
@@ -67,7 +67,8 @@ class FrequencyBucket:
 
 @dataclass(frozen=True)
 class Breakdown(Generic[Bucket]):
-    """Empty buckets are left out. text: name of the text whose lines are measured, or in which words are counted."""
+    """The buckets that are not empty. text: the name of the text whose lines are measured, or whose words are
+    counted."""
 
     text: str
     tokenizer: str
@@ -83,19 +84,19 @@ def by_length(
     tokenizer: str | None = None,
 ) -> Breakdown[LengthBucket]:
     """Scores of each system by the length of the lines in `text`, the source or a reference, which is in `language`."""
-    cut = bleu_metric(language, tokenizer=tokenizer).tokenizer
+    tokenize = bleu_metric(language, tokenizer=tokenizer).tokenizer
     bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), chrf_metric()
     groups: dict[Range, list[int]] = {}
-    for place, line in enumerate(text.lines):
-        groups.setdefault(_range(_LENGTHS, len(cut(line).split())), []).append(place)
+    for i, line in enumerate(text.lines):
+        groups.setdefault(_range(_LENGTHS, len(tokenize(line).split())), []).append(i)
     buckets = []
-    for words, places in sorted(groups.items(), key=lambda item: item[0].first):
-        texts = [[reference.lines[i] for i in places] for reference in references]
-        hypotheses = [[system.lines[i] for i in places] for system in systems]
-        by_bleu = [bleu.corpus_score(lines, texts).score for lines in hypotheses]
-        by_chrf = [chrf.corpus_score(lines, texts).score for lines in hypotheses]
-        buckets.append(LengthBucket(words, len(places), by_bleu, by_chrf))
-    return Breakdown(text.name, str(cut.signature()), buckets)
+    for words, indices in sorted(groups.items(), key=lambda item: item[0].first):
+        texts = [[reference.lines[i] for i in indices] for reference in references]
+        hypotheses = [[system.lines[i] for i in indices] for system in systems]
+        bleu_scores = [bleu.corpus_score(lines, texts).score for lines in hypotheses]
+        chrf_scores = [chrf.corpus_score(lines, texts).score for lines in hypotheses]
+        buckets.append(LengthBucket(words, len(indices), bleu_scores, chrf_scores))
+    return Breakdown(text.name, str(tokenize.signature()), buckets)
 
 
 def by_frequency(
@@ -106,27 +107,27 @@ def by_frequency(
     target_language: str,
     tokenizer: str | None = None,
 ) -> Breakdown[FrequencyBucket]:
-    """How well each system translates words, by how often they occur in `lines`, the text named `counted`, which is in
-    the form of the reference, or brought into it."""
-    cut = bleu_metric(target_language, tokenizer=tokenizer).tokenizer
-    expected, outputs = _words(reference, cut), [_words(system, cut) for system in systems]
-    known = set[str]().union(*chain(expected, *outputs))  # others are not counted, because the text may be large
-    frequency = Counter(word for line in lines for word in cut(reference.form.apply(line)).split() if word in known)
+    """How well each system translates words, by their frequency in `lines`. counted: the name of that text. Its lines
+    are converted to the form of the reference."""
+    tokenize = bleu_metric(target_language, tokenizer=tokenizer).tokenizer
+    expected, outputs = _words(reference, tokenize), [_words(system, tokenize) for system in systems]
+    relevant = set[str]().union(*chain(expected, *outputs))  # others are not counted, because the text may be large
+    frequency = Counter[str]()
+    for line in lines:
+        words = tokenize(reference.form.apply(line)).split()
+        frequency.update(word for word in words if word in relevant)
     in_reference = _by_range(expected, frequency)
     counts = []
     for system, output in zip(systems, outputs, strict=True):
         matched = [translated & reference for translated, reference in zip(output, expected, strict=True)]
         counts.append((system.name, _by_range(output, frequency), _by_range(matched, frequency)))
     ranges = set(in_reference).union(*(translated for _, translated, _ in counts))
-    buckets = [
-        FrequencyBucket(
-            times,
-            in_reference[times],
-            [_matches(name, in_reference[times], total[times], right[times]) for name, total, right in counts],
-        )
-        for times in sorted(ranges, key=lambda times: times.first)
-    ]
-    return Breakdown(counted, str(cut.signature()), buckets)
+    buckets = []
+    for times in sorted(ranges, key=lambda times: times.first):
+        expected_words = in_reference[times]
+        matches = [_matches(name, expected_words, total[times], right[times]) for name, total, right in counts]
+        buckets.append(FrequencyBucket(times, expected_words, matches))
+    return Breakdown(counted, str(tokenize.signature()), buckets)
 
 
 def _matches(system: str, expected: int, translated: int, matched: int) -> Matches:
@@ -149,5 +150,5 @@ def _by_range(lines: Iterable[Counter[str]], frequency: Mapping[str, int]) -> Co
 
 
 def _range(starts: Sequence[int], value: int) -> Range:
-    place = bisect_right(starts, value)
-    return Range(starts[place - 1], starts[place] - 1 if place < len(starts) else None)
+    i = bisect_right(starts, value)
+    return Range(starts[i - 1], starts[i] - 1 if i < len(starts) else None)

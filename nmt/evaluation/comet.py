@@ -1,7 +1,7 @@
 """COMET (Rei et al., 2020): scores by a neural model trained on human judgements, from the command `comet-score`.
 
-Its package, unbabel-comet, needs older versions of NumPy and transformers than nmt, so it is in an environment of its
-own.
+Its package, unbabel-comet, needs older versions of NumPy and transformers than nmt. So it is installed in its own
+environment.
 """
 
 import json
@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,18 +27,18 @@ log = logging.getLogger("nmt")
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command. Raises NmtError if its program does not exist."""
+    """The words of a command, with the path of its program. Raises NmtError if the program does not exist."""
     try:
         program, *arguments = shlex.split(command)
-    except ValueError:  # no word, or a quotation mark that is not closed
+    except ValueError:  # no word, or an unclosed quotation mark
         program, arguments = "", []
-    found = shutil.which(os.path.expanduser(program)) if program else None  # noqa: PTH111 (Path would drop `./`)
-    if found is None:
+    path = shutil.which(os.path.expanduser(program)) if program else None  # noqa: PTH111 (Path would drop `./`)
+    if path is None:
         raise NmtError(
-            f"--comet: there is no program {program or command}: install COMET in an environment of its own (python3 "
+            f"--comet: there is no program {program or command}: install COMET in its own environment (python3 "
             "-m venv comet && comet/bin/pip install unbabel-comet) and give --comet-command comet/bin/comet-score"
         )
-    return [found, *arguments]
+    return [path, *arguments]
 
 
 def score(
@@ -48,22 +49,22 @@ def score(
     reference: AlignedText,
     device: str,
 ) -> list[MetricScore]:
-    """A score for each system by a COMET model: its name on the Hugging Face hub, or a checkpoint file. Most models
-    give about 0 to 1; higher is better. command: from `split_command`. Raises NmtError if it fails."""
+    """The score of each system by a COMET model. model: its name on the Hugging Face hub, or a checkpoint file. Most
+    models give scores of about 0 to 1; higher is better. command: from `split_command`. Raises NmtError if it fails."""
     with TemporaryDirectory(prefix="nmt-") as name:
         folder = Path(name)
         paths = [_write(folder / f"{i}.txt", text) for i, text in enumerate((source, reference, *systems))]
-        results, where = folder / "scores.json", devices.choose(device)
+        results, torch_device = folder / "scores.json", devices.choose(device)
         options = {"--sources": paths[0], "--references": paths[1], "--model": model, "--to_json": results}
-        options["--gpus"] = "0" if where.type == "cpu" else "1"
-        words = [*command, *(str(word) for option in options.items() for word in option)]
+        options["--gpus"] = "0" if torch_device.type == "cpu" else "1"
+        words = [*command, *map(str, chain(*options.items()))]
         words += ["--quiet", "--only_system", "--translations", *map(str, paths[2:])]
         log.info("COMET: %s", shlex.join(words))
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", env=_environment(where))
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", env=_environment(torch_device))
         if done.returncode:
-            said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".split("\n") if line.strip()]
+            printed = [line.strip() for line in f"{done.stdout}\n{done.stderr}".split("\n") if line.strip()]
             status = f"{shlex.join(command)} ended with status {done.returncode}"
-            raise NmtError(f"--comet {model}: {status}: {said[-1] if said else 'it printed nothing'}")
+            raise NmtError(f"--comet {model}: {status}: {printed[-1] if printed else 'it printed nothing'}")
         values = _read(results, model, command, [len(system.lines) for system in systems])
     return [
         MetricScore(system.name, "COMET", value, None, None, f"model:{model}", compared=system.form.compared)
@@ -72,7 +73,8 @@ def score(
 
 
 def _environment(device: torch.device) -> dict[str, str]:
-    """That of the program, which takes the first GPU that it sees. The memory that nmt no longer uses is given back."""
+    """The environment of the program, which uses the first visible GPU. Frees the GPU memory that nmt no longer
+    uses."""
     environment = dict(os.environ)
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -82,14 +84,14 @@ def _environment(device: torch.device) -> dict[str, str]:
 
 
 def _write(path: Path, text: AlignedText) -> Path:
-    """COMET ends a line at a carriage return too."""
+    """Write a text without carriage returns, at which COMET would end a line."""
     path.write_text("".join(line.replace("\r", " ") + "\n" for line in text.lines), encoding="utf-8")
     return path
 
 
 def _read(path: Path, model: str, command: Sequence[str], counts: Sequence[int]) -> list[float]:
-    """The mean score of each system; counts: of its lines. comet-score writes an object with a list of lines for each
-    translation, in their order; the score of a line is its `COMET`."""
+    """The mean score of each system. counts: the number of lines of each. comet-score writes an object with a list of
+    lines for each translation, in order; the score of a line is its `COMET`."""
     try:
         systems = list(json.loads(path.read_text(encoding="utf-8")).values())
         scores = [[float(line["COMET"]) for line in lines] for lines in systems]

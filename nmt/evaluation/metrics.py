@@ -23,8 +23,8 @@ def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = Fa
     """Case-sensitive BLEU, with the named tokenizer of sacreBLEU or else its own for the target language (mostly 13a).
 
     If MeCab is not installed, Japanese and Korean are scored by characters, with a warning unless quiet; `tok:` in the
-    signature says which tokenizer it was. sentences: for scores of single sentences, which may be too short for n-grams
-    of every order. sacreBLEU's own warning about tokenized text is off: see `nmt.data.cleaning.tokenized_text`.
+    signature names the tokenizer. sentences: for scores of single sentences, which may be too short for n-grams of
+    every order. sacreBLEU's own warning about tokenized text is disabled: see `nmt.data.cleaning.tokenized_text`.
     """
     if tokenizer is not None:
         return BLEU(tokenize=tokenizer, force=True, effective_order=sentences)
@@ -37,13 +37,13 @@ def bleu_metric(language: str, *, tokenizer: str | None = None, quiet: bool = Fa
 
 
 def chrf_metric() -> CHRF:
-    """chrF2, of characters alone."""
+    """chrF2, which compares characters only."""
     return CHRF()
 
 
 @cache
 def _warn_of_characters(language: str) -> None:
-    """Only once per process: the function is cached."""
+    """Warn once per process: the function is cached."""
     log.warning(
         "BLEU counts characters, not words, because sacreBLEU's tokenizer for this language is not installed: for "
         "scores that can be compared, pip install 'sacrebleu[%s]'",
@@ -52,7 +52,8 @@ def _warn_of_characters(language: str) -> None:
 
 
 class ValidationMetrics:
-    """The metrics of TRANSLATION_METRICS for a target language. Texts are compared as vocabularies write them."""
+    """The metrics of validation for a target language. Texts are compared in the form in which vocabularies write
+    them."""
 
     def __init__(self, language: str, *, quiet: bool = True):
         """quiet: as in `bleu_metric`."""
@@ -64,12 +65,12 @@ class ValidationMetrics:
         return {name: metric.corpus_score(compared, [expected]).score for name, metric in self._metrics.items()}
 
     def signatures(self) -> dict[str, str]:
-        """sacreBLEU's, by name, of the texts that were scored."""
+        """sacreBLEU's signature of each metric, by name. Call it after `scores`."""
         return {name: str(metric.get_signature()) for name, metric in self._metrics.items()}
 
 
 def has_words_by_spaces(language: str) -> bool:
-    """Whether BLEU's own tokenizer for a language splits words at spaces and punctuation only."""
+    """Whether BLEU's tokenizer for a language splits words at spaces and punctuation only."""
     return str(bleu_metric(language, quiet=True).tokenizer.signature()) == "13a"
 
 
@@ -90,6 +91,6 @@ def check_tokenizer(name: str) -> None:
 
 
 def ter_metric(target_language: str) -> TER:
-    """TER by words; by characters for Chinese and Japanese, which have no spaces between words."""
+    """TER of words, or of characters for Chinese and Japanese, which have no spaces between words."""
     by_characters = two_letters(target_language) in ("zh", "ja")
     return TER(normalized=by_characters, asian_support=by_characters)

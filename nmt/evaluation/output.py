@@ -1,4 +1,4 @@
-"""The result of an evaluation as text (tables of at most 80 columns) and as JSON."""
+"""The results of an evaluation as text (tables of at most 80 columns) and as JSON."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ class Details:
 def to_json(
     scores: Sequence[MetricScore], details: Details | None = None, robustness: Sequence[Robustness] = ()
 ) -> str:
-    """A list with an object for each score; with details or robustness, an object with that list as `scores`, the
+    """A list with an object for each score. With details or robustness: an object with that list as `scores`, the
     fields of the details, and `robustness`."""
     rows = [dataclasses.asdict(score) for score in scores]
     more = {} if details is None else dataclasses.asdict(details)
@@ -67,26 +67,30 @@ def _scores(systems: Sequence[str], scores: Sequence[MetricScore]) -> str:
     """A row for each metric and, below it, rows for the length (of BLEU) and for the differences from the baseline; a
     column for each system."""
     labels: list[list[str]] = []
-    columns: list[list[tuple[str, str]]] = [[] for _ in systems]  # number, and what stands behind it
+    columns: list[list[tuple[str, str]]] = [[] for _ in systems]  # a number, and the text after it
     for name in dict.fromkeys(score.name for score in scores):
-        of_metric = [score for score in scores if score.name == name]
-        compared = any(score.difference for score in of_metric)
-        measured = any(score.parts for score in of_metric)
-        labels += [[name], *([["  length ratio"]] if measured else [])]
-        labels += [["  difference"], ["  p, randomisation"], ["  p, bootstrap"]] if compared else []
-        for column, score in zip(columns, of_metric, strict=True):
+        metric_scores = [score for score in scores if score.name == name]
+        compared = any(score.difference for score in metric_scores)
+        has_length = any(score.parts for score in metric_scores)
+        labels.append([name])
+        if has_length:
+            labels.append(["  length ratio"])
+        if compared:
+            labels += [["  difference"], ["  p, randomisation"], ["  p, bootstrap"]]
+        for column, score in zip(columns, metric_scores, strict=True):
             interval = "" if score.interval is None else f"± {score.interval.half_width:.2f}"
             column.append((f"{score.value:.{4 if name == 'COMET' else 2}f}", interval))
-            if measured:
+            if has_length:
                 column.append((f"{score.parts.length_ratio:.3f}" if score.parts else "", ""))
-            column += _difference(score) if compared else []
+            if compared:
+                column += _difference(score)
     return _table(labels, [_joined(column) for column in columns])
 
 
 def _joined(column: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Each number and what stands behind it as one cell, the numbers below each other."""
-    width = max(len(behind) for _, behind in column)
-    return [[f"{number} {behind:<{width}}" if width else number] for number, behind in column]
+    """Join each number and the text after it to one cell, so that the numbers are aligned."""
+    width = max(len(text) for _, text in column)
+    return [[f"{number} {text:<{width}}" if width else number] for number, text in column]
 
 
 def _difference(score: MetricScore) -> list[tuple[str, str]]:
@@ -94,12 +98,12 @@ def _difference(score: MetricScore) -> list[tuple[str, str]]:
     if difference is None:
         return [("", "")] * 3
     p = difference.p_randomisation
-    star = "*" if p is not None and p < _SIGNIFICANT else ""  # not by the bootstrap: its p-values are too small
+    star = "*" if p is not None and p < _SIGNIFICANT else ""  # the bootstrap's p-values are too small
     return [(f"{difference.value:+.2f}", ""), (_p(p), star), (_p(difference.p_bootstrap), "")]
 
 
 def _p(value: float | None) -> str:
-    """With four digits, or more if rounding would hide on which side of 0.05 it lies."""
+    """A p-value with four digits, or more if rounding would hide whether it is below 0.05."""
     if value is None:
         return "-"
     digits = 4
@@ -109,7 +113,7 @@ def _p(value: float | None) -> str:
 
 
 def _explanation(scores: Sequence[MetricScore]) -> str:
-    """What ±, the length ratio and p mean, if the table has them."""
+    """The meaning of ±, the length ratio and p, if the table has them."""
     lines = []
     interval = next((score.interval for score in scores if score.interval), None)
     if interval:
@@ -137,7 +141,7 @@ def _explanation(scores: Sequence[MetricScore]) -> str:
 
 
 def _signatures(scores: Sequence[MetricScore]) -> str:
-    """sacreBLEU's, and what they do not tell."""
+    """sacreBLEU's signatures, and the form in which texts are compared, which they do not name."""
     rows = {score.name: score.signature for score in scores} | {"texts": f"compared {scores[0].compared}"}
     return "\n".join(f"{name:<5}  {text}" for name, text in rows.items())
 
@@ -145,22 +149,23 @@ def _signatures(scores: Sequence[MetricScore]) -> str:
 def _lengths(result: Breakdown[LengthBucket]) -> str:
     if not result.buckets:
         return textwrap.fill(f"No words in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
-    left = [["words", "lines"], *([str(bucket.words), f"{bucket.lines:,}"] for bucket in result.buckets)]
+    labels = [["words", "lines"], *([str(bucket.words), f"{bucket.lines:,}"] for bucket in result.buckets)]
     columns = [
         [["BLEU", "chrF2"], *([f"{bucket.bleu[i]:.2f}", f"{bucket.chrf[i]:.2f}"] for bucket in result.buckets)]
         for i in range(len(result.buckets[0].bleu))
     ]
     title = f"Scores by the number of words of the line in {result.text} (tokenizer {result.tokenizer})"
-    return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(left, columns)}"
+    return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(labels, columns)}"
 
 
 def _frequencies(result: Breakdown[FrequencyBucket]) -> str:
     if not result.buckets:
         return textwrap.fill(f"No words in the reference or in {result.text} (tokenizer {result.tokenizer})", _WIDTH)
-    left = [["times", "words"], *([str(bucket.frequency), f"{bucket.reference_words:,}"] for bucket in result.buckets)]
+    labels = [["times", "words"]]
+    labels += [[str(bucket.frequency), f"{bucket.reference_words:,}"] for bucket in result.buckets]
     columns = []
-    for place in range(len(result.buckets[0].systems)):
-        matches = [bucket.systems[place] for bucket in result.buckets]
+    for i in range(len(result.buckets[0].systems)):
+        matches = [bucket.systems[i] for bucket in result.buckets]
         rows = [[_share(match.precision), _share(match.recall), _share(match.f1)] for match in matches]
         columns.append([["precision", "recall", "F1"], *rows])
     title = (
@@ -168,7 +173,7 @@ def _frequencies(result: Breakdown[FrequencyBucket]) -> str:
         "in the reference. precision: share of the system's words that are in the reference's same line. recall: share "
         "of the reference's words that are in the system's same line"
     )
-    return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(left, columns)}"
+    return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(labels, columns)}"
 
 
 def _share(value: float | None) -> str:
@@ -176,9 +181,9 @@ def _share(value: float | None) -> str:
 
 
 def _worst(worst: WorstSentences, number: int | None) -> str:
-    of_system = "" if number is None else f" of system {number}"
+    system = "" if number is None else f" of system {number}"
     blocks = [_sentence(sentence, ["translation"]) for sentence in worst.sentences]
-    return "\n\n".join([f"The lines{of_system} with the lowest chrF", *blocks])
+    return "\n\n".join([f"The lines{system} with the lowest chrF", *blocks])
 
 
 def _changed(changed: ChangedSentences, number: int) -> str:
@@ -202,9 +207,9 @@ def _sentence(sentence: ScoredSentence, names: Sequence[str]) -> str:
 
 
 def _robustness(result: Robustness, number: int | None) -> str:
-    of_system = "" if number is None else f" of system {number}"
+    system = "" if number is None else f" of system {number}"
     title = (
-        f"Robustness{of_system}: scores of variations of the {result.lines:,} lines (tokenizer {result.tokenizer}). "
+        f"Robustness{system}: scores of variations of the {result.lines:,} lines (tokenizer {result.tokenizer}). "
         "changed: number of lines whose source differs from the clean text. loss: how much lower the score is than "
         "that of the clean text"
     )
@@ -216,7 +221,7 @@ def _robustness(result: Robustness, number: int | None) -> str:
 
 
 def _kept(result: Robustness) -> str:
-    """For each variation, the share of the items that the translations keep."""
+    """For each variation, the share of the items that are also in the translations."""
     title = "Share of the items of the source that the translation of the same line has too. -: the source has none"
     rows = [["variation", *INSERTED]]
     for variation in result.variations:
@@ -225,23 +230,23 @@ def _kept(result: Robustness) -> str:
     return f"{textwrap.fill(title, _WIDTH)}\n\n{table(rows)}"
 
 
-def _table(left: Sequence[Sequence[str]], systems: Sequence[Sequence[Sequence[str]]]) -> str:
-    """A table with columns that the systems share, then a group of columns for each system, with its number above if
-    there are several. Systems that do not fit into 80 columns follow in another table, which repeats the left columns.
+def _table(labels: Sequence[Sequence[str]], systems: Sequence[Sequence[Sequence[str]]]) -> str:
+    """A table with label columns, then a group of columns for each system; its number is above it if there are several.
+    Systems that do not fit into 80 columns follow in another table, which repeats the labels.
 
-    left: rows × cells; systems: systems × rows × cells.
+    labels: rows × cells; systems: systems × rows × cells.
     """
     groups = [aligned(rows, left=()) for rows in systems]
     if len(groups) > 1:
-        left = [[""] * len(left[0]), *left]
+        labels = [[""] * len(labels[0]), *labels]
         groups = [
             aligned([[f"system {number}"], *([line] for line in lines)], left=())
             for number, lines in enumerate(groups, start=1)
         ]
-    labels = aligned(left)
+    label_lines = aligned(labels)
     tables: list[list[str]] = []
     for lines in groups:
         if not tables or len(tables[-1][0]) + 3 + len(lines[0]) > _WIDTH:
-            tables.append(labels)
-        tables[-1] = [f"{before}   {line}" for before, line in zip(tables[-1], lines, strict=True)]
+            tables.append(label_lines)
+        tables[-1] = [f"{start}   {line}" for start, line in zip(tables[-1], lines, strict=True)]
     return "\n\n".join("\n".join(line.rstrip() for line in table) for table in tables)

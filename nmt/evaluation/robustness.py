@@ -1,7 +1,7 @@
-"""How much worse a model translates text as users write it: in capitals, with typos, with emoji.
+"""Robustness: how much lower scores are for text as users write it, such as in capitals, with typos or with emoji.
 
-The same test set is translated in each variation. Where a variation concerns both sides, the references are varied in
-the same way. Everything follows from the text alone: no seed is needed to repeat the table.
+The same test set is translated in each variation. If a variation concerns both sides, the references are varied in the
+same way. The variations depend on the text only: no seed is needed to repeat the table.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from nmt.evaluation.metrics import bleu_metric, chrf_metric
 from nmt.evaluation.text_form import RAW, TextForm
 
 CLEAN = "clean"
-# The variations that add an item to each line, and its kind; also the columns of the table of what is kept.
+# The variations that add an item to each line, and the kind of item; also the columns of the table of copied items.
 INSERTED: dict[str, Kind] = {
     "numbers": "number", "URLs": "url", "e-mail addresses": "email", "emoji": "emoji", "placeholders": "placeholder",
 }  # fmt: skip
@@ -30,7 +30,7 @@ Translate = Callable[[Sequence[str], str], list[str]]  # lines, and the name of 
 
 @dataclass(frozen=True)
 class VariedText:
-    """A test set in one variation. changed: the places of the lines whose source differs from the clean one."""
+    """A test set in one variation. changed: the indices of the lines whose source differs from the clean text."""
 
     variation: str
     source: Sequence[str]
@@ -40,7 +40,7 @@ class VariedText:
 
 @dataclass(frozen=True)
 class CopiedItemCount:
-    """How many items of a kind the source has, and how many of these the translation of the same line has too."""
+    """The number of items of a kind in the source, and how many of these are in the translation of the same line."""
 
     kind: Kind
     in_source: int
@@ -50,7 +50,7 @@ class CopiedItemCount:
 @dataclass(frozen=True)
 class VariationScore:
     """A system's BLEU and chrF (0 to 100) on a test set in one variation, how much lower they are than on the clean
-    text, and the items that it keeps. changed: the number of lines whose source differs from the clean text."""
+    text, and the counts of copied items. changed: the number of lines whose source differs from the clean text."""
 
     variation: str
     changed: int
@@ -80,17 +80,17 @@ def measure(
     tokenizer: str | None = None,
     form: TextForm = RAW,
 ) -> Robustness:
-    """Translate and score every variation. clean: the translations of the clean text, which are also those of the lines
-    that a variation does not change. texts: from `varied_texts`. tokenizer: as in `bleu_metric`. form: in which
-    translations and references are compared; a variation can change that of the references."""
+    """Translate and score every variation. clean: the translations of the clean text, which are used for the lines that
+    a variation does not change. texts: from `varied_texts`. tokenizer: as in `bleu_metric`. form: the form in which
+    translations and references are compared; a variation can change the form of the references."""
     bleu, chrf = bleu_metric(target_language, tokenizer=tokenizer, quiet=True), chrf_metric()
     scored = list[VariationScore]()
     for text in texts:
         outputs = list(clean)
         if text.changed:
-            translations = translate([text.source[place] for place in text.changed], text.variation)
-            for place, translation in zip(text.changed, translations, strict=True):
-                outputs[place] = translation
+            translations = translate([text.source[i] for i in text.changed], text.variation)
+            for i, translation in zip(text.changed, translations, strict=True):
+                outputs[i] = translation
         hypotheses, *expected = (list(map(form.apply, lines)) for lines in (outputs, *text.references))
         scores = tuple(metric.corpus_score(hypotheses, expected).score for metric in (bleu, chrf))
         first = (scored[0].bleu, scored[0].chrf) if scored else scores
@@ -110,14 +110,14 @@ def measure(
 
 
 def count_kept(source: Sequence[str], translations: Sequence[str]) -> list[CopiedItemCount]:
-    """The items of each kind that the source has, and those of them that the translations keep: in each line an item
-    counts as often as it occurs on both sides."""
-    there, kept = Counter[str](), Counter[str]()
+    """The number of items of each kind in the source, and of those that are also in the translations. In each line an
+    item counts as often as it occurs on both sides."""
+    in_source, copied = Counter[str](), Counter[str]()
     for line, translation in zip(source, translations, strict=True):
         if items := find_items(line):
-            _add(there, items)
-            _add(kept, items & find_items(translation))
-    return [CopiedItemCount(kind, there[kind], kept[kind]) for kind in INSERTED.values()]
+            _add(in_source, items)
+            _add(copied, items & find_items(translation))
+    return [CopiedItemCount(kind, in_source[kind], copied[kind]) for kind in INSERTED.values()]
 
 
 def _add(total: Counter[str], items: Counter[tuple[Kind, str]]) -> None:
@@ -128,24 +128,24 @@ def _add(total: Counter[str], items: Counter[tuple[Kind, str]]) -> None:
 def varied_texts(
     source: Sequence[str], references: Sequence[Sequence[str]], languages: tuple[str, str]
 ) -> Iterator[VariedText]:
-    """The test set as it is, then in each variation. references: references × lines; languages: codes of both sides.
+    """The clean test set, then each variation. references: references × lines; languages: codes of both sides.
 
-    A line of the references is varied where the source of the line is; typos are in the source only.
+    A line of the references is varied if its source line is; typos are in the source only.
     """
     yield VariedText(CLEAN, source, references, [])
     for variation in VARIATIONS:
         starts = hashes(_SEED, 0, range(len(source)), variation).tolist()
         lines = [_vary(line, variation, languages[0], start) for line, start in zip(source, starts, strict=True)]
-        changed = [place for place, line in enumerate(lines) if line != source[place]]
+        changed = [i for i, line in enumerate(lines) if line != source[i]]
         texts = list(map(list, references))
         for text in texts if variation != "typos" else []:
-            for place in changed:
-                text[place] = _vary(text[place], variation, languages[1], starts[place])
+            for i in changed:
+                text[i] = _vary(text[i], variation, languages[1], starts[i])
         yield VariedText(variation, lines, texts, changed)
 
 
 def _vary(line: str, variation: str, language: str, start: int) -> str:
-    """start: of the random numbers, the same for both sides."""
+    """A line in a variation. start: the start of the random numbers, the same for both sides."""
     draws = Draws(start)
     match variation:
         case "uppercase" | "titlecase" | "lowercase":

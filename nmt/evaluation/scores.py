@@ -1,4 +1,4 @@
-"""sacreBLEU's scores of complete texts, with signature, 95% interval, and the difference from a baseline.
+"""sacreBLEU's scores of complete texts, with signatures, 95% intervals and differences from a baseline.
 
 The statistics are sacreBLEU's own. Intervals come from bootstrap resampling (Koehn, 2004, Statistical Significance
 Tests for Machine Translation Evaluation). Differences are tested by paired bootstrap (the same paper) and by
@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import ne
 
 from sacrebleu.metrics.base import Metric
@@ -42,8 +43,8 @@ class Interval:
 class Difference:
     """A score minus the baseline's, and the probability that chance alone gives a difference this large.
 
-    p_randomisation: the share of trials with a larger difference when the two translations of each line are swapped at
-    random, but not less than the share of trials that swap all lines that differ, or none: these give the same
+    p_randomisation: the share of trials with a larger difference if the two translations of each line are swapped at
+    random, but not less than the probability of swapping all lines that differ, or none: these give the same
     difference. p_bootstrap: the share for resampled lines. Both are None if the scores are equal. sacreBLEU's bootstrap
     centres absolute differences, so its p-values are smaller than those of a two-sided test: below 0.05 for 17 of 150
     pairs that differed by chance alone; randomisation was below 0.05 for 7.
@@ -58,9 +59,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class BleuParts:
-    """What BLEU is made of (Papineni et al. 2002): precisions of n-grams of 1 to 4 tokens, from 0 to 100; tokens of the
-    system for each token of the reference, the closest in length if there are several; and the factor for a ratio below
-    1."""
+    """The parts of BLEU (Papineni et al. 2002). precisions: of n-grams of 1 to 4 tokens, from 0 to 100; length_ratio:
+    tokens of the system for each token of the reference (of several, the closest in length); brevity_penalty: the
+    factor for a ratio below 1."""
 
     precisions: tuple[float, ...]
     length_ratio: float
@@ -69,9 +70,9 @@ class BleuParts:
 
 @dataclass(frozen=True)
 class MetricScore:
-    """One metric of one system: BLEU and chrF are from 0 to 100, TER is an error rate. interval and difference are
-    None for more than MOST_LINES_RESAMPLED lines, and difference for the baseline. parts: of BLEU. compared: the form
-    of the texts, which sacreBLEU's signature does not tell."""
+    """The score of one system by one metric. BLEU and chrF are from 0 to 100, TER is an error rate. interval and
+    difference are None for more than MOST_LINES_RESAMPLED lines; difference is also None for the baseline. parts: for
+    BLEU. compared: the form of the texts, which sacreBLEU's signature does not name."""
 
     system: str
     name: str
@@ -95,8 +96,8 @@ def score(
     baseline.
 
     Sorted by system, then metric. Each line has one or more reference translations. test_set and language_pair are
-    written into the signatures. tokenizer: sacreBLEU's name of one for BLEU, to use instead of the language's own.
-    Raises NmtError if the texts are empty, their numbers of lines differ, or a system is given twice.
+    written into the signatures. tokenizer: the name of a tokenizer of sacreBLEU for BLEU, in place of the language's
+    own. Raises NmtError if the texts are empty, their numbers of lines differ, or a system is given twice.
     """
     check_names([system.name for system in systems])
     for system in systems:
@@ -104,8 +105,8 @@ def score(
     lines = len(systems[0].lines)
     resampled = lines <= MOST_LINES_RESAMPLED
     if not resampled:
-        numbers = f"{lines:,}", f"{MOST_LINES_RESAMPLED:,}"
-        log.info("no intervals and p-values: the text has %s lines, more than %s", *numbers)
+        counts = f"{lines:,}", f"{MOST_LINES_RESAMPLED:,}"
+        log.info("no intervals and p-values: the text has %s lines, more than %s", *counts)
     texts = [list(reference.lines) for reference in references]
     rows: list[list[MetricScore]] = []
     metrics = [bleu_metric(target_language, tokenizer=tokenizer), chrf_metric(), ter_metric(target_language)]
@@ -114,21 +115,18 @@ def score(
         signature = metric.get_signature()
         signature.update("test", test_set)
         signature.update("lang", language_pair)
-        rows.append(
-            [
-                MetricScore(
-                    system.name, name, *values, str(signature), _parts(metric, system, texts), system.form.compared
-                )
-                for system, values in zip(systems, measured, strict=True)
-            ]
-        )
-    return [row[place] for place in range(len(systems)) for row in rows]
+        row = []
+        for system, values in zip(systems, measured, strict=True):
+            parts = _parts(metric, system, texts)
+            row.append(MetricScore(system.name, name, *values, str(signature), parts, system.form.compared))
+        rows.append(row)
+    return list(chain(*zip(*rows, strict=True)))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises NmtError if two systems have one name."""
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    """Raises NmtError if two systems have the same name."""
+    for i, name in enumerate(names):
+        if name in names[:i]:
             raise NmtError(f"{name} is given twice: give each system once")
 
 
@@ -164,29 +162,31 @@ def _resampled(
         _, trials, _, by_randomisation = _tested(metric, systems, references, "ar")
     differing = [sum(map(ne, systems[0].lines, system.lines)) for system in systems]
     baseline, measured = by_bootstrap[0].score, list[_Measured]()
-    for place, (result, randomised) in enumerate(zip(by_bootstrap, by_randomisation, strict=True)):
-        p_bootstrap, p_randomised = result.p_value, _at_least(randomised.p_value, differing[place])
-        if result.score == baseline:  # sacreBLEU gives its smallest p-value, which would look like a difference
+    for i, (result, randomised) in enumerate(zip(by_bootstrap, by_randomisation, strict=True)):
+        p_bootstrap, p_randomised = result.p_value, _at_least(randomised.p_value, differing[i])
+        if result.score == baseline:  # sacreBLEU returns its smallest p-value, which would look significant
             p_bootstrap = p_randomised = None
         difference = Difference(result.score - baseline, p_bootstrap, samples, p_randomised, trials)
         assert result.mean is not None and result.ci is not None
         interval = Interval(float(result.mean), float(result.ci), samples, seed)
-        measured.append((result.score, interval, difference if place else None))
+        measured.append((result.score, interval, difference if i else None))
     return name, measured
 
 
 def _at_least(p: float | None, differing: int) -> float | None:
-    """sacreBLEU's p of randomisation for two texts of which this many lines differ. It counts larger differences only.
-    But two of the 2^differing ways to swap these lines, all and none, give the observed difference."""
+    """sacreBLEU's p-value of randomisation for two texts with `differing` different lines. sacreBLEU counts larger
+    differences only. But two of the 2^differing ways to swap these lines, all and none, give the observed
+    difference."""
     return None if p is None else max(p, 2.0 ** (1 - differing))
 
 
 def _tested(
     metric: Metric, systems: Sequence[AlignedText], references: list[list[str]], kind: str
 ) -> tuple[str, int, str, list[Result]]:
-    """sacreBLEU's paired test of this kind, `bs` or `ar`: metric's name, number of samples, seed, result by system."""
-    named: list[tuple[str, Sequence[str]]] = [(system.name, list(system.lines)) for system in systems]
-    signatures, results = PairedTest(named, {"metric": metric}, references, test_type=kind)()
+    """sacreBLEU's paired test of a kind, `bs` or `ar`. Returns the metric's name, the number of samples, the seed, and
+    a result for each system."""
+    named_texts: list[tuple[str, Sequence[str]]] = [(system.name, list(system.lines)) for system in systems]
+    signatures, results = PairedTest(named_texts, {"metric": metric}, references, test_type=kind)()
     ((name, signature),) = signatures.items()
-    of_systems = [result for result in results[name] if isinstance(result, Result)]  # all of them; mypy cannot know
-    return name, signature.info[kind], signature.info["seed"], of_systems
+    system_results = [result for result in results[name] if isinstance(result, Result)]  # all are; for mypy
+    return name, signature.info[kind], signature.info["seed"], system_results

@@ -1,4 +1,4 @@
-"""Example sentences: the worst of a system, and those that it translates better or worse than the baseline."""
+"""Example sentences: the worst translations of a system, and those that differ most from the baseline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from nmt.evaluation.metrics import bleu_metric, chrf_metric
 
 @dataclass(frozen=True)
 class ScoredTranslation:
-    """A system's translation of one line and its scores: chrF, and BLEU with the n-gram orders that the line has."""
+    """A system's translation of one line with its chrF, and its BLEU of the n-gram orders that the line has."""
 
     system: str
     text: str
@@ -19,7 +19,8 @@ class ScoredTranslation:
 
 @dataclass(frozen=True)
 class ScoredSentence:
-    """A line (from 1) with one translation, or with the baseline's and another system's. source: None if not given."""
+    """A line with one translation, or with the baseline's and another system's. line: its number, from 1; source: None
+    if there is no source text."""
 
     line: int
     source: str | None
@@ -37,8 +38,8 @@ class WorstSentences:
 
 @dataclass(frozen=True)
 class ChangedSentences:
-    """The lines whose chrF is most above and most below the baseline's, largest change first. different: the number
-    of lines that the two systems translate differently."""
+    """The lines with the largest gains and losses of chrF relative to the baseline, largest first. different: the
+    number of lines that the two systems translate differently."""
 
     system: str
     baseline: str
@@ -56,19 +57,20 @@ def example_sentences(
     *,
     count: int,
 ) -> tuple[list[WorstSentences], list[ChangedSentences]]:
-    """The worst lines of each system, and the most changed lines of each but the first, which is the baseline.
-    count: how many of each kind. All texts must have the same number of lines. tokenizer: as in `bleu_metric`."""
+    """The worst lines of each system, and the most changed lines of each system except the first, which is the
+    baseline. count: the number of lines of each kind. All texts must have the same number of lines. tokenizer: as in
+    `bleu_metric`."""
     metrics = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True), chrf_metric()
     expected = list(map(list, zip(*(reference.lines for reference in references), strict=True)))
 
     def scored(system: AlignedText) -> list[ScoredTranslation]:
         return [
-            ScoredTranslation(system.name, text, *(metric.sentence_score(text, right).score for metric in metrics))
-            for text, right in zip(system.lines, expected, strict=True)
+            ScoredTranslation(system.name, text, *(metric.sentence_score(text, line).score for metric in metrics))
+            for text, line in zip(system.lines, expected, strict=True)
         ]
 
-    def sentence(place: int, *translations: ScoredTranslation) -> ScoredSentence:
-        return ScoredSentence(place + 1, source.lines[place] if source else None, expected[place], list(translations))
+    def sentence(i: int, *translations: ScoredTranslation) -> ScoredSentence:
+        return ScoredSentence(i + 1, source.lines[i] if source else None, expected[i], list(translations))
 
     worst, changed, translated = [], [], list(map(scored, systems))
     for system, lines in zip(systems, translated, strict=True):

@@ -1,1 +1,1 @@
-"""Models of other programs, in and out."""
+"""Imports models of other programs, and exports models for them."""

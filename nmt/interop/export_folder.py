@@ -1,4 +1,5 @@
-"""The files of nmt in an exported folder: settings and vocabulary. With the other engine's files it can translate."""
+"""nmt's own files in an exported folder: settings and vocabulary. nmt can translate with them and the engine's
+files."""
 
 import json
 from dataclasses import replace
@@ -13,12 +14,12 @@ from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
 
 SETTINGS = "nmt.yaml"
-SOURCE_TEXT = "source_text.json"  # of the text that the model was trained on, if they are known
+SOURCE_TEXT = "source_text.json"  # facts about the training text; only if they are known
 SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer looks for
 
 
 def write(folder: Path, settings: Config, vocabulary_: Vocabulary, source_text: SourceText | None = None) -> None:
-    """Write the settings, both SentencePiece models, and what is known of the text that the model was trained on."""
+    """Write the settings, both SentencePiece models, and the known facts about the training text."""
     if source_text is not None:
         (folder / SOURCE_TEXT).write_text(json.dumps(source_text.to_json()) + "\n", encoding="ascii")
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")
@@ -27,7 +28,7 @@ def write(folder: Path, settings: Config, vocabulary_: Vocabulary, source_text: 
 
 
 def is_ctranslate2(path: Path) -> bool:
-    """Whether a path is a folder with a CTranslate2 model, ours or another program's."""
+    """Whether a path is a folder with a CTranslate2 model, written by nmt or by another program."""
     return path.is_dir() and (path / "model.bin").is_file()
 
 
@@ -37,15 +38,14 @@ def load_config(folder: Path) -> Config:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise NmtError(f"{path}: missing: {folder} was not written by `nmt export`: export it again") from None
+        raise NmtError(f"{path}: missing: {folder} was not written by `nmt export`: export the model again") from None
     except (OSError, UnicodeDecodeError) as error:
         raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
     return schema.parse(text, str(path))
 
 
 def load_source_text(folder: Path) -> SourceText | None:
-    """What is known of the text that the model was trained on; None if nothing is. Raises NmtError if their file
-    is damaged."""
+    """The known facts about the training text; None if there are none. Raises NmtError if their file is damaged."""
     path = folder / SOURCE_TEXT
     try:
         source_text = SourceText.from_json(json.loads(path.read_text(encoding="ascii")))
@@ -67,8 +67,8 @@ def load_vocabulary(folder: Path, settings: Config) -> Vocabulary:
 
 
 def longest_position(settings: Config) -> int:
-    """The most positions of a sequence in an exported folder, EOS or BOS counted: the model's limit. Without one, the
-    length of the exported table of sinusoids: enough for the longest source, with the tokens of its languages, and the
+    """The most positions of a sequence in an exported folder, EOS or BOS included: the model's limit. A model without a
+    limit gets a table of sinusoids of this length, which is enough for the longest source, its language tokens, and the
     longest output for it."""
     if settings.model.longest_position is not None:
         return settings.model.longest_position

@@ -1,6 +1,6 @@
-"""What `nmt export` needs of a format: an object behind `Exporter`, in the room of the program that it is for.
+"""The interface of export formats: one `Exporter` for each program, in the folder of that program.
 
-Loads no PyTorch, so that the command line can name the formats.
+This module does not load PyTorch, so that the command line can list the formats.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,11 @@ Format = Literal["ctranslate2", "marian", "argos", "bergamot"]
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What a user chooses. quantization: one of the format's; lines: text like that to translate, if it is given;
-    sentence_splitter: what finds sentences, for programs that read it from the export."""
+    """The user's options.
+
+    quantization: one of the format's types; lines: sample text, or None; sentence_splitter: a model that splits text
+    into sentences, for programs that read it from the export.
+    """
 
     quantization: str
     lines: Sequence[str] | None = None
@@ -29,9 +32,9 @@ class ExportOptions:
 class Exporter(Protocol):
     """Writes models for one program.
 
-    program: its name; quantizations: the types of weights that it has, the default first; suffix: the end of the name
-    of a file that it can write instead of a folder, for a model of one pair of languages; has_splitter: whether a
-    splitter of sentences is a part of what it writes.
+    program: the name of the program; quantizations: its types of weights, the default first; suffix: of a file that can
+    be written instead of a folder, for a model of one language pair; has_splitter: whether the export can contain a
+    sentence splitter.
     """
 
     program: str
@@ -40,25 +43,25 @@ class Exporter(Protocol):
     has_splitter: bool
 
     def check(self, loaded: "Checkpoint") -> None:
-        """Raises NmtError if a package is missing, or, with the setting, for a Transformer that the program cannot
-        represent: before any work."""
+        """Called before any work. Raises NmtError if a package is missing, or if the program cannot represent the
+        Transformer; the message names the setting."""
 
     def write(self, destination: Path, loaded: "Checkpoint", options: ExportOptions) -> None:
-        """Write model, vocabulary, settings and model card into an existing empty folder; or in place of a file, see
-        `suffix`. Raises NmtError for options that cannot be used."""
+        """Write model, vocabulary, settings and model card into an existing empty folder, or into a file (see
+        `suffix`). Raises NmtError for options that cannot be used."""
 
     def translate(self, destination: Path, loaded: "Checkpoint", lines: Sequence[str]) -> list[str] | None:
-        """The translations by the program of what was written, by greedy search on the CPU, into the first of the
-        model's languages; None if it cannot be called from Python."""
+        """The program's translations with the exported model, by greedy search on the CPU, for the model's first
+        language pair. None if the program cannot be called from Python."""
 
     def notes(self, loaded: "Checkpoint", options: ExportOptions) -> list[str]:
-        """What the user must know of the program: how it is told the languages, what it does otherwise than nmt."""
+        """Sentences for the user: how the program is told the languages, and how it differs from nmt."""
 
 
 def choose_quantization(exporter: Exporter, format: Format, quantization: str | None) -> str:
-    """The one that was asked for, or the default. Raises NmtError if the format does not have it."""
-    known = exporter.quantizations
-    if quantization is None or quantization in known:
-        return quantization or known[0]
-    fix = f"choose one of {', '.join(known)}" if len(known) > 1 else f"{format} is always {known[0]}: leave it out"
+    """The requested type of weights, or the default. Raises NmtError if the format does not have it."""
+    types = exporter.quantizations
+    if quantization is None or quantization in types:
+        return quantization or types[0]
+    fix = f"choose one of {', '.join(types)}" if len(types) > 1 else f"{format} is always {types[0]}: leave it out"
     raise NmtError(f"--quantization {quantization}: {fix}")

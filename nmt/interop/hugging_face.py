@@ -1,5 +1,5 @@
-"""The encoder-decoders of transformers, Marian and M2M-100: config.json in our settings, the names of their weights,
-and the package itself."""
+"""What the encoder-decoders of transformers, Marian and M2M-100, have in common: their config.json as settings of nmt,
+the names of their weights, and the package itself."""
 
 import warnings
 from collections.abc import Sequence
@@ -18,49 +18,51 @@ from nmt.interop.weights import Linear, Weights
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "quick_gelu": "quick_gelu", "swish": "swish", "silu": "swish"}
 _ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
 _PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj", "inner": "fc1", "outer": "fc2"}
-_MOST_TOKENS = 200  # of a translation that is only compared
+_MOST_TOKENS = 200  # of a translation that is only used for a comparison
 _GREEDY = {"num_beams": 1, "do_sample": False, "min_length": 0, "no_repeat_ngram_size": 0, "repetition_penalty": 1.0}
 
 
-def linear_name(side: str, number: int, part: str) -> str:
-    """The name of a part of a layer there. side, number, part: as nmt.interop.weights.LayerReader."""
+def linear_name(side: str, layer: int, part: str) -> str:
+    """The name of a linear layer in transformers. Parameters: as nmt.interop.weights.LayerReader."""
     block, name = part.split(".")
     inside = f"{_ATTENTIONS[block]}." if block in _ATTENTIONS else ""
-    return f"model.{side}.layers.{number}.{inside}{_PARTS[name]}"
+    return f"model.{side}.layers.{layer}.{inside}{_PARTS[name]}"
 
 
-def norm_name(side: str, number: int, block: str) -> str:
-    """The name of the norm of a block there. side, number, block: as nmt.interop.weights.LayerReader."""
-    return f"model.{side}.layers.{number}.{_ATTENTIONS.get(block, 'final')}_layer_norm"
+def norm_name(side: str, layer: int, block: str) -> str:
+    """The name of the norm of a block in transformers. Parameters: as nmt.interop.weights.LayerReader."""
+    return f"model.{side}.layers.{layer}.{_ATTENTIONS.get(block, 'final')}_layer_norm"
 
 
 class HuggingFaceWeights:
-    """Reads the layers. As nmt.interop.weights.LayerReader; dimensions: of each dimension of our model theirs [D]."""
+    """Reads the layers, as nmt.interop.weights.LayerReader. dimensions: for each dimension of nmt's model, the
+    dimension in transformers, [D]."""
 
     def __init__(self, weights: Weights, dimensions: Tensor):
         self.weights, self.dimensions = weights, dimensions
 
-    def linear(self, side: str, number: int, part: str, outputs: int, inputs: int) -> Linear:
-        name = linear_name(side, number, part)
+    def linear(self, side: str, layer: int, part: str, outputs: int, inputs: int) -> Linear:
+        name = linear_name(side, layer, part)
         weight = self.weights.take(f"{name}.weight", outputs, inputs)
         bias = self.weights.take(f"{name}.bias", outputs)
-        if part.endswith(("output", "outer")):  # its outputs are the model's dimensions; of the others its inputs
+        # The model's dimensions are the outputs of these parts, and the inputs of the others.
+        if part.endswith(("output", "outer")):
             return weight[self.dimensions], bias[self.dimensions]
         return weight[:, self.dimensions], bias
 
-    def norm(self, side: str, number: int, block: str) -> Linear:
-        return self.norm_called(norm_name(side, number, block))
+    def norm(self, side: str, layer: int, block: str) -> Linear:
+        return self.norm_called(norm_name(side, layer, block))
 
     def norm_called(self, name: str) -> Linear:
-        """Its scale and its bias [D]."""
+        """The scale and the bias [D] of the norm with this name."""
         width = len(self.dimensions)
         scale, bias = (self.weights.take(f"{name}.{part}", width) for part in ("weight", "bias"))
         return scale[self.dimensions], bias[self.dimensions]
 
 
 def transformer(config: SourceSettings, activation: str) -> TransformerConfig:
-    """The widths, the depths and the activation function. activation: where none is named. Raises NmtError where they
-    are those of a model of another kind than nmt's."""
+    """The widths, the depths and the activation function. activation: the default if config.json names none. Raises
+    NmtError if nmt has no model with these settings."""
     config.check("nmt multiplies embeddings by the root of their width", {"scale_embedding": True})
     heads, inner, width = map(config.number, ("encoder_attention_heads", "encoder_ffn_dim", "d_model"))
     same = {"decoder_attention_heads": heads, "decoder_ffn_dim": inner}
@@ -84,7 +86,7 @@ def load_package() -> Any:
     try:
         import transformers
     except ImportError as error:
-        # It has several lines where a package that it needs is too old.
+        # The message has several lines if a package that transformers needs is too old.
         raise NmtError(f"transformers cannot be loaded ({in_one_line(error)}): {install_command('marian')}") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -95,8 +97,8 @@ def load_package() -> Any:
 
 @torch.inference_mode()
 def translate(model: Any, tokenizer: Any, lines: Sequence[str], first: int | None = None) -> list[str]:
-    """The translations by a model and a tokenizer of transformers, by greedy search on the CPU. first: the token that
-    each output begins with, if there is one."""
+    """Translates lines with a model and a tokenizer of transformers, by greedy search on the CPU. first: the id of the
+    token that each output begins with, if there is one."""
     config = model.config
     outputs = (
         model.float()

@@ -1,4 +1,4 @@
-"""Which languages an imported model translates: as its files say, or as the user says."""
+"""The languages that an imported model translates: from its files, or from the user."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ _NAME = re.compile(r"opus-mt(?:-tc)?(?:-(?:tiny|base|big|bible-big))?-([A-Za-z]+
 
 @dataclass(frozen=True)
 class NamedLanguages:
-    """Codes as the files of a model have them, None where they have none; where: what says so, in messages. A code may
-    be one of several languages, such as `mul` or `roa`."""
+    """The codes of languages in the files of a model; None if the files name none. where: the file or the name that has
+    them, for messages. A code can stand for several languages, such as `mul` or `roa`."""
 
     source: str | None = None
     target: str | None = None
@@ -25,7 +25,7 @@ class NamedLanguages:
 
     @classmethod
     def find(cls, about: Mapping[str, Any], name: str) -> "NamedLanguages":
-        """Those in the tokenizer_config.json of a model of the hub, else those in the model's name."""
+        """The languages in the tokenizer_config.json of a model of the hub, or else in the model's name."""
         source, target = about.get("source_lang"), about.get("target_lang")
         if isinstance(source, str) and isinstance(target, str):
             return cls(source, target, "tokenizer_config.json")
@@ -33,24 +33,28 @@ class NamedLanguages:
         return cls(match[1], match[2], f"its name, {name},") if match else cls()
 
 
-def pairs_of(named: NamedLanguages, tokens: Sequence[str], wanted: Sequence[str]) -> list[LanguagePair]:
-    """The pairs of a model that is told the target by a token before the source, or has only one target.
+def pairs_of(named: NamedLanguages, tokens: Sequence[str], codes: Sequence[str]) -> list[LanguagePair]:
+    """The language pairs of a model with one target, or with a token before the source that names the target.
 
-    tokens: the codes of the languages that have a token; wanted: the codes that the user gives, the source first; none:
-    all. Raises NmtError if a language is not known, or if the user names another one than the files.
+    tokens: the codes of the languages that have a token; codes: the languages that the user names, the source first, or
+    none for all. Raises NmtError if a language is not known, or if the user names another one than the files.
     """
-    if wanted and len(wanted) < 2:
-        raise NmtError(f"--languages {wanted[0]}: name the source and the target, such as en,de")
-    source = wanted[0] if wanted else named.source
-    of_files = tokens or [code for code in [named.target] if code is not None]
-    targets = list(wanted[1:] or of_files)
+    if codes and len(codes) < 2:
+        raise NmtError(f"--languages {codes[0]}: name the source and the target, such as en,de")
+    source = codes[0] if codes else named.source
+    named_targets = list(tokens)
+    if not tokens and named.target is not None:
+        named_targets = [named.target]
+    targets = list(codes[1:]) or named_targets
     if not source or not targets:
         raise NmtError("the files of the model do not name its languages: give --languages, such as --languages en,de")
     if not tokens and len(targets) > 1:
-        raise NmtError(f"--languages: {', '.join(targets)}: this model translates into one language: name it alone")
+        raise NmtError(
+            f"--languages: {', '.join(targets)}: this model translates into one language: name only that one"
+        )
     if _differ(source, named.source) or (not tokens and _differ(targets[0], named.target)):
-        known = ",".join([named.source or "?", *of_files])
-        raise NmtError(f"--languages {','.join(wanted)}: {named.where} says {known}: leave out --languages")
+        named_codes = ",".join([named.source or "?", *named_targets])
+        raise NmtError(f"--languages {','.join(codes)}: {named.where} says {named_codes}: leave out --languages")
     if not tokens:
         return [LanguagePair(source, targets[0])]
     known_targets = {target: matching(target, list(tokens)) for target in targets}
@@ -61,16 +65,16 @@ def pairs_of(named: NamedLanguages, tokens: Sequence[str], wanted: Sequence[str]
 
 
 def _differ(code: str, named: str | None) -> bool:
-    """Whether the files name one language, and a code means another one that is not much like it."""
+    """Whether the files name a single language, and the code names another one that is not closely related."""
     if named is None:
         return False
     try:
-        is_one = bool(likely_scripts(macrolanguage(known_language(named))))  # `mul` and `roa` have no script
-        return is_one and alike(code).isdisjoint(alike(named))
-    except NmtError:  # such as ROMANCE, which is no code
+        is_one_language = bool(likely_scripts(macrolanguage(known_language(named))))  # `mul` and `roa` have no script
+        return is_one_language and alike(code).isdisjoint(alike(named))
+    except NmtError:  # such as ROMANCE, which is not a language code
         return False
 
 
 def tags_of(pairs: Sequence[LanguagePair], tokens: Sequence[str]) -> LanguageTags:
-    """`data.language_tags` of such a model: one that has learned tokens needs them for a single pair too."""
+    """`data.language_tags` of such a model. A model that has learned tokens needs them also for a single pair."""
     return "target_always" if tokens and len(pairs) == 1 else "target"

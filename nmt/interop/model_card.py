@@ -1,13 +1,14 @@
 """The model card of an export: README.md, with the front matter that the Hugging Face hub reads.
 
-It says what the model file tells: languages, license, sizes, training, and the scores of validation with their
-signatures. Of files on this machine it has the names, not the folders.
+It is written from the model file: languages, license, sizes, training, and validation scores with their signatures.
+Files on this machine are named without their folders.
 Source: https://huggingface.co/docs/hub/model-cards
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -27,10 +28,10 @@ _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class EngineUsage:
-    """What a card says of the engine that an export is for.
+    """The part of a card about the program that an export is for.
 
-    library: its name on the hub; how: in Markdown, a few lines that translate a sentence with the export; pairs: the
-    languages of the export if these are not all of the model; quantization: the type of the weights.
+    library: its name on the hub; how: a few lines of Markdown that translate a sentence with the export; pairs: the
+    languages of the export, None for all of the model; quantization: the type of the weights.
     """
 
     library: str
@@ -63,7 +64,7 @@ def to_text(loaded: Checkpoint, usage: EngineUsage) -> str:
     """The card as Markdown."""
     pairs = usage.pairs or loaded.config.data.language_pairs.pairs
     sides = [list(dict.fromkeys(side)) for side in zip(*pairs, strict=True)]
-    title = " to ".join(_listed([_language_name(code) for code in side]) for side in sides)
+    title = " to ".join(_listed(list(map(_language_name, side))) for side in sides)
     scored = _scored_sets(loaded, pairs)
     front_matter = dict(_front_matter(loaded, usage, title, [*sides[0], *sides[1]], scored))
     parts = [
@@ -78,8 +79,8 @@ def to_text(loaded: Checkpoint, usage: EngineUsage) -> str:
 
 
 def source_of(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of a model that was imported, or trained further from one, `imported_from` and `license` of the import; empty for
-    one that was trained from the start."""
+    """`imported_from` and `license` of a model that was imported, or trained further from an imported one; empty for
+    other models."""
     if "imported_from" in provenance:
         return provenance
     start = provenance.get("start_from")
@@ -90,7 +91,8 @@ def _front_matter(
     loaded: Checkpoint, usage: EngineUsage, title: str, codes: Sequence[str], scored: Sequence[_ScoredSet]
 ) -> Iterator[tuple[str, Any]]:
     source = source_of(loaded.provenance)
-    licenses = list(dict.fromkeys(str(one) for one in (source.get("license"), loaded.config.data.license) if one))
+    licenses = [license for license in (source.get("license"), loaded.config.data.license) if license]
+    licenses = list(dict.fromkeys(map(str, licenses)))
     yield "language", list(dict.fromkeys(two_letters(code) for code in codes if code))
     if licenses:
         yield "license", licenses if len(licenses) > 1 else licenses[0]
@@ -100,48 +102,54 @@ def _front_matter(
     yield "pipeline_tag", "translation"
     yield "tags", ["translation", "nmt", usage.library]
     if scored:
-        yield "metrics", list(dict.fromkeys(name for one in scored for name in one.scores))
+        metrics = dict.fromkeys(chain.from_iterable(scored_set.scores for scored_set in scored))
+        yield "metrics", list(metrics)
         yield "model-index", [{"name": f"Translation from {title}", "results": list(_results(scored))}]
 
 
 def _scored_sets(loaded: Checkpoint, pairs: Sequence[LanguagePair]) -> list[_ScoredSet]:
-    """The scores of translations in the provenance, of each set in one of these languages."""
+    """The scores of the translated validation sets in these languages, from the provenance."""
     provenance, data = loaded.provenance, loaded.config.data
-    sets = provenance.get("validation") or [provenance]  # a list only of several
+    sets = provenance.get("validation") or [provenance]  # a list only for several sets
     if "translated" not in provenance:
         return []
     names = [_corpus_name(corpus) for corpus in data.held_out]
     if len(names) != len(sets):
         names = ["validation"] * len(sets)
     scored = []
-    for name, own, text in zip(names, sets, provenance["translated"], strict=True):
+    for name, set_scores, text in zip(names, sets, provenance["translated"], strict=True):
         languages = LanguagePair(text["source_language"], text["target_language"])
-        scores = {key: round(own[key], 2) for key in TRANSLATION_METRICS if isinstance(own.get(key), int | float)}
+        scores = {
+            key: round(set_scores[key], 2)
+            for key in TRANSLATION_METRICS
+            if isinstance(set_scores.get(key), int | float)
+        }
         if scores and (languages in pairs or not data.language_pairs.several):
             scored.append(_ScoredSet(name, languages, text["sentences"], scores, text["signatures"], text["compared"]))
     return scored
 
 
 def _results(sets: Sequence[_ScoredSet]) -> Iterator[dict[str, Any]]:
-    """As the hub's `model-index` has them: one for each set."""
-    for one in sets:
+    """An entry of the hub's `model-index` for each set."""
+    for scored in sets:
         metrics = [
-            {"type": name, "value": value, "args": one.signatures.get(name, "")} for name, value in one.scores.items()
+            {"type": name, "value": value, "args": scored.signatures.get(name, "")}
+            for name, value in scored.scores.items()
         ]
         task = {"type": "translation", "name": "Translation"}
-        yield {"task": task, "dataset": {"type": one.name, "name": str(one)}, "metrics": metrics}
+        yield {"task": task, "dataset": {"type": scored.name, "name": str(scored)}, "metrics": metrics}
 
 
 def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
     if not sets:
-        yield "The model file holds no scores of these languages."
+        yield "The model file has no scores for these languages."
         return
-    yield "Of the weights as they were trained, with nmt's own search, on text by which checkpoints were chosen:\n"
-    for one in sets:
-        for name, value in one.scores.items():
-            signature = f" (`{one.signatures[name]}`)" if name in one.signatures else ""
-            yield f"- {one}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
-    for compared in dict.fromkeys(one.compared for one in sets):
+    yield "Scores of the weights as trained, with nmt's own search, on the text that was used to choose checkpoints:\n"
+    for scored in sets:
+        for name, value in scored.scores.items():
+            signature = f" (`{scored.signatures[name]}`)" if name in scored.signatures else ""
+            yield f"- {scored}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
+    for compared in dict.fromkeys(scored.compared for scored in sets):
         yield f"\nTranslations and references are compared {compared}."
 
 
@@ -163,7 +171,7 @@ def _sizes(loaded: Checkpoint, usage: EngineUsage) -> Iterator[str]:
 
 
 def _training(loaded: Checkpoint) -> Iterator[str]:
-    """Sentences."""
+    """Sentences about the training."""
     provenance, config = loaded.provenance, loaded.config
     source = source_of(provenance)
     if source:
@@ -183,7 +191,7 @@ def _training(loaded: Checkpoint) -> Iterator[str]:
     if averaged := provenance.get("averaged"):
         yield f"The weights are the mean of {len(averaged)} checkpoints."
     if not source and not step:
-        yield "The model file does not tell how it was trained."
+        yield "The model file does not say how it was trained."
 
 
 def _corpus_name(corpus: Corpus) -> str:
@@ -193,12 +201,12 @@ def _corpus_name(corpus: Corpus) -> str:
 
 
 def _model_name(origin: str) -> str:
-    """A name on the hub as it is; of a path the last part."""
+    """A name on the hub as it is, or the last part of a path."""
     return origin if _is_on_the_hub(origin) else PurePath(origin).name
 
 
 def _is_on_the_hub(origin: str) -> bool:
-    """Whether it is a name there, and no folder here."""
+    """Whether this is the name of a model on the hub, and not a folder on this machine."""
     return _ON_THE_HUB.fullmatch(origin) is not None and not Path(origin).exists()
 
 

@@ -17,42 +17,42 @@ from nmt.files.table import table
 from nmt.interop.sample_text import ENGLISH, LINES
 
 _MOST_LINES = 50
-_MOST_CHARACTERS = 100  # that are shown of a line
+_MOST_CHARACTERS = 100  # of a line that are shown
 
 
 @dataclass(frozen=True)
 class Parity:
-    """The translations of the same lines by nmt and by another program; spaces at their ends are not compared."""
+    """The translations of the same lines by nmt and by another program. Spaces at both ends of a line are ignored."""
 
     program: str
-    ours: Sequence[str]
-    theirs: Sequence[str]
+    nmt_lines: Sequence[str]
+    program_lines: Sequence[str]
 
     @property
     def different(self) -> list[int]:
         """The indices of the lines that are translated differently."""
-        pairs = enumerate(zip(self.ours, self.theirs, strict=True))
-        return [i for i, (ours, theirs) in pairs if ours.strip() != theirs.strip()]
+        pairs = zip(self.nmt_lines, self.program_lines, strict=True)
+        return [i for i, (nmt_line, program_line) in enumerate(pairs) if nmt_line.strip() != program_line.strip()]
 
     def __str__(self) -> str:
-        """How many lines are equal, and of the first one that differs the place where it does."""
-        total, different = len(self.ours), self.different
+        """The number of equal lines, and where the first different line begins to differ."""
+        total, different = len(self.nmt_lines), self.different
         counts = f"greedy search: {total - len(different)} of {total} lines are translated equally by {self.program}"
         if not different:
             return counts
-        ours, theirs = self.ours[different[0]], self.theirs[different[0]]
+        nmt_line, program_line = self.nmt_lines[different[0]], self.program_lines[different[0]]
         start = 0
-        while ours[start : start + 1] == theirs[start : start + 1]:
+        while nmt_line[start : start + 1] == program_line[start : start + 1]:
             start += 1
         end = start + _MOST_CHARACTERS
-        rows = [["  nmt", ours[start:end]], [f"  {self.program}", theirs[start:end]]]
+        rows = [["  nmt", nmt_line[start:end]], [f"  {self.program}", program_line[start:end]]]
         where = f"line {different[0] + 1} differs at character {start + 1}:"
         return "\n".join([counts, where, table(rows, left=(0, 1))])
 
 
 def validation_lines(loaded: Checkpoint) -> list[str]:
-    """The sources of the validation set in the first of the model's languages. Raises NmtError if it is not a file
-    here."""
+    """The source lines of the validation set of the model's first language pair. Raises NmtError if it is not a file on
+    this machine."""
     data = loaded.config.data
     pair = data.language_pairs.pairs[0]
     corpora = [corpus for corpus in data.held_out if data.pair_of(corpus) == pair]
@@ -67,8 +67,8 @@ def validation_lines(loaded: Checkpoint) -> list[str]:
 
 
 def sample(loaded: Checkpoint, lines: Sequence[str] | None) -> list[str]:
-    """The first of these lines that have text. None: of the validation text, or, where it cannot be read, of a text of
-    many languages. Raises NmtError if no line has text."""
+    """The first lines that have text. lines: None for the validation text, or for a text in many languages if that
+    cannot be read. Raises NmtError if no line has text."""
     if lines is None:
         try:
             lines = validation_lines(loaded)
@@ -85,14 +85,14 @@ def first_lines(lines: Iterable[str]) -> list[str]:
 
 
 def translate(loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
-    """The translations by nmt on the CPU. Raises NmtError if weights and settings do not belong together, or the model
-    gives no probabilities."""
+    """Translates lines with nmt on the CPU. Raises NmtError if weights and settings do not belong together, or if the
+    model computes no probabilities."""
     return translate_by(PyTorchEngine([loaded.build()], torch.device("cpu")), loaded, lines)
 
 
 def translate_by(engine: Engine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
-    """The translations by an engine that has the model, into the first of its languages: by greedy search with the
-    model's limits, and without anything that other programs do not have."""
+    """Translates lines with an engine of the model for its first language pair: by greedy search with the model's
+    length limits, and without features that other programs do not have."""
     decoding, languages = loaded.config.decoding, loaded.config.data.language_pairs
     greedy = DecodingConfig(
         beam_size=1,

@@ -1,5 +1,5 @@
-"""Text of many scripts, by which an imported model is compared with its source: short everyday sentences, and what is
-often treated in different ways (quotation marks, dashes, spaces, digits, emoji, accents, forms of letters)."""
+"""Text in many scripts, to compare an imported model with the original: short everyday sentences, and characters that
+programs often treat differently (quotation marks, dashes, spaces, digits, emoji, accents, forms of letters)."""
 
 from nmt.config.language_codes import scripts
 from nmt.data.cleaning.rules.characters import in_scripts
@@ -48,7 +48,7 @@ LINES = (
     "?",
 )
 
-# More of one language, which nearly every model reads or writes.
+# More English, which nearly every model reads or writes.
 ENGLISH = (
     "We are going to visit our grandparents next weekend.",
     "The children are playing in the street in front of the school.",
@@ -60,7 +60,7 @@ ENGLISH = (
 
 
 def lines_in_scripts(code: str) -> list[str]:
-    """The lines that are in the scripts of a language; all lines where its scripts are not known."""
+    """The lines in the scripts of a language; all lines if its scripts are not known."""
     try:
         names = scripts(code)
     except NmtError:

@@ -1,4 +1,5 @@
-"""Whether a model writes the language that the user has named, where its files name none: by a few translations."""
+"""Checks with a few translations that an imported model writes the language that the user has named, if its files name
+none."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,21 +10,21 @@ from nmt.data.cleaning.rules.language_identifier import alike, identifier
 from nmt.errors import NmtError
 from nmt.interop.sample_text import ENGLISH, LINES
 
-_FEWEST = 3  # outputs from which something can be said
+_FEWEST = 3  # outputs that are needed to judge
 
 
 def problem(translate: Callable[[Sequence[str]], Sequence[str]], pair: LanguagePair) -> str | None:
-    """What is wrong with the languages, in one line; None if nothing is seen.
+    """A message if the languages seem to be wrong, in one line; otherwise None.
 
-    Lines of both languages are translated: a model of the opposite direction writes its own target for them, and the
-    right one at most copies what is in its target already. Nothing is said of languages that the identifier does not
-    know, or of which there are too few lines.
+    Lines in both languages are translated. A model of the opposite direction writes its own target language; a model of
+    the right direction copies, at most, lines that are in its target language already. The result is also None for
+    languages that the identifier does not know, and if there are too few lines.
     """
     languages = identifier()
     try:
         if not languages.knows(pair.target):
             return None
-        lines = [line for code in pair for line in _lines(code)]
+        lines = [*_lines(pair.source), *_lines(pair.target)]
     except NmtError:  # a code of no language
         return None
     outputs = [output for output in translate(lines) if output.strip()]
@@ -43,8 +44,10 @@ def problem(translate: Callable[[Sequence[str]], Sequence[str]], pair: LanguageP
 
 
 def _lines(code: str) -> Sequence[str]:
-    """Those in a language. Raises NmtError for a code of no language."""
+    """The sample lines in a language. Raises NmtError for a code of no language."""
     scores, lengths = identifier().scores(LINES)
-    sure = identifier().doubt(scores, lengths, code) < -0.5 if identifier().knows(code) else [False] * len(LINES)
-    of_language = [line for line, is_sure in zip(LINES, sure, strict=True) if is_sure]
-    return [*of_language, *ENGLISH] if "en" in alike(code) else of_language
+    lines = list[str]()
+    if identifier().knows(code):
+        doubts = identifier().doubt(scores, lengths, code)
+        lines += [line for line, doubt in zip(LINES, doubts, strict=True) if doubt < -0.5]
+    return [*lines, *ENGLISH] if "en" in alike(code) else lines

@@ -1,7 +1,7 @@
-"""Reads the files of a model of another program: settings in JSON and YAML, weights. Nothing in them is executed.
+"""Reads the files of other programs' models: settings in JSON and YAML, and weights. No code in them is executed.
 
-Settings are small and weights are as large as their file says, so that no file can make this use more memory than it
-has bytes.
+Files of settings must be small, and weights may not be larger than their file: no file can make nmt use much more
+memory than its size.
 """
 
 import json
@@ -25,16 +25,16 @@ from nmt.files.packages import install_command
 from nmt.files.text import to_path
 from nmt.interop.weights import Weights
 
-_MOST_BYTES = 100 << 20  # of a file of settings, or of a vocabulary
-_MOST_GROWTH = 20  # of compressed arrays: weights hardly become smaller
+_MOST_BYTES = 100 << 20  # of a file with settings or with a vocabulary
+_MOST_GROWTH = 20  # of compressed arrays: weights can hardly be compressed
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _HUB_FILES = ["*.json", "*.spm", "*.model", "README.md"]
 _SAFE, _PICKLED = "model.safetensors", "pytorch_model.bin"
 
 
 def locate(source: str) -> Path:
-    """A folder or a file; or the folder of a model on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de, which
-    is downloaded once. Raises NmtError if there is none."""
+    """The path of a folder or a file. The name of a model on the Hugging Face hub, such as Helsinki-NLP/opus-mt-en-de,
+    gives the folder of a download, which is made once. Raises NmtError if there is no such model."""
     path = to_path(source)
     if path.exists():
         return path
@@ -51,21 +51,21 @@ def locate(source: str) -> Path:
     try:
         hub_log.set_verbosity_error()  # type: ignore[no-untyped-call]
         folder = Path(snapshot_download(source, allow_patterns=[*_HUB_FILES, "model*.safetensors"]))
-        if not any(folder.glob("*.safetensors")):  # many models have both, and are downloaded once
+        if not any(folder.glob("*.safetensors")):  # many models have both kinds of weights: download only one
             folder = Path(snapshot_download(source, allow_patterns=[*_HUB_FILES, f"{Path(_PICKLED).stem}*.bin"]))
         return folder
-    except Exception as error:  # of many types: no network, no such model, one that needs a license to be accepted
+    except Exception as error:  # many types: no network, no such model, a license that must be accepted first
         raise NmtError(
             f"{source}: no such file or folder, and it cannot be downloaded from the Hugging Face hub "
-            f"({first_line(error)}): give a folder that has its files"
+            f"({first_line(error)}): give a folder with its files"
         ) from None
 
 
 def read_bytes(path: Path) -> bytes:
-    """A small file. Raises NmtError if it is missing or too large."""
+    """The bytes of a small file. Raises NmtError if it is missing or too large."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise NmtError(f"{path}: {path.stat().st_size:,} bytes, too many for such a file: use another copy")
+            raise NmtError(f"{path}: {path.stat().st_size:,} bytes are too many for such a file: use another copy")
         return path.read_bytes()
     except FileNotFoundError:
         raise NmtError(f"{path}: missing: give a folder that has all files of the model") from None
@@ -74,7 +74,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """A small text file. Raises NmtError if it is missing, too large or no text."""
+    """The text of a small file. Raises NmtError if it is missing, too large or not text."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -82,15 +82,16 @@ def read_text(path: Path) -> str:
 
 
 def read_mapping(path: Path, *, optional: bool = False) -> dict[str, Any]:
-    """A mapping in JSON or YAML, by the file's ending. optional: empty if there is no such file. Raises NmtError if it
-    is missing or something else."""
+    """The mapping in a JSON or YAML file. optional: the result is empty if there is no such file. Raises NmtError if
+    the file is missing or has another form."""
     if optional and not path.exists():
         return {}
     return as_mapping(read_text(path), str(path), in_json=path.suffix == ".json")
 
 
 def as_mapping(text: str, name: str, *, in_json: bool) -> dict[str, Any]:
-    """The same of a text; name: of the file in messages."""
+    """The mapping in a JSON or YAML text. name: the file's name in messages. Raises NmtError if the text has another
+    form."""
     try:
         value = json.loads(text) if in_json else yaml.load(text, Loader=yaml.CSafeLoader)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
@@ -101,67 +102,67 @@ def as_mapping(text: str, name: str, *, in_json: bool) -> dict[str, Any]:
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
-    """The ids of subwords, by their text. Raises NmtError unless they are 0, 1, 2 …, each once."""
-    ids = {str(piece): number for piece, number in _read_ids(path).items()}
+    """The ids of subwords by their text. Raises NmtError unless the ids are 0, 1, 2 …, each once."""
+    ids = {str(piece): i for piece, i in _read_ids(path).items()}
     if sorted(map(repr, ids.values())) != sorted(map(repr, range(len(ids)))):
         raise NmtError(f"{path}: its ids are not 0 to {len(ids) - 1:,}, each once: use another copy")
     return ids
 
 
 def _read_ids(path: Path) -> dict[str, Any]:
-    """In YAML, where `no`, `1` and `null` may be pieces too, everything is read as text."""
+    """The mapping in a file of ids. YAML is read as text only, because `no`, `1` and `null` can be subwords."""
     if path.suffix == ".json":
         return read_mapping(path)
     try:
         ids = yaml.load(read_text(path), Loader=yaml.CBaseLoader)
-        return {piece: int(number) for piece, number in ids.items()}
+        return {piece: int(i) for piece, i in ids.items()}
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise NmtError(f"{path}: not a mapping of pieces to numbers: {first_line(error)}") from None
 
 
 class SourceSettings:
-    """The settings of another program, each read with its type. path: of their file, in messages."""
+    """The settings of another program, with methods that check their types. path: of their file, for messages."""
 
     def __init__(self, path: str, values: Mapping[str, Any]):
         self.path, self.values = path, values
 
     def number(self, key: str, default: int | None = None) -> int:
-        """A whole number, at least 0. Raises NmtError if it is missing, or something else."""
+        """A whole number, at least 0. Raises NmtError if it is missing or has another type."""
         value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise NmtError(f"{self.path}: {key}: {shown(value)}: a whole number is expected")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
-        """Raises NmtError for anything but true and false."""
+        """True or false. Raises NmtError for other values."""
         value = self.values.get(key, default)
         if not isinstance(value, bool):
             raise NmtError(f"{self.path}: {key}: {shown(value)}: true or false is expected")
         return value
 
-    def choice(self, key: str, known: Mapping[str, str], default: str) -> str:
-        """What the setting's value is called here. Raises NmtError, with the known values, for another one."""
+    def choice(self, key: str, names: Mapping[str, str], default: str) -> str:
+        """nmt's name of the setting's value. names: nmt's name of each value. Raises NmtError for other values."""
         value = self.values.get(key, default)
-        if not isinstance(value, str) or value not in known:
-            raise NmtError(f"{self.path}: {key}: {shown(value)}: cannot be imported: nmt has {', '.join(known)}")
-        return known[value]
+        if not isinstance(value, str) or value not in names:
+            raise NmtError(f"{self.path}: {key}: {shown(value)}: cannot be imported: nmt has {', '.join(names)}")
+        return names[value]
 
     def check(self, reason: str, expected: Mapping[str, Any]) -> None:
-        """Raises NmtError, with the reason, unless these settings have these values or are left out."""
+        """Raises NmtError with the reason unless each setting has the expected value or is missing."""
         for key, value in expected.items():
-            if (given := self.values.get(key, value)) != value:
-                raise NmtError(f"{self.path}: {key}: {shown(given)}: cannot be imported: {reason}")
+            if (actual := self.values.get(key, value)) != value:
+                raise NmtError(f"{self.path}: {key}: {shown(actual)}: cannot be imported: {reason}")
 
 
 def shown(value: object) -> str:
-    """A value in a message."""
+    """The value as a message shows it."""
     plain = isinstance(value, str | int | float)
-    text = "missing" if value is None else str(value) if plain else reprlib.repr(value)  # of a list only the beginning
+    text = "missing" if value is None else str(value) if plain else reprlib.repr(value)  # repr shortens lists
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
 def license_of(folder: Path) -> str | None:
-    """The license in the first lines of a folder's README.md, as the hub has it; None if there is none."""
+    """The license in the front matter of a folder's README.md, as on the hub; None if there is none."""
     path = folder / "README.md"
     if not path.is_file():
         return None
@@ -176,7 +177,7 @@ def license_of(folder: Path) -> str | None:
 
 
 def read_weights(folder: Path) -> Weights:
-    """Those of a folder of the hub. Raises NmtError if there are none, or their file is damaged or holds code."""
+    """The weights in a folder of the hub. Raises NmtError if there are none, or their file is damaged or has code."""
     for name, read in ((_SAFE, _read_safetensors), (_PICKLED, _read_pickled)):
         index = folder / f"{name}.index.json"
         if (folder / name).is_file():
@@ -185,8 +186,10 @@ def read_weights(folder: Path) -> Weights:
             files = read_mapping(index).get("weight_map")
             if not isinstance(files, dict) or not all(re.fullmatch(r"[\w.-]+", str(part)) for part in files.values()):
                 raise NmtError(f"{index}: has no weight_map of names to files")
-            parts = [read(folder / part) for part in sorted(set(files.values()))]
-            return Weights(str(index), {key: tensor for part in parts for key, tensor in part.items()})
+            tensors = dict[str, Tensor]()
+            for part in sorted(set(files.values())):
+                tensors |= read(folder / part)
+            return Weights(str(index), tensors)
     raise NmtError(f"{folder}: has neither {_SAFE} nor {_PICKLED}: give a folder that has all files of the model")
 
 
@@ -200,9 +203,9 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 def _read_pickled(path: Path) -> dict[str, Tensor]:
     try:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of many types; PyTorch's message for code has several lines of advice to run it
+    except Exception as error:  # many types; PyTorch's message for code has several lines of advice to run it
         code = "Weights only" in str(error)
-        reason = "it holds more than weights, which is not executed" if code else first_line(error)
+        reason = "it has code, which is not executed" if code else first_line(error)
         raise NmtError(f"{path}: cannot be read: {reason}: use another copy, best with {_SAFE}") from None
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise NmtError(f"{path}: not a mapping of names to weights: use another copy, best with {_SAFE}")
@@ -210,13 +213,13 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file, without objects. Raises NmtError if it is damaged or would need more memory than a
-    file of its size can."""
+    """The arrays of an .npz file. Raises NmtError if it is damaged, has Python objects, or would need much more memory
+    than its size."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > _MOST_GROWTH * path.stat().st_size:
-                raise NmtError(f"{path}: would grow to more than {_MOST_GROWTH} times its size: not read")
+                raise NmtError(f"{path}: is more than {_MOST_GROWTH} times as large when uncompressed: not read")
             for entry in entries:
                 with archive.open(entry) as file:
                     _check_header(path, entry, file)
@@ -229,14 +232,14 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_header(path: Path, entry: zipfile.ZipInfo, file: Any) -> None:
-    """Raise NmtError, or ValueError, unless an entry has the bytes of its shape: numpy makes the array before it
+    """Raise NmtError or ValueError unless the size of an entry matches its shape: NumPy allocates the array before it
     reads."""
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
     if read is None:
-        raise ValueError(f"{entry.filename[:100]} is of version {version}")
+        raise ValueError(f"{entry.filename[:100]} has the unknown version {version}")
     shape, _, dtype = read(file)
     if dtype.hasobject:
         raise NmtError(f"{path}: {entry.filename[:100]} holds Python objects, which are not read: use another copy")
     if math.prod(shape) * dtype.itemsize != entry.file_size - file.tell():
-        raise ValueError(f"{entry.filename[:100]} does not have the bytes of its shape {shape}")
+        raise ValueError(f"{entry.filename[:100]} does not have the size of its shape {shape}")

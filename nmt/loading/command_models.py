@@ -1,8 +1,9 @@
-"""The models that a command is given."""
+"""The models of a command."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from nmt.config.language_pairs import LanguagePair
@@ -15,7 +16,7 @@ log = logging.getLogger("nmt")
 
 @dataclass(frozen=True)
 class ModelsOfCommand:
-    """What a command translates with, opened, and the languages that it is asked for."""
+    """The opened models of a command, and the requested languages."""
 
     model: OpenedModel
     ensemble: Sequence[OpenedModel]
@@ -25,24 +26,25 @@ class ModelsOfCommand:
     def open(
         cls, model: Path, ensemble: Sequence[Path] = (), to: str | None = None, from_: str | None = None
     ) -> "ModelsOfCommand":
-        """Open the models. Raises NmtError where one is none, or does not know the languages: no weights are read, so
-        a mistake is found before any work."""
+        """Open the models without their weights, so that mistakes are found before any work. Raises NmtError for a path
+        that is not a model, and if the model does not have the languages."""
         first, *others = map(open_model, (model, *ensemble))
         return cls(first, others, first.languages.choose(to, from_))
 
     @property
     def files(self) -> list[Path]:
         """All files that a translator is read from."""
-        return [file for model in (self.model, *self.ensemble) for file in model.files]
+        return list(chain.from_iterable(model.files for model in (self.model, *self.ensemble)))
 
     def log(self) -> None:
-        """Log the model file that is used of each run folder, and the languages if there is a choice."""
+        """Log the chosen model file of each run folder, and the languages if there is a choice."""
         log_chosen_files(self.model, *self.ensemble)
         if self.model.languages.several:
             log.info("languages: %sinto %s", f"from {self.pair.source} " if self.pair.source else "", self.pair.target)
 
     def translator(self, device: str, overrides: Sequence[str] = (), glossary: Path | None = None) -> Translator:
-        """As `OpenedModel.translator`, for the languages, in a process whose memory is this program's alone."""
+        """As `OpenedModel.translator`, for the requested languages. Only for programs that own the process, because it
+        changes the settings of the memory allocator."""
         prepare_memory()
         translator = self.model.translator(device, overrides, self.ensemble, glossary)
         translator.languages.used = self.pair
@@ -50,7 +52,7 @@ class ModelsOfCommand:
 
 
 def log_chosen_files(*models: OpenedModel) -> None:
-    """Log the model file that is used of each run folder, and its step."""
+    """Log the chosen model file of each run folder, and its step."""
     for path, model in {model.path: model for model in models}.items():
         if model.file != path:
             step = model.provenance.get("step")

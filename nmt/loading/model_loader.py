@@ -1,4 +1,4 @@
-"""PyTorch's engine for the contents of model files: on a device, in the type of numbers that search computes with."""
+"""Builds PyTorch's engine from the contents of model files, on a device and with a type of numbers."""
 
 import warnings
 from collections.abc import Sequence
@@ -13,12 +13,21 @@ from nmt.errors import NmtError
 from nmt.models.linear import Linear
 from nmt.models.translation_model import TranslationModel
 
+_SEARCH_TYPES = {
+    "model": torch.float32,
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "int8": torch.float32,  # of the layers that are not quantised
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
 
 def pytorch_engine(
     checkpoints: Sequence[model_file.Checkpoint], device: str, decoding: schema.DecodingConfig
 ) -> PyTorchEngine:
-    """PyTorch's engine for these models. Raises NmtError where the device is not there, or cannot do what
-    decoding.precision says."""
+    """PyTorch's engine for these models. Raises NmtError if the device does not exist, or does not support
+    decoding.precision."""
     chosen, trained_in = devices.choose(device), checkpoints[0].config.training.precision
     models = [prepare(model.build(), chosen, decoding.precision, trained_in) for model in checkpoints]
     return PyTorchEngine(models, chosen)
@@ -27,7 +36,7 @@ def pytorch_engine(
 def search_type(precision: str, trained_in: str, device: torch.device) -> torch.dtype:
     """The type of weights and states in search. precision: as decoding.precision; trained_in: as training.precision.
 
-    Raises NmtError where the device does not have it.
+    Raises NmtError if the device does not support it.
     """
     if precision == "float16" and device.type != "cuda":
         raise NmtError(f"decoding.precision: float16 needs CUDA, and the device is {device}: use bfloat16")
@@ -35,17 +44,16 @@ def search_type(precision: str, trained_in: str, device: torch.device) -> torch.
         raise NmtError(f"decoding.precision: int8 needs the CPU, and the device is {device}: use bfloat16")
     if precision == "model" and device.type == "cuda":
         precision = trained_in
-    of_float32 = dict.fromkeys(("model", "float32", "tf32", "int8"), torch.float32)
-    return {**of_float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[precision]
+    return _SEARCH_TYPES[precision]
 
 
 def prepare(
     model: TranslationModel, device: torch.device, precision: str, trained_in: str = "float32"
 ) -> TranslationModel:
-    """Move a model to the device and change it for search; it cannot be trained after that.
+    """Move a model to the device and prepare it for search. Afterwards it cannot be trained.
 
-    precision and trained_in: as in `search_type`, and raises as that does. int8: linear layers, with inputs quantised
-    by the range of each batch.
+    precision, trained_in: as in `search_type`, also for what is raised. With int8, linear layers are quantised, and
+    their inputs by the range of each batch.
     """
     dtype = search_type(precision, trained_in, device)
     model = model.to(device)

@@ -1,6 +1,6 @@
-"""Opens what translates: a model file, the best one of a run folder, or an exported CTranslate2 folder.
+"""Opens a model file, the best model of a run folder, or an exported CTranslate2 folder.
 
-Opening reads what a model says about itself. Its weights are read for a translator.
+Opening reads the settings and the provenance. The weights are read when a translator is made.
 """
 
 import logging
@@ -32,10 +32,10 @@ log = logging.getLogger("nmt")
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model of which everything but the weights has been read.
+    """A model without its weights.
 
-    path: as it was given; file: the model file, or the exported folder; provenance: empty for a folder; source_text: of
-    the text that the model was trained on, if it is known.
+    path: of the user; file: the model file, or the exported folder; provenance: empty for a folder; source_text: facts
+    about the training text, if they are known.
     """
 
     path: Path
@@ -47,12 +47,12 @@ class OpenedModel:
 
     @property
     def languages(self) -> LanguagePairs:
-        """The pairs that the model was trained on."""
+        """The language pairs that the model was trained on."""
         return self.settings.data.language_pairs
 
     @property
     def files(self) -> list[Path]:
-        """All that a translator is read from: the model file, or the files of the folder."""
+        """The files that a translator is read from: the model file, or the files of the folder."""
         return sorted(filter(Path.is_file, self.file.iterdir())) if self.is_exported else [self.file]
 
     def translator(
@@ -64,12 +64,12 @@ class OpenedModel:
     ) -> Translator:
         """Load the weights. Logs which engine translates, and why.
 
-        overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models, with the same
-        vocabulary, that translate together with this one; glossary: a file of lines `source term TAB target term`.
+        overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models with the same
+        vocabulary, which translate together with this one; glossary: a file of lines `source term TAB target term`.
         Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
         not available.
         """
-        terms = None if glossary is None else Glossary.load(glossary)  # first: a mistake in it is found before the work
+        terms = None if glossary is None else Glossary.load(glossary)  # first, to find mistakes early
         translator = self._load(device, overrides, ensemble, terms is not None)
         if terms is not None:
             translator.use_glossary(terms, str(glossary))
@@ -90,16 +90,16 @@ class OpenedModel:
                     f"{self.path}: decoding.engine: torch: this folder is for CTranslate2: give the model file"
                 )
             return self._load_exported(settings, device)
-        why = self._without_ctranslate2(decoding, device, ensemble, glossary)
-        if why is None:
-            loaded = self._load_for_ctranslate2(settings, device)
-            if isinstance(loaded, Translator):
+        reason = self._without_ctranslate2(decoding, device, ensemble, glossary)
+        if reason is None:
+            translator = self._load_for_ctranslate2(settings, device)
+            if isinstance(translator, Translator):
                 log.info("search: CTranslate2")
-                return loaded
-            why = loaded
+                return translator
+            reason = translator
         if decoding.engine == "ctranslate2":
-            raise NmtError(f"decoding.engine: ctranslate2 is not possible ({why}): set decoding.engine=auto")
-        log.info("search: PyTorch%s", f" ({why})" if decoding.engine == "auto" else "")
+            raise NmtError(f"decoding.engine: ctranslate2 is not possible ({reason}): set decoding.engine=auto")
+        log.info("search: PyTorch%s", f" ({reason})" if decoding.engine == "auto" else "")
         return self._load_for_pytorch(settings, device, ensemble)
 
     def _load_exported(self, settings: schema.Config, device: str) -> Translator:
@@ -111,7 +111,7 @@ class OpenedModel:
     def _without_ctranslate2(
         self, decoding: schema.DecodingConfig, device: str, ensemble: Sequence["OpenedModel"], glossary: bool
     ) -> str | None:
-        """Why CTranslate2 cannot search; None if it can, as far as this is known before the weights are read."""
+        """The reason why CTranslate2 cannot search; None if there is none before the weights are read."""
         if decoding.engine == "torch":
             return "as set"
         if not isinstance(self.settings.model, schema.TransformerConfig):
@@ -129,13 +129,13 @@ class OpenedModel:
         return ctranslate2_lacks(decoding, in_folder=False) or ctranslate2_files.unsupported(self.settings.model)
 
     def _load_for_ctranslate2(self, settings: schema.Config, device: str) -> Translator | str:
-        """With the engine that uses CTranslate2, or why it is not possible."""
+        """A translator with CTranslate2's engine, or the reason why this is not possible."""
         checkpoint = model_file.load(self.file)
         self._check_same(checkpoint.config)
         if not checkpoint.is_finite:
             return "some weights are not finite numbers"
 
-        def pytorch() -> Engine:  # from memory: by then the file may have been replaced
+        def pytorch() -> Engine:  # from memory, because the file may be replaced later
             return model_loader.pytorch_engine([checkpoint], device, settings.search)
 
         try:
@@ -145,40 +145,42 @@ class OpenedModel:
         return self._translator(settings, engine, checkpoint.vocabulary)
 
     def _load_for_pytorch(self, settings: schema.Config, device: str, ensemble: Sequence["OpenedModel"]) -> Translator:
-        for other in ensemble:
-            self._check_languages(other)
+        for member in ensemble:
+            self._check_languages(member)
         models = [self, *ensemble]
-        loaded = [model_file.load(model.file) for model in models]
-        for model, checkpoint in zip(models, loaded, strict=True):
+        checkpoints = [model_file.load(model.file) for model in models]
+        for model, checkpoint in zip(models, checkpoints, strict=True):
             model._check_same(checkpoint.config)
-            if checkpoint.vocabulary.protos != loaded[0].vocabulary.protos:
+            if checkpoint.vocabulary.protos != checkpoints[0].vocabulary.protos:
                 raise NmtError(
                     f"{model.path}: its vocabulary differs from that of {self.file}: an ensemble needs models with the "
                     "same vocabulary"
                 )
-        engine = model_loader.pytorch_engine(loaded, device, settings.search)
-        return self._translator(settings, engine, loaded[0].vocabulary)
+        engine = model_loader.pytorch_engine(checkpoints, device, settings.search)
+        return self._translator(settings, engine, checkpoints[0].vocabulary)
 
     def _translator(self, settings: schema.Config, engine: Engine, vocabulary: Vocabulary) -> Translator:
         source_text = as_set(settings, self.source_text)
         return Translator(engine, vocabulary, settings.search, self.languages, source_text)
 
-    def _check_same(self, now: schema.Config) -> None:
-        """Raise NmtError where the file was replaced by another model between opening it and reading its weights."""
-        if now != self.settings:
-            raise NmtError(f"{self.file}: was replaced by another model while it was opened: try again")
+    def _check_same(self, settings: schema.Config) -> None:
+        """Raise NmtError if another model has replaced the file after it was opened. settings: read with the
+        weights."""
+        if settings != self.settings:
+            raise NmtError(f"{self.file}: was replaced by another model while it was read: try again")
 
     def _check_languages(self, other: "OpenedModel") -> None:
-        """Raise NmtError, or warn, where another model of an ensemble translates other languages."""
+        """Raise NmtError or warn if another model of an ensemble translates other languages."""
         own, others = self.languages, other.languages
         if (own.has_tags or others.has_tags) and others != own:
             raise NmtError(
                 f"{other.path}: its pairs of languages, {', '.join(map(str, others.pairs))}, or their tags differ from "
-                f"those of {self.file}: an ensemble needs models of the same"
+                f"those of {self.file}: an ensemble needs models with the same pairs"
             )
-        if not all(map(own.has, others.pairs)):  # no error: a language has several codes, such as de and deu
+        # Only a warning, because a language can have several codes, such as de and deu.
+        if not all(map(own.has, others.pairs)):
             log.warning(
-                "%s: translates %s, and %s translates %s: an ensemble needs models of the same",
+                "%s: translates %s, and %s translates %s: an ensemble needs models with the same languages",
                 *(other.path, others.pairs[0], self.file, own.pairs[0]),
             )
 

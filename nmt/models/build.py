@@ -14,7 +14,7 @@ from nmt.models.translation_model import TranslationModel
 
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int) -> TranslationModel:
-    """An untrained model in float32, with weights drawn from PyTorch's global generator; padding: its id."""
+    """An untrained model in float32, with weights drawn from PyTorch's global generator; padding: the padding id."""
     match config:
         case TransformerConfig():
             return Transformer(config, source_vocabulary, target_vocabulary, padding)
@@ -25,18 +25,18 @@ def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, p
 def build_on_meta(
     config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int
 ) -> TranslationModel:
-    """The same model without memory for its weights. Raises NmtError where a matrix would be too large to exist."""
+    """Like `build`, but on the meta device, without memory for weights. Raises NmtError if a matrix is too large."""
     try:
         with torch.device("meta"), Uninitialised():
             return build(config, source_vocabulary, target_vocabulary, padding)
-    except RuntimeError:  # more bytes than an integer can count
+    except RuntimeError:  # the number of bytes overflows an integer
         raise NmtError(
             "the model settings make a matrix that no machine can hold: lower the widths in the model settings"
         ) from None
 
 
 class Uninitialised(TorchFunctionMode):
-    """A context in which models are built without initialising their weights, which takes most of the time."""
+    """A context in which models are built without initialising their weights, which would take most of the time."""
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None

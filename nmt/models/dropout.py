@@ -1,9 +1,9 @@
 """Dropout, and dropout followed by a residual sum, with fast random masks on the CPU.
 
-PyTorch draws a CPU mask one Bernoulli number at a time: about 8 ns per element, a fifth of a small model's step. Here
-four elements share each 64-bit number from the same generator: an element is kept if its 16 bits are below a threshold.
-The keep probability is thus rounded to a multiple of 2^-16; kept elements are divided by the rounded probability, so
-that the expectation is exact. Other devices use PyTorch's own kernels.
+PyTorch draws a CPU mask one Bernoulli number at a time. This takes about 8 ns per element, a fifth of a small model's
+step. Here four elements share each 64-bit number from the same generator: an element is kept if its 16 bits are below a
+threshold. The keep probability is rounded to a multiple of 2^-16, and kept elements are divided by the rounded
+probability, so that the expectation is exact. Other devices use PyTorch's own kernels.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _LEVELS = 1 << 16
 
 
 def _kept_levels(probability: float) -> int:
-    """How many of the 2^16 equally likely values keep an element: at least 1, at most 2^16 - 1."""
+    """The number of the 2^16 equally likely values that keep an element: at least 1, at most 2^16 - 1."""
     return min(max(round((1 - probability) * _LEVELS), 1), _LEVELS - 1)
 
 
@@ -28,7 +28,7 @@ def _draw(like: Tensor) -> Tensor:
 
 def _mask(bits: Tensor, levels: int, dtype: torch.dtype) -> Tensor:
     """1 where an element is kept, else 0, in `dtype`."""
-    # Writing the result as floats is several times faster than a bool mask that is cast afterwards.
+    # Writing the result as floats is several times faster than casting a bool mask afterwards.
     return torch.lt(bits, levels - _LEVELS // 2, out=torch.empty(bits.shape, dtype=dtype))
 
 
@@ -75,12 +75,12 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
 
 
 def residual_sum(residual: Tensor, x: Tensor, probability: float, training: bool) -> Tensor:
-    """residual + dropout(x), after every sub-layer (section 5.4, residual dropout)."""
+    """residual + dropout(x): the residual dropout after every sub-layer (section 5.4)."""
     if training and probability > 0 and _drawn_here(x) and x.dtype == residual.dtype:
         return _ResidualSum.apply(residual, x, _kept_levels(probability))  # type: ignore[no-untyped-call]
     return residual + dropout(x, probability, training)
 
 
 def _drawn_here(x: Tensor) -> bool:
-    """Whether masks are drawn here: on the CPU, unless torch.compile generates its own random numbers."""
+    """Whether this module draws the mask: on the CPU, unless torch.compile generates its own random numbers."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()

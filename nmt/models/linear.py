@@ -1,8 +1,8 @@
-"""Linear layers, and products of matrices, by the faster of the two libraries that PyTorch has for CPUs.
+"""Linear layers and matrix products with the faster of PyTorch's two CPU libraries.
 
 PyTorch multiplies float32 matrices with MKL, which does not use AVX-512 on AMD processors. oneDNN does, and is about
-twice as fast there. PyTorch itself calls it for other types, and for float32 only in code that torch.compile has made:
-the operator that such code calls is used here too. Without it, or on another processor, everything is PyTorch's own.
+twice as fast there. PyTorch itself uses oneDNN for other dtypes, and for float32 only in code from torch.compile. The
+operator that this code calls is used here. Without it, or on other processors, PyTorch's own functions are used.
 
 Shapes: N rows, I inputs, O outputs.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nmt.machine import processor_maker
 
-_FEW = 1 << 20  # multiplications: below it, starting oneDNN takes longer than it saves
+_LEAST_MULTIPLICATIONS = 1 << 20  # below this, starting oneDNN takes longer than it saves
 
 
 class Linear(nn.Linear):
@@ -28,7 +28,7 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
     def plain(self) -> nn.Linear:
-        """PyTorch's own class, with the same weights: its quantisation knows no other."""
+        """A torch.nn.Linear with the same weights. PyTorch's quantisation supports only this class."""
         layer = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
         layer.weight, layer.bias = self.weight, self.bias
         return layer
@@ -39,7 +39,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not _suits_onednn(x, weight, x.numel() * weight.shape[0]):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
-    needed = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (x, weight, bias))
+    inputs = (x, weight) if bias is None else (x, weight, bias)
+    needed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
     y = _Linear.apply(rows, weight, bias) if needed else _onednn()(rows, weight, bias)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], weight.shape[0])
 
@@ -63,7 +64,7 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 class _Linear(torch.autograd.Function):
-    """x Wᵀ + b and its gradients: three products."""
+    """x Wᵀ + b and its gradients, as three products."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -83,21 +84,21 @@ class _Linear(torch.autograd.Function):
 
 def _suits_onednn(a: Tensor, b: Tensor, multiplications: int) -> bool:
     return (
-        not torch.compiler.is_compiling()  # first: the compiler would read what follows, and cut its graph there
-        and multiplications >= _FEW
+        not torch.compiler.is_compiling()  # first, because the other conditions would break the compiler's graph
+        and multiplications >= _LEAST_MULTIPLICATIONS
         and a.dtype == b.dtype == torch.float32
         and a.device.type == "cpu"
         and prefers_onednn()
-        and (b.is_contiguous() or b.t().is_contiguous())  # for a part of a matrix oneDNN may have only slow code
+        and (b.is_contiguous() or b.t().is_contiguous())  # oneDNN may be slow with a part of a matrix
         and not torch.is_autocast_enabled("cpu")
     )
 
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Whether float32 products are oneDNN's: where MKL would make them, on an AMD processor with AVX-512.
+    """Whether oneDNN computes float32 products: where PyTorch uses MKL on an AMD processor with AVX-512.
 
-    It depends on the machine alone, not on a measurement: a resumed run must compute the same.
+    This depends on the machine only, not on a measurement, because a resumed run must compute the same results.
     """
     if processor_maker() != "AuthenticAMD" or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
@@ -113,4 +114,9 @@ def prefers_onednn() -> bool:
 @functools.cache
 def _onednn() -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
     operator = torch.ops.mkldnn._linear_pointwise.default
-    return lambda x, weight, bias: operator(x, weight, bias, "none", [], "")
+
+    def linear_without_activation(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        result: Tensor = operator(x, weight, bias, "none", [], "")
+        return result
+
+    return linear_without_activation

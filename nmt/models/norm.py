@@ -1,8 +1,8 @@
 """Layer normalization (Ba et al. 2016) whose gradients do not depend on the number of threads.
 
-On a CPU, PyTorch sums the gradients of the gain and the bias in one part for each thread. So a run that computes with
-fewer threads for a while, because another program needs the cores, would end with other weights. Here each column is
-summed by one thread.
+On a CPU, PyTorch sums the gradients of the gain and the bias in one part for each thread. A run that computes with
+fewer threads for some time, because another program needs the cores, would end with different weights. Here one thread
+sums each column.
 
 Shapes: N rows, D d_model.
 """
@@ -27,7 +27,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class _LayerNorm(torch.autograd.Function):
-    """PyTorch's own forward pass and gradient of x; of the weights, sums over rows."""
+    """PyTorch's own forward pass and gradient of x; the gradients of the weights are sums over rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
@@ -42,8 +42,9 @@ class _LayerNorm(torch.autograd.Function):
         wide = torch.promote_types(x.dtype, torch.float32)
         grad_x = grad_weight = grad_bias = None
         if needs_x:
-            backward, wanted = torch.ops.aten.native_layer_norm_backward, [True, False, False]
-            grad_x = backward(gradient, x, weight.shape, mean, deviation, weight, bias, wanted)[0]
+            output_mask = [True, False, False]  # only the gradient of x
+            layer_norm_backward = torch.ops.aten.native_layer_norm_backward
+            grad_x = layer_norm_backward(gradient, x, weight.shape, mean, deviation, weight, bias, output_mask)[0]
         if needs_weight:
             normalized = (x.to(wide) - mean).mul_(deviation)
             grad_weight = normalized.mul_(gradient).flatten(0, -2).sum(dim=0).to(weight.dtype)

@@ -1,7 +1,7 @@
-"""What training, search, scoring and model files need of a translation model. A new architecture implements it.
+"""The interface of a translation model for training, search, scoring and model files. An architecture implements it.
 
 Shapes: B sentences, S source and T target positions, K hypotheses per sentence, D config.width, V target subwords.
-Ids are int64. Rows of a batch are filled up with `padding` at the end; a real source or target ends in EOS.
+Ids are int64. Rows of a batch are padded with `padding` at the end; a real source or target ends in EOS.
 """
 
 from abc import ABC, abstractmethod
@@ -15,23 +15,23 @@ from torch import Tensor, nn
 from nmt.config.schema import ModelConfig
 from nmt.models.linear import linear
 
-State = Any  # what a model carries from one decoding step to the next: each model has its own type
+State = Any  # a model's state between two decoding steps; each model has its own type
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The encoder's result: states [B, S, D] and mask [B, 1, 1, S], true at tokens."""
+    """The encoder's result: states [B, S, D], and mask [B, 1, 1, S], true at tokens."""
 
     states: Tensor
     mask: Tensor
 
 
 class PackedSentences(NamedTuple):
-    """The sentences of one side of a batch, one after another in N places; the last places may be empty.
+    """The sentences of one side of a batch, one after another in N positions; the last positions may be empty.
 
-    ids; start, end: the places of each token's sentence are start … end-1; other_start, other_end: the places of the
-    same pair's sentence on the other side; all int32 [N]. In empty places ids are padding, and the rest is 0.
-    longest: no sentence of either side has more tokens, in any batch of the training.
+    All tensors are int32 [N]. ids: subword ids; start, end: the positions start … end-1 contain the token's sentence;
+    other_start, other_end: the same for the pair's sentence on the other side. At empty positions ids are padding, and
+    all others are 0. longest: the most tokens of a sentence of either side, in any batch of the training.
     """
 
     ids: Tensor
@@ -43,12 +43,12 @@ class PackedSentences(NamedTuple):
 
 
 class SampledStates(NamedTuple):
-    """What `forward` returns in training if it depends on positions that the model has drawn (Xu et al. 2015).
+    """The result of `forward` in training for models that sample positions (Xu et al. 2015).
 
-    states [B, T, D]: as without drawing; log_p, entropy [B, T]: of the drawing at each target position: the logarithm
-    of the probability of what was drawn, and the entropy of the distribution; mean_states [B, T, D]: the states,
-    without gradients, after the same pass with the same dropout, where the mean takes the place of what was drawn;
-    later: whether a drawing changes the loss of later positions too.
+    states [B, T, D]: the decoder's last states; log_p [B, T]: log-probability of the sample at each target position;
+    entropy [B, T]: entropy of its distribution; mean_states [B, T, D]: the states without gradients, after the same
+    pass with the same dropout and with the mean in place of the sample; later: whether a sample changes the loss of
+    later positions too.
     """
 
     states: Tensor
@@ -60,14 +60,14 @@ class SampledStates(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelInternals:
-    """What `nmt inspect` shows of a model for one sentence pair. S source and T target positions.
+    """The values inside a model for one sentence pair, which `nmt inspect` shows. S source and T target positions.
 
     attention: by kind, the weights of each layer and head, [L, H, rows, columns]: `encoder` [·, ·, S, S] and `decoder`
-    [·, ·, T, T] are self-attention, `cross` [·, ·, T, S]; kinds that a model does not have are left out. alignment [T,
-    S]: as `TranslationModel.alignment`, or None without attention; aligned_by: what it is, in words. centers [T],
-    window: of attention that looks only around a position, and how far. chosen [T]: the source positions read, by
-    attention that reads one. positions: encodings [P, D] by name, as `layout` says. missing: what the model has nothing
-    of, as a sentence.
+    [·, ·, T, T] are self-attention, `cross` is [·, ·, T, S]; kinds that a model lacks are omitted. alignment [T, S]: as
+    `TranslationModel.alignment`, or None without attention; aligned_by: its description. centers [T], window: with
+    local attention, the center of each window and its size to either side. chosen [T]: with hard attention, the source
+    position that is read. positions: position encodings [P, D] by name; layout: their layout. missing: a sentence about
+    the parts that the model lacks.
     """
 
     attention: dict[str, Tensor]
@@ -81,36 +81,42 @@ class ModelInternals:
     missing: str = ""
 
     def after_start(self, count: int) -> "ModelInternals":
-        """The same of the positions after this many tokens that follow BOS and are no part of the target. In the
-        decoder's self-attention they count as one with BOS."""
-        weights = {kind: each if kind == "encoder" else each[:, :, count:] for kind, each in self.attention.items()}
-        if "decoder" in weights:
-            own = weights["decoder"]
-            weights["decoder"] = torch.cat([own[..., : count + 1].sum(-1, keepdim=True), own[..., count + 1 :]], dim=-1)
-        alignment, centers, chosen = (
-            each if each is None else each[count:] for each in (self.alignment, self.centers, self.chosen)
+        """The internals without the first `count` tokens after BOS, which are not part of the target. In the decoder's
+        self-attention their weights are added to those of BOS."""
+        attention = dict[str, Tensor]()
+        for kind, weights in self.attention.items():
+            attention[kind] = weights if kind == "encoder" else weights[:, :, count:]
+        if "decoder" in attention:
+            weights = attention["decoder"]
+            start = weights[..., : count + 1].sum(-1, keepdim=True)
+            attention["decoder"] = torch.cat([start, weights[..., count + 1 :]], dim=-1)
+        return replace(
+            self,
+            attention=attention,
+            alignment=None if self.alignment is None else self.alignment[count:],
+            centers=None if self.centers is None else self.centers[count:],
+            chosen=None if self.chosen is None else self.chosen[count:],
         )
-        return replace(self, attention=weights, alignment=alignment, centers=centers, chosen=chosen)
 
 
 class TranslationModel(nn.Module, ABC):
     """A model of P(target | source), one target token after the other.
 
-    `forward` computes all target positions at once, as training and scoring need them; `encode`, `start` and `step`
-    compute them one by one, as search needs them. Both must give the same scores. Outside training (`eval()`) the
-    result for a sentence must not depend on the other sentences of its batch, nor on padding.
+    `forward` computes all target positions at once, for training and scoring; `encode`, `start` and `step` compute them
+    one by one, for search. Both must give the same scores. In eval mode the result for a sentence must not depend on
+    the other sentences of its batch, nor on padding.
     """
 
     can_pack = False  # whether `forward` takes packed sentences; otherwise all batches are padded
-    can_inspect = False  # whether there is `inside`
+    can_inspect = False  # whether `inside` is implemented
 
     def __init__(self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int, padding: int):
-        """The settings, the number of subwords of each vocabulary, and the id of padding."""
+        """source_vocabulary, target_vocabulary: numbers of subwords; padding: the padding id."""
         super().__init__()
         self.config, self.padding = config, padding
         self.source_vocabulary, self.target_vocabulary = source_vocabulary, target_vocabulary
-        self.recompute = False  # in training: keep each layer's input only, compute the rest again in backward
-        self.cuts = False  # in training: ids below 0 are tokens that are cut off, see `nmt.models.embedding`
+        self.recompute = False  # in training: keep only each layer's input, compute the rest again in backward
+        self.cuts = False  # in training: ids below 0 mark tokens that are cut off, see `nmt.models.embedding`
 
     # ---- training and scoring
 
@@ -118,9 +124,9 @@ class TranslationModel(nn.Module, ABC):
     def forward(self, source: Tensor | PackedSentences, target: Tensor | PackedSentences) -> Tensor | SampledStates:
         """Source ids [B, S] and the decoder's input ids [B, T] (BOS, then the target without its EOS) → the
         decoder's last states [B, T, D]. Position t may depend on the whole source and on target positions ≤ t.
-        A model that draws random positions returns `SampledStates` in training.
+        A model that samples positions returns `SampledStates` in training.
 
-        If `can_pack`, also packed sentences → [N, D]: in places without a token anything finite."""
+        If `can_pack`, also packed sentences → [N, D], with any finite values at empty positions."""
 
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
@@ -129,8 +135,7 @@ class TranslationModel(nn.Module, ABC):
     @property
     @abstractmethod
     def output_weight(self) -> Tensor:
-        """The output layer's matrix [V, D]. The loss multiplies states by it in parts, so that no [B, T, V] tensor is
-        needed."""
+        """The output layer's matrix [V, D]. The loss multiplies states by it in parts, to avoid a [B, T, V] tensor."""
 
     @property
     def output_bias(self) -> Tensor | None:
@@ -143,18 +148,20 @@ class TranslationModel(nn.Module, ABC):
         Each must be called as a module in `forward`, and no weight may be in two of them."""
 
     def matrices(self) -> dict[Tensor, list[int]]:
-        """The matrices in the layers, and the rows of the matrices that each one stacks, so that one product computes
-        several things."""
-        weights = (weight for layer in self.layers() for weight in layer.parameters())
-        return {weight: [len(weight)] for weight in weights if weight.dim() == 2}
+        """The matrices in the layers. A matrix may stack several matrices, to compute them in one product; the values
+        are the numbers of rows of each."""
+        rows = dict[Tensor, list[int]]()
+        for layer in self.layers():
+            rows |= {weight: [len(weight)] for weight in layer.parameters() if weight.dim() == 2}
+        return rows
 
     @abstractmethod
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
-        """How much each target position attends to each source position: ids as in `forward` → [B, T, S].
-        Each row sums to 1 over the sentence's own source positions, and is 0 at padding."""
+        """The attention of each target position to each source position: ids as in `forward` → [B, T, S].
+        Each row sums to 1 over the sentence's source positions, and is 0 at padding."""
 
     def inside(self, source: Tensor, target: Tensor) -> ModelInternals:
-        """What there is to see of one sentence pair, ids [1, S] and [1, T] as in `forward`; only if `can_inspect`."""
+        """The internals for one sentence pair, ids [1, S] and [1, T] as in `forward`; only if `can_inspect`."""
         raise NotImplementedError
 
     @abstractmethod
@@ -163,7 +170,7 @@ class TranslationModel(nn.Module, ABC):
         Tokens are the sums over all sentences, EOS counted, padding not counted."""
 
     def parameter_counts(self) -> dict[str, int]:
-        """Number of parameters of each part; shared ones count where they come first. `total` comes last."""
+        """The number of parameters of each part; shared ones count in the first part that has them. `total` is last."""
         counts = {"embeddings": 0, "encoder": 0, "decoder": 0, "output": 0}
         for name, parameter in self.named_parameters():
             counts[self.part_of(name)] += parameter.numel()
@@ -171,24 +178,23 @@ class TranslationModel(nn.Module, ABC):
 
     @staticmethod
     def part_of(name: str) -> str:
-        """The part that a weight belongs to, by the first word of its name: `encoder`, `decoder`, `output`, and for all
-        others `embeddings`."""
+        """The part that a weight belongs to, by the first word of its name: `encoder`, `decoder` or `output`, otherwise
+        `embeddings`."""
         part = name.partition(".")[0].partition("_")[0]
         return part if part in ("encoder", "decoder", "output") else "embeddings"
 
     def subword_rows(self) -> dict[str, Literal["source", "target"]]:
-        """The matrices [V, D] with a row for each subword, and the output bias [V], by name, and whose subwords these
-        are: a model that starts from another one with another vocabulary takes the rows of the subwords that both have.
-        """
-        known: dict[str, Literal["source", "target"]] = {
+        """The names of the matrices [V, D] with a row for each subword and of the output bias [V], and the side of
+        their vocabulary. A model that starts from a model with another vocabulary takes the rows of common subwords."""
+        sides: dict[str, Literal["source", "target"]] = {
             "source_embedding.weight": "source",
             "target_embedding.weight": "target",
             "output.weight": "target",
             "output.bias": "target",
         }
-        return {name: known[name] for name, _ in self.named_parameters() if name in known}
+        return {name: sides[name] for name, _ in self.named_parameters() if name in sides}
 
-    # ---- search: `nmt.decoding.search.decoder_model.DecoderModel` says what search relies on
+    # ---- search: see `nmt.decoding.search.decoder_model.DecoderModel`
 
     @abstractmethod
     def encode(self, source: Tensor) -> Memory:
@@ -196,18 +202,18 @@ class TranslationModel(nn.Module, ABC):
 
     @abstractmethod
     def start(self, memory: Memory) -> State:
-        """The state before the first target token: one hypothesis for each sentence."""
+        """The state before the first target token, with one hypothesis for each sentence."""
 
     @abstractmethod
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """The newest token of each hypothesis [B, K] → what `scores` takes, [B, K, D], and the state after it.
-        The first call gets BOS, with K = 1; so do others that read what is between BOS and the output. A step may
-        overwrite the old state."""
+        """The newest token of each hypothesis [B, K] → decoder states for `scores`, [B, K, D], and the new state.
+        The first call gets BOS, with K = 1. Further calls with K = 1 may read tokens between BOS and the output. A step
+        may overwrite the old state."""
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """Decoder states [..., D] (what `step` returned, for all or for some sentences) → float32 logits of the next
-        token [..., V], which search overwrites. Also of 16-bit states: rounded to 16 bits, logits would be equal that
-        are not."""
+        """Decoder states [..., D] (from `step`, of all or some sentences) → float32 logits of the next token [..., V],
+        which search overwrites. They are float32 for 16-bit states too, because rounding to 16 bits would make
+        different logits equal."""
         if hidden.dtype not in (torch.bfloat16, torch.float16):
             return self.logits(hidden).float()
         if not hidden.is_cuda:
@@ -220,40 +226,41 @@ class TranslationModel(nn.Module, ABC):
 
     @abstractmethod
     def reorder(self, state: State, rows: Tensor) -> State:
-        """The state of other hypotheses: rows [B', K'] index the B·K old ones; each line of `rows` stays within one old
-        sentence, and the sentences stay in order, each at most once. This widens (B, 1) to (B, K), follows the best
-        hypotheses of a beam, and drops finished sentences."""
+        """The state of selected hypotheses. rows [B', K'] are indices of the B·K old ones; each line of `rows` belongs
+        to one old sentence, and sentences stay in order, each at most once. This widens (B, 1) to (B, K), follows the
+        best hypotheses of a beam, and drops finished sentences."""
 
     def prepare_for_search(self, dtype: torch.dtype) -> None:
-        """Convert the weights to a type, and store them so that search is faster; no training after it."""
+        """Convert the weights to a dtype, and store them in a layout for fast search. The model cannot be trained
+        afterwards."""
         self.to(dtype)
 
     def int8_layers(self) -> list[str]:
-        """The names of the linear layers that decoding.precision: int8 may replace. They must be called as modules:
-        their `weight` cannot be read afterwards."""
+        """The names of the linear layers that decoding.precision: int8 may replace. They must be called as modules,
+        because their `weight` cannot be read afterwards."""
         return [name for name, module in self.named_modules() if isinstance(module, nn.Linear)]
 
     # ---- limits
 
     @property
     def longest_position(self) -> int | None:
-        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
+        """The largest number of positions of a sequence, including BOS or EOS; None: no limit."""
         return self.config.longest_position
 
     def activation_bytes(self, padded_tokens: int, longest: int) -> int | None:
-        """The most memory that a forward and backward pass needs on the CPU, besides weights and gradients.
+        """An upper bound on the memory of a forward and backward pass on the CPU, without weights and gradients.
 
-        padded_tokens: tokens of each side, padding included; longest: length of the longest sentence. None: not known;
-        training then measures it.
+        padded_tokens: tokens of each side, padding included; longest: length of the longest sentence. None: unknown;
+        training then measures the memory.
         """
         return None
 
-    def packed_bytes(self, places: int) -> int:
-        """If `can_pack`: the memory that a forward and backward pass over packed sentences needs on the CPU, besides
-        that of padded batches. places: of each side."""
+    def packed_bytes(self, positions: int) -> int:
+        """If `can_pack`: the memory on the CPU that a forward and backward pass needs for packed sentences in addition
+        to `activation_bytes`. positions: of each side."""
         return 0
 
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
-        """The least memory that encoding needs, and that what decoding keeps of each source needs. longest: source
-        positions. Search refuses batches that cannot fit; zeros refuse none."""
+        """The least memory of encoding, and of the source's data that decoding keeps. longest: source positions. Search
+        refuses batches that cannot fit; with zeros it refuses none."""
         return 0, 0

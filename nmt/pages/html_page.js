@@ -19,10 +19,10 @@ function draw(tag, attributes = {}, ...children) {
 const clock = time => time ? `${time.slice(0, 10)} ${time.slice(11, 16)}` : "–";
 const count = number => number === null ? "–" : number.toLocaleString("en");
 
-/** Text in which paths break after their slashes, where there is room for that. */
+/** Text in which paths can break after their slashes. */
 const pathed = text => text.split(/(?<=\/)/).map(textContent => make("span", {className: "part", textContent}));
 
-/** A table of numbers as text, the first row its headings, that scrolls where it is too wide. Row headings come first. */
+/** A table of numbers as text. It scrolls if it is too wide. The first row and the first column are headings. */
 function tableOf(label, [titles, ...rows]) {
   const head = make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent}))));
   const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row"}, ...pathed(first)),

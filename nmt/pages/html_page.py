@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: no network, no other file, no library."""
+"""Writes self-contained HTML files: no network, no other file and no library is needed."""
 
 import base64
 import hashlib
@@ -10,19 +10,19 @@ from typing import Any
 
 
 def html_page(package: str, title: str, data: Any, connects: str = "'none'") -> str:
-    """A page around a package's `page.html`, with `html_page.css`, its `page.css`, `html_page.js`, its scripts and data
-    inside. Of its scripts, `page.js` comes last and begins the work.
+    """An HTML page with the `page.html`, `page.css` and scripts of a package, the shared style and script, and data.
 
-    data: JSON values, in `<script id="data">`. Title and data become ASCII: a folder's name may not be UTF-8. connects:
-    where the script may send requests to, in the words of a Content-Security-Policy.
+    `page.js` is the last script and runs the page. data: JSON values, in `<script id="data">`. Title and data become
+    ASCII, because the name of a folder may not be UTF-8. connects: where the script may send requests to, as in a
+    Content-Security-Policy.
     """
     folder = resources.files(package)
-    of_every_page = resources.files("nmt.pages")
+    shared = resources.files("nmt.pages")
     scripts = [path for path in folder.iterdir() if path.name.endswith(".js")]
     scripts.sort(key=lambda path: (path.name == "page.js", path.name))
     main = folder.joinpath("page.html").read_text("utf-8")
-    style = _joined(of_every_page.joinpath("html_page.css"), folder.joinpath("page.css"))
-    script = _joined(of_every_page.joinpath("html_page.js"), *scripts)
+    style = _joined(shared.joinpath("html_page.css"), folder.joinpath("page.css"))
+    script = _joined(shared.joinpath("html_page.js"), *scripts)
     ascii_title = html.escape(title).encode("ascii", "xmlcharrefreplace").decode()
     json_data = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")  # no end tag in it
     return f"""<!DOCTYPE html>
@@ -49,8 +49,7 @@ def _joined(*files: Traversable) -> str:
 
 
 def content_policy(script: str, style: str, connects: str = "'none'") -> str:
-    """A Content-Security-Policy with which a page can use this script and this style, load nothing, and send requests
-    only to `connects`."""
+    """A Content-Security-Policy that allows this script and this style, no loading, and requests only to `connects`."""
     digests = (base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in (script, style))
     script_source, style_source = (f"'sha256-{digest}'" for digest in digests)
     return (

@@ -1,11 +1,12 @@
-"""The service's addresses. A request to /translate passes: its fields (requests.py), a job (jobs.py), the queue
-(batching.py), which translates the lines of several requests together, and the answer of the job."""
+"""The paths of the service. A request to /translate passes through these steps: its fields (requests.py), a job
+(jobs.py), the queue, which translates the lines of several requests together (batching.py), the answer of the job."""
 
 import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any, TypeVar
 
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -18,20 +19,20 @@ from starlette.requests import ClientDisconnect
 
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePairs
-from nmt.documents.process import FILE_FORMATS
+from nmt.documents.file_formats import FILE_FORMATS
 from nmt.errors import NmtError
 from nmt.pages.html_page import html_page
 from nmt.serve.batching import AnswerTooLarge, BatchingQueue, QueueFull
 from nmt.serve.detection import detect
 from nmt.serve.documents import DocumentTranslator, TranslatedFiles, received_document
 from nmt.serve.hosts import SameSite
-from nmt.serve.jobs import PlainText, job_from, warning_of
+from nmt.serve.jobs import PlainText, job_from, job_warning
 from nmt.serve.metrics import CountedRequests, Metrics
 from nmt.serve.requests import DetectRequest, RequestLimits, as_list, checked, read_fields
 
 log = logging.getLogger("nmt")
 
-_CLIENT_GONE = 499  # a status for the log and the metrics only
+_CLIENT_GONE = 499  # a status only for the log and the metrics
 
 T = TypeVar("T")
 
@@ -44,8 +45,8 @@ def build(
     log_requests: bool,
     hosts: list[str],
 ) -> FastAPI:
-    """The service for a queue. It logs its `url` when it starts, and closes the queue when it stops. hosts: as
-    `hosts.allowed_hosts`. Its `state.service` is to be stopped first."""
+    """The application of the service. It logs `url` when it starts, and closes the queue when it stops. hosts: as from
+    `hosts.allowed_hosts`. The server must stop `state.service` before it shuts down."""
     service = Service(queue, languages, limits)
 
     @asynccontextmanager
@@ -56,7 +57,7 @@ def build(
         await asyncio.to_thread(queue.close)
         log.info("stopped: %d lines translated", queue.totals.lines)
 
-    # Without FastAPI's pages of documentation, which load scripts from other servers.
+    # Without FastAPI's documentation pages, because they load scripts from other servers.
     app = FastAPI(
         lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(SameSite(hosts))]
     )
@@ -85,7 +86,7 @@ def build(
 
 
 async def _error_response(_: Request, error: Exception) -> Response:
-    """The answer to a request that failed. uvicorn logs the error behind status 500."""
+    """The answer to a failed request. uvicorn logs the error of status 500."""
     match error:
         case ClientDisconnect():
             return Response(status_code=_CLIENT_GONE)
@@ -101,7 +102,7 @@ async def _error_response(_: Request, error: Exception) -> Response:
 
 
 class Service:
-    """The functions behind the addresses."""
+    """The functions of the paths."""
 
     def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits):
         self._queue, self._languages, self._limits = queue, languages, limits
@@ -112,37 +113,38 @@ class Service:
         self._page = html_page("nmt.serve", "nmt", self._page_data, connects="'self'")
 
     def stop(self) -> None:
-        """End the translation of documents: the service stops, and nobody could fetch their files."""
+        """Stop the translation of documents, because their files could not be downloaded after the service stops."""
         self._stopping.set()
 
     async def translate(self, request: Request) -> Response:
         fields = await read_fields(request, self._limits.body)
         translator = self._queue.translator
-        # Work that grows with the text is done in other threads, because this one serves all requests.
+        # Work that grows with the text runs in other threads, because this one serves all requests.
         job = await asyncio.to_thread(
             job_from, fields, self._languages, self._limits, translator.decoding.beam_size, translator.engine.aligns
         )
         future = await asyncio.to_thread(self._queue.submit, job.lines, job.options, self._limits.answer)
         n_best = await _while_connected(request, asyncio.wrap_future(future))
-        warning = await asyncio.to_thread(warning_of, job, n_best, self._languages, translator.decoding.keep)
+        warning = await asyncio.to_thread(job_warning, job, n_best, self._languages, translator.decoding.keep)
         answer = await asyncio.to_thread(job.answer, n_best)
         if warning:
             answer["warning"] = warning
         return Response(await asyncio.to_thread(to_json, answer), media_type="application/json")
 
     async def detect(self, request: Request) -> Response:
-        """At most three languages, and the first in any case."""
+        """The likeliest language, and at most two others with a confidence above 0."""
         texts = as_list(checked(DetectRequest, await read_fields(request, self._limits.body)).q)
         self._limits.check((), texts)
-        lines = [line for text in texts for line in PlainText(text).lines]
+        lines = list(chain.from_iterable(PlainText(text).lines for text in texts))
         codes = list(dict.fromkeys([*self._languages.sources, *self._languages.targets]))
         best, *others = await asyncio.to_thread(detect, lines, codes)
-        return JSONResponse([each._asdict() for each in (best, *others[:2]) if each is best or each.confidence])
+        likely = [best, *(language for language in others[:2] if language.confidence)]
+        return JSONResponse([language._asdict() for language in likely])
 
     async def translate_file(self, request: Request) -> Response:
         if not self._limits.file:
-            why = "this service translates no files: send their text, or their HTML with format: html, to /translate"
-            raise HTTPException(403, why)
+            message = "this service translates no files: send the text, or HTML with format: html, to /translate"
+            raise HTTPException(403, message)
         with self._documents.request():
             fields = await read_fields(request, self._limits.upload)
             document = await received_document(fields, self._languages, self._limits)
@@ -161,7 +163,7 @@ class Service:
         return self.files.response(address)
 
     async def page(self) -> HTMLResponse:
-        # The page's own policy, and what only a header can say: that the page may not be a part of another one.
+        # The policy of the page, and a rule that only a header can set: other pages may not contain this page.
         [policy] = re.findall('Content-Security-Policy" content="([^"]*)"', self._page)
         return HTMLResponse(self._page, headers={"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"})
 
@@ -191,10 +193,10 @@ class Service:
         )
 
     async def suggest(self) -> Response:
-        raise HTTPException(403, "this service takes no suggestions")  # as LibreTranslate where they are switched off
+        raise HTTPException(403, "this service takes no suggestions")  # as LibreTranslate without suggestions
 
     async def ready(self) -> Response:
-        """Whether the queue would take a line now."""
+        """Whether the queue accepts a line now."""
         if self._queue.alive and not self._queue.full:
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "full" if self._queue.alive else "stopped"}, 503)
@@ -208,7 +210,7 @@ class Service:
 
 
 def _page_data(queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits) -> dict[str, Any]:
-    """What the page needs to know."""
+    """The data of the page."""
     targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
     for source, target in languages.pairs:
         targets[source].append(target)
@@ -227,10 +229,10 @@ def _page_data(queue: BatchingQueue, languages: LanguagePairs, limits: RequestLi
 
 
 async def _while_connected(request: Request, work: Awaitable[T], stopping: asyncio.Event | None = None) -> T:
-    """The result of work for a request of which the body was received. Cancels the work and raises ClientDisconnect
-    when the client has gone, and HTTPException when the service stops."""
+    """The result of `work`, for a request whose body was received. Cancels the work and raises ClientDisconnect if the
+    client disconnects, or HTTPException if the service stops."""
     working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(request.receive())  # after the body, only the end of the connection is received
+    gone = asyncio.ensure_future(request.receive())  # after the body, only a disconnect can be received
     stopped = asyncio.ensure_future((stopping or asyncio.Event()).wait())
     try:
         await asyncio.wait([working, gone, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -242,4 +244,4 @@ async def _while_connected(request: Request, work: Awaitable[T], stopping: async
     finally:
         for task in (working, gone, stopped):
             task.cancel()
-        await asyncio.wait([working])  # for what it does at its end
+        await asyncio.wait([working])  # until its cleanup is done

@@ -1,4 +1,4 @@
-"""The queue between requests and the translator, which translates waiting requests together."""
+"""The queue between requests and the translator. Waiting requests are translated together."""
 
 import math
 import threading
@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import chain
 
 from nmt.config.language_pairs import LanguagePair
 from nmt.decoding.translator import Translation, Translator
@@ -13,15 +14,15 @@ from nmt.errors import NmtError
 
 NBest = list[list[Translation]]  # the translations of each line, best first
 
-_SUBWORDS_PER_LINE = 100  # that may wait, on average: several times the length of an ordinary line
+_SUBWORDS_PER_LINE = 100  # maximum mean length of waiting lines: several times the length of an ordinary line
 # Bytes in an answer.
-_SUBWORD = 64  # in the text, alone, and with its score
-_WEIGHT = 9  # a number in an alignment: `0.123456,`
-_TRANSLATION = 200  # names of the fields, score and log-probability
+_SUBWORD = 64  # of a subword: in the text, in the list of subwords, and its score
+_WEIGHT = 9  # of a number in an alignment: `0.123456,`
+_TRANSLATION = 200  # of the names of the fields, score and log-probability
 
 
 class QueueFull(Exception):
-    """The queue has no room; retry_after: the expected number of seconds until it has."""
+    """The queue is full. retry_after: the expected number of seconds until it has room."""
 
     def __init__(self, retry_after: int):
         super().__init__(f"too many lines are waiting: try again in {retry_after} s")
@@ -29,12 +30,12 @@ class QueueFull(Exception):
 
 
 class AnswerTooLarge(Exception):
-    """The answer to a request could be larger than allowed."""
+    """The answer to a request could be larger than the limit."""
 
 
 @dataclass
 class Totals:
-    """What was translated since the start, and the seconds that this took."""
+    """Counts of what was translated since the start, and the time spent translating."""
 
     batches: int = 0
     lines: int = 0
@@ -44,7 +45,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """What is the same for all lines that are translated together."""
+    """Options that are equal for all lines of a batch."""
 
     n_best: int = 1
     alignment: bool = False
@@ -62,14 +63,15 @@ class _Waiting:
 
 
 class BatchingQueue:
-    """Requests wait here while the translator is busy; then as many as fit into one search are translated together.
+    """A queue of requests. As many requests as fit into one search are translated together.
 
-    A request is translated at once if the translator is free. The more requests wait, the larger the batches. The
+    A request is translated immediately if the translator is free. The more requests wait, the larger the batches. The
     translation of a line does not depend on the other lines, except for rounding in the last digits of its scores.
     """
 
     def __init__(self, translator: Translator, max_waiting: int):
-        """max_waiting: most lines that wait, with 100 subwords each on average; lines in translation do not count."""
+        """max_waiting: maximum number of waiting lines, with 100 subwords each on average. Lines that are being
+        translated do not count."""
         self.translator, self.max_waiting = translator, max_waiting
         self.max_subwords = _SUBWORDS_PER_LINE * max_waiting
         self.totals = Totals()
@@ -103,12 +105,12 @@ class BatchingQueue:
     def submit(
         self, lines: Sequence[str], options: BatchOptions | None = None, max_answer: int | None = None
     ) -> "Future[NBest]":
-        """The future result of `Translator.hypotheses` for these lines. Cancel it to leave the queue. max_answer: the
-        most bytes of an answer with all fields of these translations, which is estimated.
+        """Adds lines to the queue. Returns a future with the result of `Translator.hypotheses`. Cancel the future to
+        leave the queue. max_answer: maximum estimated bytes of an answer with all fields of the translations.
 
-        Raises at once: NmtError if n_best is more than the beam size or a line is too long for the model,
-        AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue takes any number of subwords,
-        because a long request would not get more room later.
+        Raises immediately: NmtError if n_best is larger than the beam size or a line is too long for the model,
+        AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue accepts any number of
+        subwords, because a long request would not get more room later.
         """
         options = options or BatchOptions()
         lengths = self._lengths(list(lines), options)
@@ -131,27 +133,27 @@ class BatchingQueue:
         return request.answer
 
     def close(self) -> None:
-        """Refuse new requests, and return when all waiting ones are translated."""
+        """Refuse new requests, and wait until all waiting requests are translated."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._worker.join()
 
     def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
-        """Subwords of each line. Raises NmtError for lines that would be refused or cut."""
+        """The number of subwords of each line. Raises NmtError for lines that the translator would refuse or cut."""
         decoding, longest = self.translator.decoding, self.translator.longest_source
         if options.n_best > decoding.beam_size:
             raise NmtError(f"n_best: {options.n_best} is more than the beam size, {decoding.beam_size}")
         pair = options.pair or self.translator.languages.choose()
         encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair))
         lengths = [len(ids) for ids in encoded]
-        for number, length in enumerate(lengths, start=1):
+        for line_number, length in enumerate(lengths, start=1):
             if decoding.long_input != "split" and longest is not None and length > longest:
-                raise NmtError(f"line {number} has {length} subwords, more than {longest}: shorten or split it")
+                raise NmtError(f"line {line_number} has {length} subwords, more than {longest}: shorten or split it")
         return lengths
 
     def _seconds(self, subwords: int) -> int:
-        """The expected seconds for this many, at the speed so far; at least 1."""
+        """The expected time to translate this many subwords, at the mean speed so far; at least 1 second."""
         totals = self.totals
         return max(1, math.ceil(subwords * totals.seconds / totals.subwords)) if totals.subwords else 1
 
@@ -165,7 +167,8 @@ class BatchingQueue:
             self.totals.seconds += time.perf_counter() - started
 
     def _next_batch(self) -> list[_Waiting]:
-        """The first request and those with the same options that fit into one search with it; empty if closed."""
+        """The first request, and others with the same options that fit into one search with it. Empty if the queue is
+        closed."""
         room = self.translator.batch_tokens // self.translator.decoding.beam_size
         with self._changed:
             while True:
@@ -184,7 +187,7 @@ class BatchingQueue:
                     return batch
 
     def _translate(self, batch: list[_Waiting]) -> None:
-        lines = [line for request in batch for line in request.lines]
+        lines = list(chain.from_iterable(request.lines for request in batch))
         options = batch[0].options
         source, target = options.pair or (None, None)
         try:
@@ -201,7 +204,7 @@ class BatchingQueue:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)
                 return
-            for request in batch:  # so that only the one that fails gets the error
+            for request in batch:  # so that only the request that fails gets the error
                 self._translate([request])
             return
         for request in batch:
@@ -210,8 +213,8 @@ class BatchingQueue:
 
 
 def answer_bytes(translator: Translator, lengths: Sequence[int], options: BatchOptions) -> int:
-    """About how many bytes of JSON the translations of lines of these lengths in subwords can have at most. Before it
-    is JSON, it takes about four times as much memory."""
+    """The estimated maximum size in bytes of an answer in JSON. lengths: of the lines, in subwords. The same answer
+    takes about four times as much memory before it is JSON."""
     total = 0
     for length in lengths:
         part = min(length, translator.longest_part or length)  # longer lines are translated in parts

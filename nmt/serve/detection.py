@@ -1,4 +1,4 @@
-"""Which of a model's languages a text is in."""
+"""Detects the language of a text among the languages of a model."""
 
 import threading
 from collections.abc import Sequence
@@ -8,20 +8,22 @@ import numpy as np
 
 from nmt.data.cleaning.rules import language_identifier
 
-_loading = threading.Lock()  # the identifier is loaded once, also if many first requests come together
+_loading = threading.Lock()  # loads the identifier once, even if several first requests come at the same time
 
 
 class DetectedLanguage(NamedTuple):
-    """A language and how surely a text is in it, in percent: the names of LibreTranslate's answers."""
+    """A language and its confidence in percent. The names are those of LibreTranslate's answers."""
 
     language: str
     confidence: float
 
 
 def detect(lines: Sequence[str], codes: Sequence[str]) -> list[DetectedLanguage]:
-    """These languages of a text, the likeliest first, by its lines together. The text may be in another language:
-    then all have a low confidence. Those that the identifier does not know have 0, as all have of a text without a
-    letter. Raises NmtError if the identifier cannot be loaded."""
+    """The languages of `codes`, the likeliest first, with their confidence for all lines together.
+
+    If the text is in another language, all have a low confidence. A language that the identifier does not know has 0;
+    for a text without letters, all have 0. Raises NmtError if the identifier cannot be loaded.
+    """
     lines = [line for line in lines if any(map(str.isalpha, line))]
     if not lines:
         return [DetectedLanguage(code, 0.0) for code in codes]

@@ -1,4 +1,4 @@
-"""Documents that are translated whole: requests to /translate_file of LibreTranslate, and the files that it gives."""
+"""Translation of whole documents: requests to /translate_file, as in LibreTranslate, and the files to download."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import FileResponse
 
 from nmt.config.language_pairs import LanguagePairs
-from nmt.documents.process import FILE_FORMATS
+from nmt.documents.file_formats import FILE_FORMATS
 from nmt.serve.batching import BatchingQueue, BatchOptions, QueueFull
 from nmt.serve.detection import DetectedLanguage
 from nmt.serve.document_process import DocumentProcess, document_process
@@ -26,12 +26,12 @@ from nmt.serve.requests import FileRequest, RequestLimits, checked, chosen_pair,
 
 log = logging.getLogger("nmt")
 
-_MOST_REQUESTS = 32  # that are received, wait or are worked on
-_MOST_AT_ONCE = 4  # that are worked on
-_MOST_UNPACKED = 8  # times the largest file: of an archive
-_MOST_KEPT = 32  # times the largest file: of all translated files
-_MOST_NOTES = 20  # in an answer
-_SECONDS_KEPT = 30 * 60
+_MOST_REQUESTS = 32  # maximum number of requests that are received, wait or are translated
+_MOST_AT_ONCE = 4  # maximum number of documents that are translated at the same time
+_MOST_UNPACKED = 8  # maximum size of an unpacked archive, as a multiple of the maximum file size
+_MOST_KEPT = 32  # maximum size of all translated files, as a multiple of the maximum file size
+_MOST_NOTES = 20  # maximum number of notes in an answer
+_SECONDS_KEPT = 30 * 60  # a translated file is removed after this time
 _RETRY_AFTER = 10  # seconds
 
 
@@ -51,8 +51,8 @@ class TranslatedDocument:
 
     name: str
     content: bytes
-    notes: list[str]  # what its reader should know
-    warning: str  # of its languages
+    notes: list[str]  # messages to its reader
+    warning: str  # on its languages; empty if there is none
     detected: DetectedLanguage | None  # the source language, if the request had `auto`
 
 
@@ -68,7 +68,7 @@ async def received_document(
     await upload.close()
     if len(content) > limits.file:
         raise HTTPException(413, f"the file has more than {limits.file / 2**20:g} MiB: send a smaller one")
-    # Without folders, in one line, and no longer than names can be.
+    # Without folders and line breaks, and not longer than file names can be.
     path = Path(re.sub(r"[^\w .()+-]", "_", re.split(r"[/\\]", upload.filename)[-1])[-100:])
     if path.suffix.lower() not in FILE_FORMATS:
         raise HTTPException(400, f"{path}: this format is not supported: send {', '.join(FILE_FORMATS)}")
@@ -85,11 +85,11 @@ class DocumentTranslator:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """A request that is received or worked on. Raises HTTPException for too many, because their files are in
-        memory."""
+        """Counts a request during the `with` block. Raises HTTPException if there are too many requests, because their
+        files are in memory."""
         if self._requests >= _MOST_REQUESTS:
-            why = f"too many files are waiting: try again in {_RETRY_AFTER} s"
-            raise HTTPException(429, why, {"Retry-After": str(_RETRY_AFTER), "Connection": "close"})
+            message = f"too many files are waiting: try again in {_RETRY_AFTER} s"
+            raise HTTPException(429, message, {"Retry-After": str(_RETRY_AFTER), "Connection": "close"})
         self._requests += 1
         try:
             yield
@@ -97,9 +97,9 @@ class DocumentTranslator:
             self._requests -= 1
 
     async def translated(self, document: ReceivedDocument) -> TranslatedDocument:
-        """The translated file. Other requests get their turn between the parts of a document. Cancel it to stop. Raises
-        HTTPException if it is too large or takes too long to read, and NmtError for a file that is not of its format.
-        """
+        """The translated file. Other requests are translated between the parts of a document. Cancel the task to stop.
+        Raises HTTPException if the file is too large or takes too long to read, and NmtError if it is not of its
+        format."""
         async with self._at_once, document_process(self.limits.document_seconds) as process:
             return await self._translated(document, process)
 
@@ -119,11 +119,11 @@ class DocumentTranslator:
             detected = await asyncio.to_thread(likeliest_source, sample, self.languages, document.target)
         pair = chosen_pair(self.languages, document.target, detected.language if detected else document.source)
         name, lost = f"{path.stem}.{document.target}{path.suffix}", 0
-        for part in await asyncio.to_thread(parts_of, lines, limits):
-            has_tags = any(lines[number][1] for number in part)
+        for part in await asyncio.to_thread(split_lines, lines, limits):
+            has_tags = any(lines[i][1] for i in part)
             aligned = has_tags and self.queue.translator.engine.aligns
             options = BatchOptions(alignment=aligned, token_scores=False, pair=pair, keep=keep)
-            lost += await self._translate_part(process, {number: texts[number] for number in part}, options)
+            lost += await self._translate_part(process, {i: texts[i] for i in part}, options)
         content, notes = await process.write(name)
         if lost:
             notes.append(f"{name}: {placeholder_warning(lost, len(lines))}")
@@ -133,8 +133,8 @@ class DocumentTranslator:
         return TranslatedDocument(name, content, notes, warning, detected)
 
     async def _translate_part(self, process: DocumentProcess, lines: Mapping[int, str], options: BatchOptions) -> int:
-        """Translate lines of a document, by their numbers. Waits where the queue is full. Returns in how many lines a
-        placeholder of decoding.keep is lost; the document itself takes care of its own."""
+        """Translates lines of a document, by their indices. Waits if the queue is full. Returns the number of lines
+        that lost a placeholder of decoding.keep; the document checks its own placeholders."""
         texts, model_keep = [*lines.values()], self.queue.translator.decoding.keep
         while True:
             try:
@@ -148,44 +148,45 @@ class DocumentTranslator:
         return await asyncio.to_thread(count_lost, texts, n_best, others)
 
 
-def parts_of(lines: Sequence[tuple[str, bool]], limits: RequestLimits) -> list[list[int]]:
-    """The numbers of the lines, in parts of the size of an allowed request. Those with tags, which need an alignment,
-    come after the others."""
+def split_lines(lines: Sequence[tuple[str, bool]], limits: RequestLimits) -> list[list[int]]:
+    """Splits a document into parts of the size of an allowed request. Returns the indices of the lines of each part.
+    Lines with tags, which need an alignment, come last."""
     parts: list[list[int]] = [[]]
     size = 0
-    for number in sorted(range(len(lines)), key=lambda number: lines[number][1]):
-        length = len(lines[number][0])
+    for i in sorted(range(len(lines)), key=lambda i: lines[i][1]):
+        length = len(lines[i][0])
         if len(parts[-1]) == limits.lines or (parts[-1] and size + length > limits.characters):
             parts.append([])
             size = 0
-        parts[-1].append(number)
+        parts[-1].append(i)
         size += length
     return [part for part in parts if part]
 
 
 class TranslatedFiles:
-    """Translated files in a folder of this user alone, for half an hour; the oldest are removed where they are too
-    many."""
+    """Translated files in a folder that only this user can read. A file is removed after half an hour, or earlier if
+    the files are too large together; the oldest are removed first."""
 
     def __init__(self, limits: RequestLimits):
         self._most_bytes = _MOST_KEPT * limits.file
         self._folder = TemporaryDirectory(prefix="nmt-serve-")
-        self._files: dict[str, tuple[str, int]] = {}  # the names and sizes by their addresses, the oldest first
+        self._files: dict[str, tuple[str, int]] = {}  # name and size of each file by its address, oldest first
 
     async def add(self, name: str, content: bytes) -> str:
-        """Keep a file. Returns its address, which nobody can guess. Raises HTTPException where there is no room for
-        it; the other files then stay."""
+        """Stores a file. Returns its address, which nobody can guess. Raises HTTPException if the file is too large or
+        cannot be written; the other files stay."""
         if len(content) > self._most_bytes:
-            most = f"{self._most_bytes / 2**20:g} MiB, which is for all translated files"
-            raise HTTPException(507, f"{name}: the translated file is larger than {most}: send a smaller file")
+            limit = f"{self._most_bytes / 2**20:g} MiB, the limit for all translated files"
+            raise HTTPException(507, f"{name}: the translated file is larger than {limit}: send a smaller file")
         address = f"{secrets.token_urlsafe()}{Path(name).suffix}"
         try:
             await asyncio.to_thread(self._path(address).write_bytes, content)
         except OSError as error:
             self._path(address).unlink(missing_ok=True)
-            why = os.strerror(error.errno or 0)
-            log.error("%s: a translated file cannot be written: %s", self._folder.name, why)
-            raise HTTPException(507, f"{name}: the translated file cannot be stored: {why}: try again later") from None
+            reason = os.strerror(error.errno or 0)
+            log.error("%s: a translated file cannot be written: %s", self._folder.name, reason)
+            message = f"{name}: the translated file cannot be stored: {reason}: try again later"
+            raise HTTPException(507, message) from None
         self._files[address] = name, len(content)
         while sum(size for _, size in self._files.values()) > self._most_bytes:
             self._remove(next(iter(self._files)))
@@ -193,7 +194,7 @@ class TranslatedFiles:
         return address
 
     def response(self, address: str) -> FileResponse:
-        """The file, to be saved. Raises HTTPException if it is not kept."""
+        """The answer to a download. Raises HTTPException if there is no such file."""
         if address not in self._files:
             raise HTTPException(404, "no such file: translate it again")
         name, _ = self._files[address]
@@ -201,7 +202,7 @@ class TranslatedFiles:
         return FileResponse(self._path(address), 200, headers, "application/octet-stream", filename=name)
 
     def close(self) -> None:
-        """Remove them all."""
+        """Remove all files."""
         self._files.clear()
         self._folder.cleanup()
 

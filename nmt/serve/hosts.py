@@ -1,8 +1,8 @@
-"""Who may send requests, so that other web sites cannot use the service through a visitor's browser.
+"""Checks where requests come from, so that other web sites cannot use the service through a visitor's browser.
 
-A web site can point its own name to 127.0.0.1 (DNS rebinding). For the browser its pages then have the same origin as
-the service, but `Host` is still the name of that site: Starlette's TrustedHostMiddleware refuses it. A page of any site
-can also send a form to any address, without reading the answer; the browser sends its site as `Origin`.
+A web site can point its own name to 127.0.0.1 (DNS rebinding). The browser then sees its pages as the same origin as
+the service. But `Host` is still the name of that site, so Starlette's TrustedHostMiddleware refuses the request. A page
+of any site can also send a form to any address, but cannot read the answer. The browser sends its site as `Origin`.
 """
 
 import re
@@ -18,8 +18,8 @@ _ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 def allowed_hosts(host: str, names: Sequence[str]) -> list[str]:
-    """The names that the service is called by, as TrustedHostMiddleware takes them: all names where it listens on all
-    addresses and no name is given. Raises NmtError for a name that is neither a host name nor an IP address."""
+    """The allowed host names of the service, in the form of TrustedHostMiddleware. All names are allowed if the service
+    listens on all addresses and `names` is empty. Raises NmtError for a name that is not a host name or IP address."""
     for name in names:
         if not _NAME.fullmatch(name):
             raise NmtError(f"--allowed-host {name}: give only a host name, such as translate.example.org")
@@ -29,7 +29,7 @@ def allowed_hosts(host: str, names: Sequence[str]) -> list[str]:
 
 
 class SameSite:
-    """A dependency of all paths: raises HTTPException for a request that a page of another site has sent."""
+    """A FastAPI dependency of all paths. Raises HTTPException for a request from a page of another site."""
 
     def __init__(self, hosts: Sequence[str]):
         self._hosts = {*_LOOPBACK, *hosts}
@@ -42,10 +42,10 @@ class SameSite:
         headers = request.headers
         origin = headers.get("origin")
         if origin is None:
-            # A picture, a script or a frame of another page, for which browsers send no `Origin`; a link that was
-            # clicked is a document (W3C, Fetch Metadata Request Headers).
+            # Browsers send no `Origin` for a picture, a script or a frame of another page. A clicked link has the
+            # destination "document" (W3C, Fetch Metadata Request Headers).
             return headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-dest") != "document"
         scheme, _, authority = origin.lower().partition("://")
         if scheme not in ("http", "https"):
-            return origin == "null"  # a page that hides its origin; browser extensions have their own schemes
+            return origin == "null"  # a page that hides its origin; browser extensions have other schemes
         return authority != headers.get("host", "").lower() and re.sub(r":\d+$", "", authority) not in self._hosts

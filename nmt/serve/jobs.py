@@ -1,7 +1,8 @@
-"""What a request for a translation needs of the queue, and its answer: in nmt's own format or in LibreTranslate's."""
+"""Jobs: the lines and options of a request to /translate, and its answer, in nmt's or LibreTranslate's format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from nmt.config.language_pairs import LanguagePairs
@@ -21,7 +22,7 @@ from nmt.serve.requests import (
     source_and_target,
 )
 
-_DECIMALS = 6  # of a number in an alignment
+_DECIMALS = 6  # of the numbers in an alignment
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class OwnJob:
     options: BatchOptions
 
     def answer(self, n_best: NBest) -> dict[str, Any]:
-        """The fields of the answer, which are those of Translation."""
-        return {"translations": [[self._fields(each) for each in translations] for translations in n_best]}
+        """The fields of the answer. A translation has the fields of Translation."""
+        return {"translations": [[*map(self._fields, translations)] for translations in n_best]}
 
     def _fields(self, translation: Translation) -> dict[str, Any]:
         fields = dict(vars(translation))
@@ -45,7 +46,7 @@ class OwnJob:
 
 
 class PlainText:
-    """A text of a request. Each of its lines is translated; line breaks stay."""
+    """A text without tags. Each line is translated; line breaks stay."""
 
     has_tags = False
 
@@ -57,7 +58,7 @@ class PlainText:
 
 
 class HtmlText:
-    """A text of a request with tags."""
+    """A text with HTML tags."""
 
     def __init__(self, text: str, language: str):
         self._marked = MarkedText(text, language)
@@ -80,7 +81,7 @@ class LibreTranslateJob:
 
     @property
     def lines(self) -> list[str]:
-        return [line for text in self.texts for line in text.lines]
+        return list(chain.from_iterable(text.lines for text in self.texts))
 
     def answer(self, n_best: NBest) -> dict[str, Any]:
         """The fields of the answer."""
@@ -100,10 +101,10 @@ class LibreTranslateJob:
 
 
 def _joined(text: PlainText | HtmlText, lines: NBest) -> list[str]:
-    """The different translations of a text, best first, from those of its lines."""
+    """The distinct translations of a text, best first. lines: the translations of its lines."""
     joined: list[str] = []
     for rank in range(max(map(len, lines), default=1)):
-        # A line without words has only one translation, the empty one, which every rank uses.
+        # A line without words has only one translation, the empty one. It is used for every rank.
         joined.append(text.joined([line[min(rank, len(line) - 1)] for line in lines]))
     return list(dict.fromkeys(joined))
 
@@ -130,15 +131,15 @@ def _libretranslate_job(
 ) -> LibreTranslateJob:
     source, target = source_and_target(request, languages)
     sent = as_list(request.q)
-    limits.check((), sent)  # before they are read as HTML
+    limits.check((), sent)  # before the texts are read as HTML
     as_html = request.format == "html"
     texts = [HtmlText(text, source or "") if as_html else PlainText(text) for text in sent]
-    lines = [line for text in texts for line in text.lines]
+    lines = list(chain.from_iterable(text.lines for text in texts))
     limits.check(lines, ())
     detected = None if source else likeliest_source(lines, languages, target)
     options = BatchOptions(
         n_best=min(1 + request.alternatives, beam_size),  # clients accept fewer
-        # An engine that gives no alignment: tags then go where they are in the source.
+        # Without an alignment, tags are placed as in the source.
         alignment=aligns and any(text.has_tags for text in texts),
         token_scores=False,
         pair=chosen_pair(languages, target, detected.language if detected else source),
@@ -146,15 +147,15 @@ def _libretranslate_job(
     return LibreTranslateJob(texts, isinstance(request.q, list), detected, options)
 
 
-def warning_of(job: Job, n_best: NBest, languages: LanguagePairs, keep: tuple[str, ...]) -> str:
-    """What the client should know of its translations; empty for nothing. keep: decoding.keep."""
+def job_warning(job: Job, n_best: NBest, languages: LanguagePairs, keep: tuple[str, ...]) -> str:
+    """The warning for the client about its translations; empty if there is none. keep: decoding.keep."""
     untrained = languages.warning(job.options.pair) if job.options.pair else ""
     lost = placeholder_warning(count_lost(job.lines, n_best, keep), len(n_best))
     return "; ".join(filter(None, (untrained, lost)))
 
 
 def count_lost(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> int:
-    """How many lines have a translation that lacks a placeholder."""
+    """The number of lines with a translation that lacks a placeholder."""
     lost = 0
     for line, translations in zip(lines, n_best, strict=True):
         if keep and not all(is_protected(line, translation.text, keep) for translation in translations):
@@ -163,5 +164,5 @@ def count_lost(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> in
 
 
 def placeholder_warning(lost: int, lines: int) -> str:
-    """What to tell of lines that lack a placeholder; empty if none does."""
+    """The warning about translations that lack a placeholder; empty if there are none."""
     return f"{lost} of {lines} lines: not all placeholders are in the translation" if lost else ""

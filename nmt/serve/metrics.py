@@ -1,4 +1,4 @@
-"""What the service has done and what waits, for Prometheus and the log."""
+"""Metrics of the service for Prometheus, and the log of requests."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ _COUNTED = ("/translate", "/detect", "/translate_file")
 
 
 class Metrics:
-    """Requests by path and status, and the time of those that were translated; with the counts of the queue."""
+    """The number of requests by path and status, the duration of translated requests, and the counts of the queue."""
 
     def __init__(self, queue: BatchingQueue):
         self._registry = CollectorRegistry()
@@ -31,13 +31,13 @@ class Metrics:
         self._seconds = Histogram("nmt_request_seconds", meaning, buckets=_BUCKETS, registry=self._registry)
 
     def add(self, path: str, status: int, seconds: float) -> None:
-        """Count a request. Only those that were translated go into the histogram."""
+        """Count a request. The histogram has only translated requests."""
         self._requests.labels(path, status).inc()
         if (path, status) == ("/translate", 200):
             self._seconds.observe(seconds)
 
     def text(self) -> bytes:
-        """In Prometheus' text format."""
+        """The metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
@@ -56,7 +56,7 @@ class _QueueCounts(Collector):
 
 
 class CountedRequests:
-    """ASGI middleware that adds requests to the metrics, and to the log if log_requests."""
+    """ASGI middleware that adds requests to the metrics, and to the log if `log_requests` is true."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log_requests: bool):
         self._app, self._metrics, self._log_requests = app, metrics, log_requests
@@ -74,7 +74,7 @@ class CountedRequests:
 
         try:
             await self._app(scope, receive, send_noting_status)
-        except asyncio.CancelledError:  # by the server, which stops
+        except asyncio.CancelledError:  # the server stops
             stopped = JSONResponse({"error": "the service is stopped before the answer is ready"}, 503)
             await stopped(scope, receive, send_noting_status)
         finally:

@@ -1,6 +1,6 @@
 const {limits, languages, formats} = data;  // made by nmt/serve/app.py
-const PAUSE = 400;  // milliseconds without a key after which the text is translated
-const RANKS = Math.min(limits.n_best, 8);  // translations in the details of a line
+const PAUSE = 400;  // milliseconds after the last key until the text is translated
+const RANKS = Math.min(limits.n_best, 8);  // number of translations in the details of a line
 const names = Object.fromEntries(languages.map(({code, name}) => [code, name]));
 let shown = [];  // {source, target} of each line
 
@@ -14,7 +14,7 @@ function say(id, text, wrong = false) {
 
 // The server
 
-/** wait: the seconds after which the same request can succeed, if the server says so. */
+/** An answer that is not a result. wait: seconds until the request can be repeated, if the server says so. */
 class Refusal extends Error {
   constructor(message, status = 0, wait = null) {
     super(message);
@@ -22,8 +22,7 @@ class Refusal extends Error {
   }
 }
 
-/** The server's response. Throws a Refusal where it has another status than 200; or an AbortError, if `signal` is
- * aborted. */
+/** The server's response. Throws a Refusal if its status is not 200, or an AbortError if `signal` is aborted. */
 async function received(path, options) {
   const {signal} = options;
   let response;
@@ -42,7 +41,7 @@ async function received(path, options) {
   throw new Refusal(answer.error ? `${answer.error}.` : `The server answered with status ${status}. Try again later.`, status);
 }
 
-/** The translations of each line, best first, and what to know of them. Throws as `received`. */
+/** The translations of each line, best first, and a warning. Throws as `received`. */
 async function ask(lines, options, signal) {
   const body = JSON.stringify({text: lines, ...options});
   const response = await received("translate", {method: "POST", headers: {"Content-Type": "application/json"}, body, signal});
@@ -52,14 +51,14 @@ async function ask(lines, options, signal) {
   return {translations, warning};
 }
 
-/** Characters as the server counts them: code points, line breaks left out. */
+/** The number of characters as the server counts them: code points without line breaks. */
 const characters = lines => lines.reduce((total, line) => total + [...line].length, 0);
 
 // Translating while typing
 
 let timer, translating = new AbortController();
 
-/** The text or a language has changed: what is shown, or on its way, is out of date. */
+/** The text or a language has changed: shown and pending translations are out of date. */
 function changed() {
   clearTimeout(timer);
   translating.abort();
@@ -86,7 +85,7 @@ async function translate() {
   }
 }
 
-/** How much of the limit the text takes. Returns what to do if it is too much. */
+/** Show how much of the limit the text uses. Returns what to do if it is too long. */
 function showCount() {
   const lines = at("source").value.split("\n"), number = characters(lines);
   say("count", `${count(number)} / ${count(limits.characters)} characters`, number > limits.characters);
@@ -97,7 +96,7 @@ function showCount() {
   return "";
 }
 
-/** Show lines with their translations, or none and why. */
+/** Show lines with their translations, or no lines and the reason. */
 function show(lines, problem = "") {
   shown = lines;
   const blank = shown.length === 0;
@@ -120,7 +119,7 @@ async function copy() {
   const text = shown.map(({target}) => target).join("\n");
   try {
     await navigator.clipboard.writeText(text);
-  } catch {  // browsers have it for https and localhost only
+  } catch {  // browsers support it only for https and localhost
     getSelection().selectAllChildren(at("translation"));
     document.execCommand("copy");
   }
@@ -162,7 +161,7 @@ async function showDetails() {
   const number = Number(at("line").value), line = shown[number];
   const open = at("details").open && Boolean(line?.target);
   [...at("translation").children].forEach((element, i) => element.classList.toggle("chosen", open && i === number));
-  at("found").setAttribute("aria-busy", open);  // those of another line stay meanwhile, or the page would jump
+  at("found").setAttribute("aria-busy", open);  // the details of the previous line stay meanwhile, so that the page does not jump
   if (!open) return;
   const {signal} = asking = new AbortController();
   try {
@@ -195,7 +194,7 @@ function showSubwords({pieces, token_scores: scores, alignment, source_pieces: s
   const percent = share => `${Math.round(100 * share)} %`;
   const head = alignment ? sources.map(piece => make("th", {scope: "col"}, make("span", {dir: "auto", textContent: piece}))) : [];
   at("subwords").tHead.replaceChildren(make("tr", {}, make("td"), make("td"), ...head));
-  let start = 0;  // where the source of the part begins: a long line is translated in parts
+  let start = 0;  // the first source subword of the part: a long line is translated in parts
   at("subwords").tBodies[0].replaceChildren(...pieces.map((piece, y) => {
     const row = make("tr", {}, make("th", {scope: "row"}, make("bdi", {textContent: piece})),
       make("td", {className: "share", textContent: percent(Math.exp(scores[y]))}));
@@ -215,7 +214,7 @@ function showSubwords({pieces, token_scores: scores, alignment, source_pieces: s
 
 let filing = new AbortController();
 
-/** Lines in parts that the server takes at once. */
+/** Lines in parts of the size of one request. */
 function* parts(lines) {
   let part = [], size = 0;
   for (const line of lines) {
@@ -230,7 +229,7 @@ function* parts(lines) {
   yield part;
 }
 
-/** As `ask`, but waits where the server is busy. */
+/** As `ask`, but waits if the server is busy. */
 async function askAndWait(lines, options, signal) {
   for (;;) {
     try {
@@ -244,8 +243,8 @@ async function askAndWait(lines, options, signal) {
   }
 }
 
-/** A text translated line by line, as a file, and what to know of it. Throws as `ask`, and a TypeError for what is no
- * text in UTF-8. */
+/** A text translated line by line, as a file, and a warning. Throws as `ask`, and a TypeError if the file is not text
+ * in UTF-8. */
 async function translatedText(file, chosen, signal) {
   const text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
   const lines = text.split(/\r\n|\r|\n/), [ending = "\n"] = text.match(/\r\n|\r|\n/) ?? [];
@@ -264,14 +263,14 @@ async function translatedText(file, chosen, signal) {
   return [new Blob([translated.map(([best]) => best.text).join(ending)], {type: "text/plain"}), ...warnings];
 }
 
-/** A document translated by the server, as a file, and what to know of it. Throws as `received`. */
+/** A document translated by the server, as a file, and notes on it. Throws as `received`. */
 async function translatedDocument(file, {from, to}, signal) {
   if (file.size > limits.file) throw new Refusal(`more than ${count(limits.file / 2 ** 20)} MiB. Split it into smaller ones.`);
   say("file-status", `${file.name}: translating …`);
   const body = new FormData();
   for (const [name, value] of [["source", from], ["target", to], ["file", file]]) body.append(name, value);
   const {translatedFileUrl, warning, notes = []} = await (await received("translate_file", {method: "POST", body, signal})).json();
-  const address = translatedFileUrl.split("/").at(-1);  // a proxy may know the server by another URL
+  const address = translatedFileUrl.split("/").at(-1);  // behind a proxy, the server can have another URL
   return [await (await received(`download_file/${address}`, {signal})).blob(), ...(warning ? [warning] : []), ...notes];
 }
 
@@ -347,7 +346,7 @@ function start() {
   at("details").addEventListener("toggle", showDetails);
   at("translation").addEventListener("click", event => {
     const line = event.target.closest("p");
-    if (!line?.textContent || !getSelection().isCollapsed) return;  // text that was selected stays so
+    if (!line?.textContent || !getSelection().isCollapsed) return;  // selected text stays selected
     at("line").value = [...at("translation").children].indexOf(line);
     if (at("details").open) showDetails();
     else at("details").open = true;

@@ -1,4 +1,4 @@
-"""Requests as they are received: their fields, the checks of these, and the limits."""
+"""Reads requests: their fields, checks of the fields, and limits."""
 
 import asyncio
 from collections import Counter
@@ -19,25 +19,24 @@ from nmt.errors import NmtError
 from nmt.serve.detection import DetectedLanguage, detect
 
 _FORM, _FORM_WITH_FILE = b"application/x-www-form-urlencoded", b"multipart/form-data"
-_MOST_FIELDS = 16  # of a form with a file
-_BODY_SECONDS = 30.0  # maximum time to receive a body, or each MiB of a larger one
-_CLOSE = {"Connection": "close"}  # instead of receiving the rest of the body
-_OLD_CODES = {"pb": "pt-BR", "zt": "zh-Hant"}  # as LibreTranslate had them before, and still takes them
+_MOST_FIELDS = 16  # maximum number of fields of a form with a file
+_BODY_SECONDS = 30.0  # maximum time to receive a body, or each MiB of a larger body
+_CLOSE = {"Connection": "close"}  # the rest of the body is not received
+_OLD_CODES = {"pb": "pt-BR", "zt": "zh-Hant"}  # old codes of LibreTranslate, which it still accepts
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Maximum lines and characters of a request, lines that wait in total, bytes of an answer, bytes of a file (0:
-    files are not translated), and seconds to read it, and to write its translation."""
+    """Maximum sizes of requests and answers."""
 
-    lines: int = 256
-    characters: int = 20_000
-    waiting: int = 1000
-    answer: int = 32 * 2**20
-    file: int = 4 << 20
-    document_seconds: float = 60
+    lines: int = 256  # of a request
+    characters: int = 20_000  # of a request
+    waiting: int = 1000  # lines in the queue
+    answer: int = 32 * 2**20  # bytes
+    file: int = 4 << 20  # bytes; 0: files are not translated
+    document_seconds: float = 60  # to read a file, and to write its translation
 
     def __post_init__(self) -> None:
         if self.lines > self.waiting:
@@ -47,7 +46,8 @@ class RequestLimits:
 
     @property
     def body(self) -> int:
-        """Maximum bytes of a request: 12 for a character (`\\ud83d\\ude00`, `%F0%9F%98%80`), some for the format."""
+        """Maximum bytes of a request: 12 for each character (`\\ud83d\\ude00`, `%F0%9F%98%80`), and some for the
+        format."""
         return 12 * self.characters + 64 * self.lines + 10_000
 
     @property
@@ -56,17 +56,17 @@ class RequestLimits:
         return self.file + 64_000
 
     def check(self, lines: Sequence[str], texts: Sequence[str]) -> None:
-        """Raises HTTPException for too many lines, or characters of the texts."""
-        for count, name, most in (
+        """Raises HTTPException for too many lines, or too many characters in the texts."""
+        for count, name, limit in (
             (len(lines), "lines", self.lines),
             (sum(map(len, texts)), "characters", self.characters),
         ):
-            if count > most:
-                raise HTTPException(413, f"{count} {name}, more than {most}: send fewer in one request")
+            if count > limit:
+                raise HTTPException(413, f"{count} {name}, more than {limit}: send fewer in one request")
 
 
 class OwnRequest(BaseModel):
-    """A request to /translate in nmt's own format. Each text is one line; a line break is a space."""
+    """A request to /translate in nmt's own format. Each text is one line; line breaks are read as spaces."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -94,17 +94,17 @@ class DetectRequest(BaseModel):
 
 
 class FileRequest(BaseModel):
-    """The fields beside the file of a request to /translate_file."""
+    """The fields of a request to /translate_file, without the file."""
 
     source: str
     target: str
 
 
 async def read_fields(request: Request, limit: int) -> dict[str, Any]:
-    """The fields of the query and of the body, which is JSON, a form, or a form with one file (an UploadFile).
+    """The fields of the query and of the body. The body is JSON, a form, or a form with one file (an UploadFile).
 
-    Fields that are null, or empty in a form, are left out. limit: the most bytes of the body. Raises HTTPException if
-    the body is too large, takes too long or cannot be read, and for a name that is given twice, as one of the two would
+    Fields that are null, or empty in a form, are left out. limit: maximum bytes of the body. Raises HTTPException if
+    the body is too large, takes too long or cannot be read, and if a field occurs twice, because one of the two would
     be ignored.
     """
     seconds = _BODY_SECONDS * max(1.0, limit / 2**20)
@@ -121,7 +121,7 @@ async def read_fields(request: Request, limit: int) -> dict[str, Any]:
 
 
 def _with_limit(request: Request, limit: int) -> Request:
-    """The request, whose body raises HTTPException as soon as it has more bytes than the limit."""
+    """A request whose body raises HTTPException as soon as more bytes than the limit are received."""
     too_large = HTTPException(413, f"the body has more than {limit} bytes: send less in one request", _CLOSE)
     if int(request.headers.get("content-length", 0)) > limit:
         raise too_large
@@ -151,7 +151,7 @@ async def _body_fields(request: Request) -> list[tuple[str, Any]]:
     if content_type == _FORM and not body.lstrip().startswith((b"{", b"[")):  # `curl -d` calls JSON a form
         return _form_fields(body, "body")
     try:
-        fields = from_json(body)  # refuses half of a surrogate pair, which no answer could repeat
+        fields = from_json(body)  # refuses half of a surrogate pair, which an answer could not contain
     except ValueError:
         raise HTTPException(400, "the body is not valid JSON in UTF-8") from None
     if not isinstance(fields, dict):
@@ -167,7 +167,7 @@ def _form_fields(text: bytes, name: str) -> list[tuple[str, Any]]:
 
 
 def checked(model: type[Model], fields: dict[str, Any]) -> Model:
-    """The fields as a model. Raises HTTPException for the first that is wrong or missing, as LibreTranslate says it."""
+    """Validates the fields. Raises HTTPException for the first wrong or missing one, with LibreTranslate's message."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -178,29 +178,31 @@ def checked(model: type[Model], fields: dict[str, Any]) -> Model:
 
 
 def as_list(texts: str | list[str]) -> list[str]:
-    """A text alone is a list of one."""
+    """The texts as a list. A single text becomes a list with one element."""
     return [texts] if isinstance(texts, str) else texts
 
 
 def chosen_pair(languages: LanguagePairs, to: str | None, from_: str | None) -> LanguagePair | None:
-    """The pair; None if the model has only one. Raises NmtError as LanguagePairs.choose."""
+    """The chosen pair; None if the model has only one. Raises NmtError as LanguagePairs.choose."""
     pair = languages.choose(to, from_)
     return pair if languages.several else None
 
 
 def source_and_target(request: LibreTranslateRequest | FileRequest, languages: LanguagePairs) -> tuple[str | None, str]:
-    """The languages as the model writes them; the source is None for `auto`. Raises HTTPException for others."""
+    """The languages as the model names them; the source is None for `auto`. Raises HTTPException for a language that
+    the model does not have."""
     target = _language("target", request.target, languages.targets)
     source = None if request.source == "auto" else _language("source", request.source, languages.sources)
     return source, target
 
 
-def _language(name: str, code: str, known: list[str]) -> str:
-    if language := matching(code, known) or matching(_OLD_CODES.get(code, code), known):
+def _language(name: str, code: str, supported: list[str]) -> str:
+    if language := matching(code, supported) or matching(_OLD_CODES.get(code, code), supported):
         return language
-    raise HTTPException(400, f"{name}: {code[:40]} is not supported: this model has {', '.join(known)}")
+    raise HTTPException(400, f"{name}: {code[:40]} is not supported: this model has {', '.join(supported)}")
 
 
 def likeliest_source(lines: Sequence[str], languages: LanguagePairs, target: str) -> DetectedLanguage:
-    """The likeliest source of those with this target, of all lines together, as LibreTranslate does it."""
+    """The likeliest source language of all lines together, as in LibreTranslate. Only languages with this target are
+    candidates."""
     return detect(lines, [pair.source for pair in languages.pairs if pair.target == target])[0]

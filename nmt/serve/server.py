@@ -1,4 +1,4 @@
-"""Runs the service: socket, signals, shutdown."""
+"""Runs the service: socket, signals and shutdown."""
 
 import ipaddress
 import logging
@@ -19,10 +19,10 @@ from nmt.serve.batching import BatchingQueue
 from nmt.serve.requests import RequestLimits
 
 log = logging.getLogger("nmt")
-_log_of_texts = logging.getLogger("nmt.texts")
+_text_log = logging.getLogger("nmt.texts")
 
-_SHUTDOWN = 30  # most seconds for the last requests
-_HEADERS = 16 * 1024  # most bytes of the headers, beside the query
+_SHUTDOWN = 30  # maximum seconds for the last requests
+_HEADERS = 16 * 1024  # maximum bytes of the headers, without the query
 
 
 def serve(
@@ -34,39 +34,39 @@ def serve(
     log_requests: bool,
     hosts: list[str],
 ) -> None:
-    """Answer requests until SIGTERM or Ctrl-C; requests that were received before are still answered, unless Ctrl-C is
+    """Answer requests until SIGTERM or Ctrl-C. Requests that were received before are still answered, unless Ctrl-C is
     pressed again.
 
-    port: 0 for any free one, which a line on standard error names. hosts: as `hosts.allowed_hosts`.
-    Raises NmtError if it cannot listen on this host and port, and KeyboardInterrupt after Ctrl-C.
+    port: 0 for any free port, which is logged. hosts: as from `hosts.allowed_hosts`. Raises NmtError if it cannot
+    listen on this host and port, and KeyboardInterrupt after Ctrl-C.
     """
     listening = _listen(host, port)
-    address, bound, *_ = listening.getsockname()
-    url = f"http://{f'[{address}]' if ':' in address else address}:{bound}"
+    address, bound_port, *_ = listening.getsockname()
+    url = f"http://{f'[{address}]' if ':' in address else address}:{bound_port}"
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         log.warning("%s: other machines can use it without a password: leave out --host to allow only this one", url)
     queue = BatchingQueue(translator, limits.waiting)
-    _log_of_texts.disabled = True  # what clients send is not logged
+    _text_log.disabled = True  # texts of clients are not logged
     try:
         service = app.build(queue, languages, limits, url, log_requests, hosts)
-        # uvicorn handles the signals while it runs, and then raises them again for the handlers from before.
+        # uvicorn handles signals while it runs, and afterwards raises them again for the previous handlers.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             Server(settings(service, limits)).run(sockets=[listening])
         finally:
             signal.signal(signal.SIGTERM, before)
     finally:
-        _log_of_texts.disabled = False
+        _text_log.disabled = False
         queue.close()
         listening.close()
 
 
 def settings(service: FastAPI, limits: RequestLimits, shutdown: int = _SHUTDOWN) -> uvicorn.Config:
-    """The server's settings: a query may be as long as a body, and nothing of it is logged. shutdown: the most seconds
+    """The server's settings. A query may be as long as a body, and requests are not logged. shutdown: maximum seconds
     for the last requests."""
     return uvicorn.Config(
         service,
-        http="h11",  # the one with a limit for the headers
+        http="h11",  # the only implementation with a limit for the headers
         h11_max_incomplete_event_size=limits.body + _HEADERS,
         log_config=None,
         access_log=False,
@@ -79,17 +79,17 @@ class Server(uvicorn.Server):
     """The server of an application that `app.build` made."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what is under way, but no documents."""
+        """Answer the current requests, except those for documents."""
         self.config.app.state.service.stop()  # type: ignore[union-attr]
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The handler of the signals that end the service. A second Ctrl-C cancels the requests that are left; uvicorn
-        would log a traceback for each."""
+        """Handles the signals that end the service. A second Ctrl-C cancels the remaining requests, without uvicorn's
+        traceback for each of them."""
         super().handle_exit(sig, frame)
         if self.force_exit:
             logging.getLogger("uvicorn.error").disabled = True
-            log_from_handler("stopped at once: requests under way are not answered", logging.WARNING)
+            log_from_handler("stopped immediately: current requests are not answered", logging.WARNING)
 
 
 def _listen(host: str, port: int) -> socket.socket:

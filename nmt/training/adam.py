@@ -1,7 +1,8 @@
-"""Adam, without the import of PyTorch's compiler.
+"""Adam without the import of PyTorch's compiler.
 
-PyTorch wraps some methods of its optimizers in functions that import its compiler, only to tell it not to compile them.
-That takes almost as long as importing PyTorch itself, and 140 MB of memory. The methods below are those inside.
+PyTorch wraps some optimizer methods in functions that import its compiler, only to exclude the methods from
+compilation. This import takes almost as long as importing PyTorch itself, and 140 MB of memory. The classes below use
+the unwrapped methods.
 """
 
 import inspect
@@ -17,6 +18,6 @@ class EagerOptimizer(torch.optim.Optimizer):
 
 
 class AdamW(EagerOptimizer, torch.optim.AdamW):
-    """torch.optim.AdamW: Adam (Kingma and Ba 2015) with the decay of Loshchilov and Hutter (2019)."""
+    """torch.optim.AdamW: Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019)."""
 
     step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))

@@ -29,15 +29,15 @@ _MOST_WORKERS = 32  # PyTorch's own limit, for one rank
 
 
 def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharded: bool, ranks_here: int = 1) -> bool:
-    """Compile the model's layers with torch.compile. If that does not work here, they stay as they are; logs why, and
-    returns False.
+    """Compile the model's layers with torch.compile. Returns whether this worked; if not, the layers stay uncompiled,
+    and a warning says why.
 
-    Layers are compiled one by one: layers of one class share a graph, which is for all shapes, or for the only shape of
-    packed batches. A forward and a backward pass over the example are run at once, so that a compiler that fails does
-    so before the first step; not with `sharded` layers, which one rank cannot run alone. A compilation that was killed
-    leaves damaged files in PyTorch's cache: after a failure it is tried once more with an empty one. Raises what a
-    fault of the device raises, after which nothing works there. ranks_here: the ranks on this machine, which share its
-    cores.
+    Layers are compiled one by one. Layers of one class share a graph, either for all shapes or for the single shape of
+    packed batches. A forward and a backward pass over the example are run immediately, so that a compiler fails before
+    the first step; `sharded` layers are not run, because one rank cannot run them alone. A compilation that was killed
+    leaves damaged files in PyTorch's cache, so a failed compilation is repeated once with an empty cache. A device
+    fault is raised again, because the device cannot be used after it. ranks_here: the number of ranks on this machine;
+    they share its cores.
     """
     _limit_workers(ranks_here)
     torch._dynamo.utils.clear_compilation_metrics()
@@ -50,22 +50,21 @@ def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharde
             if is_device_fault(error):
                 raise
             if retry:
-                why = first_line(error)
-                log.warning("training.compile: torch.compile does not work here, going on without it (%s)", why)
+                reason = first_line(error)
+                log.warning("training.compile: torch.compile does not work here, continuing without it (%s)", reason)
             else:
                 damaged = f"{_use_new_cache()}: {first_line(error)}"
         else:
             if damaged:
                 log.warning("training.compile: damaged files in the cache of torch.compile: delete %s", damaged)
-            # If the compiler fails for a later graph, that graph runs uncompiled, and `log_report` says so.
+            # If the compiler fails for a later graph, this graph runs uncompiled, and `log_report` reports it.
             torch._dynamo.config.suppress_errors = True
             return True
     return False
 
 
 def missing_compiler(device: torch.device) -> str:
-    """Why torch.compile cannot work for this device, as far as that is known before it is tried; empty: nothing is
-    missing."""
+    """Why torch.compile cannot work on this device: a missing compiler. An empty string if none is missing."""
     if device.type == "cuda":
         return "" if has_triton() else "Triton does not work with this GPU"
     if device.type == "cpu":
@@ -73,26 +72,26 @@ def missing_compiler(device: torch.device) -> str:
 
         try:
             get_cpp_compiler()
-        except Exception as error:  # InvalidCxxCompiler, and what else starting a compiler may raise
+        except Exception as error:  # InvalidCxxCompiler, or any error of starting a compiler
             return f"no C++ compiler: {first_line(error)}: install one, such as g++"
     return ""
 
 
 def graphs() -> "list[CompilationMetrics]":
-    """What torch.compile has made since `compile_layers`: of each graph, why it was made again, or why it failed."""
+    """The graphs compiled since `compile_layers`. Each tells why it was compiled again, or why it failed."""
     return [graph for graph in torch._dynamo.utils.get_compilation_metrics() if graph.co_name is not None]
 
 
 def log_report() -> None:
-    """Log how many graphs torch.compile has made since `compile_layers`, and how many of them again, which it should
-    not need after the first step; nothing where it has made none."""
+    """Log how many graphs were compiled since `compile_layers`, and how many of them again. After the first step no
+    graph should be compiled again. Logs nothing if there are no graphs."""
     if "torch._dynamo" not in sys.modules:  # loading it takes seconds
         return
-    made = graphs()
-    again = sum(graph.recompile_reason is not None for graph in made)
-    if made:
-        log.info("training.compile: %d graphs, one of them a test; %d were compiled again", len(made), again)
-    for reason in dict.fromkeys(graph.fail_reason or graph.fail_type for graph in made if graph.fail_type):
+    compiled = graphs()
+    recompiled = sum(graph.recompile_reason is not None for graph in compiled)
+    if compiled:
+        log.info("training.compile: %d graphs, one of them a test; %d were recompiled", len(compiled), recompiled)
+    for reason in dict.fromkeys(graph.fail_reason or graph.fail_type for graph in compiled if graph.fail_type):
         log.warning("training.compile: a graph ran uncompiled (%s)", " ".join(reason.split())[:300])
 
 
@@ -112,7 +111,7 @@ def _undo(objective: Objective) -> None:
 
 
 def _limit_workers(ranks_here: int) -> None:
-    """Divide the cores among the processes that compile: each rank would start one for every core."""
+    """Divide the cores among the processes that compile. By default each rank starts one process for every core."""
     if _WORKERS not in os.environ:
         import torch._inductor.config as inductor  # takes a second
 
@@ -120,15 +119,15 @@ def _limit_workers(ranks_here: int) -> None:
 
 
 def _use_new_cache() -> str:
-    """From now on compile as if nothing had been compiled before. Returns the folder of the cache before."""
+    """Use a new, empty cache for all later compilations. Returns the folder of the previous cache."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir
     from torch._inductor.utils import clear_caches
 
-    before = cache_dir()
-    if os.environ.get(_TRITON_CACHE, "").startswith(before):  # PyTorch sets it at the first kernel
+    previous = cache_dir()
+    if os.environ.get(_TRITON_CACHE, "").startswith(previous):  # PyTorch sets it at the first kernel
         del os.environ[_TRITON_CACHE]
     os.environ[_CACHE] = tempfile.mkdtemp(prefix="nmt-compile-")
     atexit.register(shutil.rmtree, os.environ[_CACHE], ignore_errors=True)
     torch.compiler.reset()
     clear_caches()
-    return before
+    return previous

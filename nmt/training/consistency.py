@@ -3,11 +3,11 @@
 The passes differ in their dropout masks and in the tokens that are cut off (`nmt.data.batches.token_cutoff`). P1 and
 P2 are the distributions of the next token in each pass, and CE is the label-smoothed cross-entropy:
 
-    R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equations 2 to 4; here half of it,
-    so that losses can be compared):  (CE(P1) + CE(P2)) / 2 + weight / 2 · (KL(P1 ‖ P2) + KL(P2 ‖ P1)) / 2
+    R-Drop (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", equations 2 to 4; the loss is halved
+    here, to be comparable with other losses):  (CE(P1) + CE(P2)) / 2 + weight / 2 · (KL(P1 ‖ P2) + KL(P2 ‖ P1)) / 2
 
     SimCut (Gao et al. 2022, "Bi-SimCut: A Simple Strategy for Boosting Neural Machine Translation", equation 8; the
-    second pass has cut tokens, and the gradient goes through both):  CE(P1) + weight · KL(P1 ‖ P2)
+    second pass has cut tokens, and the gradient flows through both):  CE(P1) + weight · KL(P1 ‖ P2)
 
 With l = log P, the gradients of KL(P1 ‖ P2) with respect to the logits of the first and of the second pass are
 P1 · (l1 - l2 - KL(P1 ‖ P2)) and P2 - P1. Shapes: N tokens (no padding), D d_model, V subwords.
@@ -24,7 +24,7 @@ from nmt.training import loss as plain
 
 
 class ConsistencyWeights(NamedTuple):
-    """Of the parts of the loss: the cross-entropy of each pass, KL(P1 ‖ P2) and KL(P2 ‖ P1)."""
+    """The weights of the terms of the loss: the cross-entropy of each pass, KL(P1 ‖ P2) and KL(P2 ‖ P1)."""
 
     first: float
     second: float
@@ -32,8 +32,8 @@ class ConsistencyWeights(NamedTuple):
     second_first: float
 
     @classmethod
-    def of(cls, training: TrainingConfig) -> "ConsistencyWeights":
-        """Those of training.consistency."""
+    def from_config(cls, training: TrainingConfig) -> "ConsistencyWeights":
+        """The weights for training.consistency."""
         weight = training.weight_of_consistency
         match training.consistency:
             case "rdrop":
@@ -45,8 +45,7 @@ class ConsistencyWeights(NamedTuple):
 
 
 def described(training: TrainingConfig) -> str:
-    """The passes over each batch in a few words, with the values of settings that were left out; empty for plain
-    training."""
+    """A short description of the passes over each batch, with default values filled in; empty for plain training."""
     if training.passes == 1:
         return f"token cutoff {training.cutoff[0]:g}" if training.cutoff else ""
     method = f"{training.consistency}, weight {training.weight_of_consistency:g}"
@@ -56,7 +55,7 @@ def described(training: TrainingConfig) -> str:
 
 
 class _ConsistentCrossEntropy(plain.LossWithGradients):
-    """The loss and, in the same pass over the logits, its gradients, as in `nmt.training.loss`."""
+    """Computes the loss and its gradients in the same pass over the logits, as in `nmt.training.loss`."""
 
     @staticmethod
     def forward(
@@ -77,69 +76,70 @@ class _ConsistentCrossEntropy(plain.LossWithGradients):
         rows = plain.rows_at_once(hidden.device, 2 * vocabulary)
         for start in range(0, tokens, rows):
             y = target[start : start + rows]
-            places = [slice(first, first + len(y)) for first in (start, tokens + start)]
-            logits = [product(h_all[place], w.t()).to(wide) for place in places]
+            pass_rows = [slice(first, first + len(y)) for first in (start, tokens + start)]
+            logits = [product(h_all[part], w.t()).to(wide) for part in pass_rows]
             losses, nll[start : start + rows], differences = _parts(logits, y, smoothing, weights, needed)
             loss += losses.sum(dtype=loss.dtype)
-            for place, difference in zip(places, differences, strict=needed):
+            for part, difference in zip(pass_rows, differences, strict=needed):
                 row_sum = difference.abs().sum(dim=1).amax() if dtype == torch.float16 else 0.0
-                difference, unit = plain.rounded(difference, h_all[place], w, row_sum)
+                difference, unit = plain.rounded(difference, h_all[part], w, row_sum)
                 if grad_hidden is not None:
-                    grad_hidden[place] = plain.scaled_product(difference, w, unit)
+                    grad_hidden[part] = plain.scaled_product(difference, w, unit)
                 if grad_weight is not None:
-                    plain.add_scaled_product(grad_weight, difference.t(), h_all[place], unit)
+                    plain.add_scaled_product(grad_weight, difference.t(), h_all[part], unit)
         ctx.gradients, ctx.hidden_dtype = (grad_hidden, grad_weight), hidden.dtype
         ctx.mark_non_differentiable(nll)
         return loss.to(wide), nll
 
 
 class _Pass(NamedTuple):
-    """What the loss needs of one pass, for each of n tokens."""
+    """The values of one pass that the loss needs, for each of n tokens."""
 
     p: Tensor  # [n, V]
     log_sum: Tensor  # [n]: log Σ exp z over the logits z
-    of_target: Tensor  # [n]: the target's logit
+    target_logit: Tensor  # [n]
     mean: Tensor  # [n]: the mean logit
 
     @classmethod
-    def of(cls, logits: Tensor, target: Tensor) -> "_Pass":
-        """From logits [n, V], which are overwritten, and ids [n]."""
-        of_target, mean = logits.gather(1, target[:, None])[:, 0], logits.mean(dim=1)
-        return cls(*plain.softmax_in_place(logits), of_target, mean)
+    def from_logits(cls, logits: Tensor, target: Tensor) -> "_Pass":
+        """logits [n, V] are overwritten; target [n]: ids."""
+        target_logit, mean = logits.gather(1, target[:, None])[:, 0], logits.mean(dim=1)
+        return cls(*plain.softmax_in_place(logits), target_logit, mean)
 
 
 def _parts(
     logits: list[Tensor], target: Tensor, smoothing: float, weights: ConsistencyWeights, needed: bool
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """The logits z of both passes [n, V], which are overwritten, and ids [n] → the loss and -log p of each token [n],
-    and, if they are needed, the gradients with respect to the logits [n, V].
+    """Logits z of both passes [n, V], which are overwritten, and ids [n] → the loss and -log p of each token [n], and
+    if `needed`, the gradients with respect to the logits [n, V].
 
-    As l1 - l2 = (z1 - z2) - (log Σ exp z1 - log Σ exp z2), the only exponentials are those of the softmax: they take
-    more time than all else here.
+    Exponentials take most of the time here. As l1 - l2 = (z1 - z2) - (log Σ exp z1 - log Σ exp z2), only the softmax
+    computes them.
     """
-    apart = logits[0] - logits[1]
-    first, second = (_Pass.of(z, target) for z in logits)
+    logit_difference = logits[0] - logits[1]
+    first, second = (_Pass.from_logits(z, target) for z in logits)
     log_sums = first.log_sum - second.log_sum
     loss, nll, gradients = torch.zeros_like(log_sums), torch.zeros_like(log_sums), []
-    for own, other, sign, weight, of_own, of_other in (
+    # kl_weight: of KL(own ‖ other); reverse_weight: of KL(other ‖ own)
+    for own, other, sign, weight, kl_weight, reverse_weight in (
         (first, second, 1.0, weights.first, weights.first_second, weights.second_first),
         (second, first, -1.0, weights.second, weights.second_first, weights.first_second),
     ):
-        weighted = own.p * apart if of_own else apart.new_zeros(len(target), 1)
-        mean = sign * weighted.sum(dim=1)  # of the difference between the logits, under P of this pass
-        nll += weight * (own.log_sum - own.of_target)
-        loss += weight * (own.log_sum - (1 - smoothing) * own.of_target - smoothing * own.mean)
-        loss += of_own * (mean - sign * log_sums)
+        weighted = own.p * logit_difference if kl_weight else logit_difference.new_zeros(len(target), 1)
+        mean = sign * weighted.sum(dim=1)  # the expected difference between the logits under P of this pass
+        nll += weight * (own.log_sum - own.target_logit)
+        loss += weight * (own.log_sum - (1 - smoothing) * own.target_logit - smoothing * own.mean)
+        loss += kl_weight * (mean - sign * log_sums)
         if needed:
-            gradient = own.p * (weight + of_other - of_own * mean)[:, None]
-            if of_own:
-                gradient.add_(weighted, alpha=sign * of_own)
-            if of_other:
-                gradient.sub_(other.p, alpha=of_other)
+            gradient = own.p * (weight + reverse_weight - kl_weight * mean)[:, None]
+            if kl_weight:
+                gradient.add_(weighted, alpha=sign * kl_weight)
+            if reverse_weight:
+                gradient.sub_(other.p, alpha=reverse_weight)
             if weight:
                 gradient.sub_(weight * smoothing / gradient.shape[1])
-                of_label = gradient.new_full((len(target), 1), -weight * (1 - smoothing))
-                gradient.scatter_add_(1, target[:, None], of_label)
+                target_gradient = gradient.new_full((len(target), 1), -weight * (1 - smoothing))
+                gradient.scatter_add_(1, target[:, None], target_gradient)
             gradients.append(gradient)
     return loss, nll, gradients
 
@@ -147,10 +147,10 @@ def _parts(
 def consistent_cross_entropy(
     hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, weights: ConsistencyWeights
 ) -> tuple[Tensor, Tensor]:
-    """The sum over the tokens of the loss, and -log p(y) of each token [N], weighted as the cross-entropies; in nats.
+    """The loss summed over the tokens, and -log p(y) of each token [N], weighted like the cross-entropies; in nats.
 
-    hidden [2N, D]: the decoder states of the first pass, then those of the second; weight, target, smoothing and the
-    gradients: as in `nmt.training.loss.smoothed_cross_entropy`. Of the logits only a part is held at a time.
+    hidden [2N, D]: the decoder states of the first pass, then of the second; weight, target, smoothing and the
+    gradients: as in `nmt.training.loss.smoothed_cross_entropy`. Only a part of the logits is in memory at a time.
     """
     if not torch.is_grad_enabled():
         hidden, weight = hidden.detach(), weight.detach()

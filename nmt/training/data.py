@@ -1,4 +1,4 @@
-"""What the trainer is given."""
+"""The input of the trainer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from nmt.training.start_from import Start
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """What the scores of a validation set are of: languages, number of sentences, and the form in which translations
-    and references are compared."""
+    """The text that the scores of a validation set describe: languages, number of sentences, and the form in which
+    translations and references are compared."""
 
     source_language: str
     target_language: str
@@ -23,8 +23,8 @@ class TranslatedText:
 class TranslationScores:
     """Scores of a translated validation set, by their names in METRICS.
 
-    samples: (source, reference, translation) of some sentences; signatures: sacreBLEU's, by the score's name; text:
-    what was translated.
+    samples: (source, reference, translation) of some sentences; signatures: sacreBLEU's signature of each score; text:
+    the translated text.
     """
 
     scores: dict[str, float]
@@ -35,11 +35,11 @@ class TranslationScores:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run trains and validates on. Each key is a hash of the content that it names.
+    """The data that a run trains and validates on. Each key is a hash of the named content.
 
-    translate_validation: translates the validation sets with a model and scores the result of each; collective.
-    validation_key: of all that best_metric depends on; scores with different keys cannot be compared.
-    start: the model that the run starts from, if there is one.
+    translate_validation: translates the validation sets with a model and scores each result; collective.
+    validation_key: of everything that best_metric depends on; scores with different keys cannot be compared.
+    start: the model that the run starts from, or None.
     """
 
     prepared: PreparedData

@@ -14,7 +14,7 @@ from nmt.models.translation_model import TranslationModel
 
 
 def freeze(model: TranslationModel, names: Sequence[str]) -> None:
-    """Freeze the parts of a model with these names (see `frozen`): they then get no gradient, and no update."""
+    """Freeze the parts of a model with these names (see `frozen`): their weights get no gradient and no update."""
     for parameter in frozen(model, names):
         parameter.requires_grad_(False)
 
@@ -23,13 +23,14 @@ def frozen(model: TranslationModel, names: Sequence[str]) -> list[nn.Parameter]:
     """The weights of the parts with these names: `embeddings`, `encoder`, `decoder`, `output`, or a module, such as
     `encoder.0` or `decoder.5.cross_attention`.
 
-    A matrix that two parts share is frozen with either of them. Raises NmtError for an unknown name, and if nothing is
-    left to train.
+    A matrix that two parts share is frozen with either of them. Raises NmtError for an unknown name, or if the names
+    cover the whole model.
     """
     chosen, unknown = dict[nn.Parameter, None](), list[str]()
     for name in names:
         weights = [weight for path, weight in _paths(model) if _belongs(model, path, name)]
-        unknown += [] if weights else [name]
+        if not weights:
+            unknown.append(name)
         chosen |= dict.fromkeys(weights)
     if unknown:
         shown = ", ".join(name[:100] for name in unknown)
@@ -42,7 +43,7 @@ def frozen(model: TranslationModel, names: Sequence[str]) -> list[nn.Parameter]:
 
 
 def check_names(model: ModelConfig, names: Sequence[str]) -> None:
-    """Raises NmtError as `frozen`, without the weights of a model: the names do not depend on its vocabulary."""
+    """Raises NmtError as `frozen` does. It needs no weights, because the names do not depend on the vocabulary."""
     frozen(build.build_on_meta(model, 1, 1, PAD), names)
 
 
@@ -52,11 +53,12 @@ def count_trained(model: nn.Module) -> int:
 
 
 def summary(model: TranslationModel, names: Sequence[str]) -> str:
-    """How many parameters are trained, and which weights are frozen only because they are tied to others, in one
-    line."""
-    weights = set(frozen(model, names))
-    tied = [path for path, weight in _paths(model)
-            if weight in weights and not any(_belongs(model, path, name) for name in names)]  # fmt: skip
+    """One line: how many parameters are trained, and which weights are frozen only because they are tied to others."""
+    weights, tied = set(frozen(model, names)), list[str]()
+    for path, weight in _paths(model):
+        named = any(_belongs(model, path, name) for name in names)
+        if weight in weights and not named:
+            tied.append(path)
     also = f"; {', '.join(tied)} too, as model.tie makes them the same matrix" if tied else ""
     total = sum(weight.numel() for weight in model.parameters())
     frozen_parts = f"{', '.join(names)} frozen{also}"
@@ -64,7 +66,7 @@ def summary(model: TranslationModel, names: Sequence[str]) -> str:
 
 
 def _paths(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Every weight with its name; a tied one with each of its names."""
+    """Every weight with its name; a tied weight once for each of its names."""
     return list(model.named_parameters(remove_duplicate=False))
 
 
@@ -73,12 +75,15 @@ def _belongs(model: TranslationModel, path: str, name: str) -> bool:
 
 
 def _meant(model: TranslationModel, name: str) -> str:
-    """What an unknown name may mean, and the names of all parts and layers."""
-    modules = [path.split(".")[:-1] for path, _ in _paths(model)]
-    inside = [".".join(words[:depth]) for words in modules for depth in range(1, len(words) + 1)]
-    known = list(dict.fromkeys([*(model.part_of(path) for path, _ in _paths(model)), *inside]))
-    meant = did_you_mean(name, known)
+    """The end of the message about an unknown name: a suggestion, and the names of all parts and layers."""
+    paths = [path for path, _ in _paths(model)]
+    names = [model.part_of(path) for path in paths]
+    for path in paths:
+        words = path.split(".")[:-1]
+        names += [".".join(words[:depth]) for depth in range(1, len(words) + 1)]
+    names = list(dict.fromkeys(names))
+    meant = did_you_mean(name, names)
     hint = f"; {meant}" if meant else ""
-    shown = [part for part in known if "." not in part or re.fullmatch(r"\w+\.\d+", part)]
-    innermost = max(known, key=lambda part: part.count("."))
+    shown = [part for part in names if "." not in part or re.fullmatch(r"\w+\.\d+", part)]
+    innermost = max(names, key=lambda part: part.count("."))
     return f"{hint} (parts: {', '.join(shown)}; or a part of a layer, such as {innermost})"

@@ -1,6 +1,6 @@
-"""Whether a saved state can be resumed: which settings, data and vocabulary it is of.
+"""Decides whether a saved state can be resumed with the present settings, data and vocabulary.
 
-Which settings may change follows from what they are declared to affect (`nmt.config.declaration.setting`).
+Which settings may change follows from their declared effects (`nmt.config.declaration.setting`).
 """
 
 import logging
@@ -19,16 +19,16 @@ from nmt.training.validation_key import recorded_text_key, search_settings
 
 log = logging.getLogger("nmt")
 
-# With another value of a setting that affects one of these, the saved weights or the position in the data do not fit.
+# If a setting that affects one of these changes, the saved weights or the position in the data do not fit.
 _FIXED = frozenset({"text", "vocabulary", "tokens", "order", "model"})
 _VOCABULARY_FILES = ("vocabulary.source_model", "vocabulary.target_model")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run must have in common with a saved state to resume it. The keys are hashes of content.
+    """The properties that a run and a saved state must share for resuming. The keys are hashes of content.
 
-    data_key: the folder of the token store, and how many pairs are skipped; validation_key: see `validation_key`;
+    data_key: the folder of the token store and the number of skipped pairs; validation_key: see `validation_key`;
     start: the model that the run started from.
     """
 
@@ -39,7 +39,7 @@ class Identity:
     start: Start | None = None
 
     def check_resumable(self, saved: "Identity", run: Path) -> None:
-        """Log which settings changed. Raises NmtError for a change with which the saved state cannot be resumed."""
+        """Log which settings changed. Raises NmtError for a change that makes resuming impossible."""
         check_settings(self.config, saved.config, run)
         changed = writer.differences(saved.config, self.config)
         if self.vocabulary_key != saved.vocabulary_key:
@@ -54,56 +54,57 @@ class Identity:
 
 
 def check_settings(config: Config, saved: Config, run: Path) -> None:
-    """Raises NmtError naming the changed settings with which the saved state in `run` cannot be resumed. config: as
-    `start_from.with_recorded_start` gives it."""
+    """Raises NmtError if settings changed so that the saved state in `run` cannot be resumed; it names them. config: as
+    returned by `start_from.with_recorded_start`."""
     changed = _affecting(writer.differences(saved, config), _FIXED)
     if fatal := {path: both for path, both in changed.items() if not _may_be_moved(path, *both)}:
         raise _not_resumable(run, "other settings", fatal)
 
 
 def _affecting(changed: Mapping[str, tuple[str, str]], results: Set[str]) -> dict[str, tuple[str, str]]:
-    """The changes of settings that affect one of these results."""
+    """The changed settings that affect one of these results."""
     return {path: both for path, both in changed.items() if setting_at(Config, path).affects & results}
 
 
 def _may_be_moved(path: str, before: str, now: str) -> bool:
-    """Whether only the content counts, which is compared once it is read. That a file is there, or not, counts too."""
-    own = setting_at(Config, path)
-    return own.by_content and not (own.path and "null" in (before, now))
+    """Whether only the content of the file matters, which is compared after reading. Adding or removing the file also
+    counts as a change."""
+    setting = setting_at(Config, path)
+    return setting.by_content and not (setting.path and "null" in (before, now))
 
 
-def _not_resumable(run: Path, what: str, changed: Mapping[str, tuple[str, str]], files: str = "data.train") -> NmtError:
-    """The error for a run with `what`; changed: the settings that can be the reason; files: the settings whose files
-    have changed where no setting has."""
+def _not_resumable(
+    run: Path, difference: str, changed: Mapping[str, tuple[str, str]], files: str = "data.train"
+) -> NmtError:
+    """The error for a saved run with a difference, such as "other settings". changed: the settings that can be the
+    reason; files: the settings whose files have changed, if no setting has."""
     reasons = [f"{path}: {before} in the saved run, {now} now" for path, (before, now) in changed.items()]
     restore = [
         path if setting_at(Config, path.partition("[")[0]).is_list else shlex.quote(f"{path}={before}")
         for path, (before, _) in changed.items()
     ]
     return NmtError(
-        f"{run} holds a run with {what} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
+        f"{run} holds a run with {difference} ({'; '.join(reasons) or f'the files of {files} have changed'}): "
         f"restore {' '.join(restore) or 'them'}, or set a new run_dir"
     )
 
 
 def comparable_scores(progress: Progress, saved: Identity, now: Identity) -> dict[str, dict[str, float]]:
-    """The scores at the start that those of now can be compared with: none for other text; without those of another
-    search, or of another part of the text. What is left out is logged. Before the first step nothing is lost: the model
-    to start from is validated again where there are no scores."""
-    at_start = progress.at_start
-    losses = {
-        name: {key: score for key, score in scores.items() if key == "validation_loss"}
-        for name, scores in at_start.items()
-    }
+    """The scores at the start that are still comparable with new scores: none if the validation text changed, only the
+    losses if the search or the part of the text changed. A log message says what is omitted. Before the first step all
+    scores may be omitted without loss: the start model is then validated again."""
+    at_start, losses = progress.at_start, dict[str, dict[str, float]]()
+    for name, scores in at_start.items():
+        losses[name] = {key: score for key, score in scores.items() if key == "validation_loss"}
     same_text, same_search = (key(saved) == key(now) for key in (_validated_text, _validating_search))
     if not at_start or (same_text and (same_search or losses == at_start)):
         return at_start
     if progress.step == 0:
         return {}
     if same_text:
-        log.info("validation: another search: from now on, only losses are compared with those at the start")
+        log.info("validation: the search has changed: from now on, only losses are compared with those at the start")
         return losses
-    log.info("validation: another text: from now on, nothing is compared with the scores at the start")
+    log.info("validation: the text has changed: from now on, nothing is compared with the scores at the start")
     return {}
 
 

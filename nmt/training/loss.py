@@ -17,23 +17,26 @@ from nmt.models.linear import add_product, product
 
 log = logging.getLogger("nmt")
 
-# Logits computed at once: a part that stays in a CPU's caches. The [N, V] matrix is never held. But with too few rows
-# most of the time would go to the weights, which are read again, and to their gradient, for each part.
+# The number of logits computed at once: a part that stays in a CPU's caches, so that the [N, V] matrix is never in
+# memory. Each part reads the weights and writes their gradient again: with too few rows this takes most of the time.
 _CHUNK_ELEMENTS = {"cpu": 1 << 21}
 _DEFAULT_CHUNK_ELEMENTS = 1 << 28
 _LEAST_ROWS = 256
 _BIAS_COLUMNS = 8
 _LEAST_LOGIT = 80.0  # below the largest: e^-80 = 2e-35 of its probability adds nothing to a float32 sum
-# Whether PyTorch adds a product of 16-bit matrices to a float32 matrix; otherwise it is rounded, stored and then added.
+# Whether PyTorch adds a product of 16-bit matrices to a float32 matrix. If not, the product is rounded before.
 _ADDS_IN_FLOAT32 = torch.version.cuda is not None and torch.__version__ >= (2, 10)  # type: ignore[operator]
 
-_Difference = Callable[[Tensor, Tensor, float, float, bool], tuple[Tensor, Tensor, Tensor]]  # as `_difference` has it
+_Difference = Callable[[Tensor, Tensor, float, float, bool], tuple[Tensor, Tensor, Tensor]]  # see `_difference`
 
 
 class LossWithGradients(torch.autograd.Function):
-    """A loss whose `forward` takes hidden, weight and what needs no gradient, gives (loss, -log p of each token), and
-    leaves the gradients of hidden and weight, or None for each, in `ctx.gradients`, and hidden's dtype in
-    `ctx.hidden_dtype`."""
+    """The base of losses whose forward pass computes the gradients too.
+
+    `forward` takes hidden, weight and arguments without gradients, and returns (loss, -log p of each token). It stores
+    the gradients of hidden and weight (None if not needed) in `ctx.gradients`, and hidden's dtype in
+    `ctx.hidden_dtype`.
+    """
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
@@ -46,12 +49,12 @@ class LossWithGradients(torch.autograd.Function):
 
 
 class _SmoothedCrossEntropy(LossWithGradients):
-    """The loss and, in the same pass over the logits, its gradients.
+    """Computes the loss and its gradients in the same pass over the logits.
 
     With p = softmax(h Wᵀ) and the smoothed target q = (1-ε) δ_y + ε/V, the gradient of the loss with respect to the
-    logits is p - q. It is computed in float32, in place of the logits, and then rounded to `dtype`: if p were rounded
-    first, little but rounding error would be left where p is near q. In float32 nothing is rounded, and the products
-    of the constant ε/V with W and h, which are two sums, are subtracted afterwards, because that is faster.
+    logits is p - q. It is computed in float32, in place of the logits, and then rounded to `dtype`. Rounding p first
+    would leave mostly rounding error where p is near q. In float32 nothing is rounded; the products of the constant
+    ε/V with W and h are then two sums, which are subtracted afterwards, because that is faster.
     """
 
     @staticmethod
@@ -73,11 +76,11 @@ class _SmoothedCrossEntropy(LossWithGradients):
         rows = rows_at_once(hidden.device, vocabulary)
         for start in range(0, hidden.shape[0], rows):
             h, y = h_all[start : start + rows], target[start : start + rows]
-            nlls, of_target, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
-            # Not a product with a vector, whose sums depend on the number of threads.
+            nlls, target_logit, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
+            # Not a matrix-vector product: its sums depend on the number of threads.
             mean_logit = (hidden[start : start + rows].to(wide) * (row_sum / vocabulary)).sum(dim=1)
             nll[start : start + rows] = nlls
-            loss += (nlls + smoothing * (of_target - mean_logit)).sum(dtype=loss.dtype)
+            loss += (nlls + smoothing * (target_logit - mean_logit)).sum(dtype=loss.dtype)
             unit = None
             if needed and difference.dtype != dtype:
                 difference, unit = rounded(difference, h, w)
@@ -85,7 +88,7 @@ class _SmoothedCrossEntropy(LossWithGradients):
                 grad_hidden[start : start + rows] = scaled_product(difference, w, unit)
             if grad_weight is not None:
                 add_scaled_product(grad_weight, difference.t(), h, unit)
-            del difference  # before the next rows need the memory
+            del difference  # frees the memory for the next rows
         if dtype == wide:
             if grad_hidden is not None:
                 grad_hidden.sub_(row_sum * mean_target)
@@ -97,31 +100,31 @@ class _SmoothedCrossEntropy(LossWithGradients):
 
 
 def rows_at_once(device: torch.device, vocabulary: int) -> int:
-    """The tokens whose logits are computed at once."""
+    """The number of tokens whose logits are computed at once."""
     return max(_LEAST_ROWS, _CHUNK_ELEMENTS.get(device.type, _DEFAULT_CHUNK_ELEMENTS) // vocabulary)
 
 
 def _difference(
     logits: Tensor, target: Tensor, confidence: float, uniform: float, needed: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits [n, V], which are overwritten, and ids [n] → -log p(target) [n], the targets' logits [n], and, if it is
-    needed, p - q [n, V], where q is `uniform` and at the target `confidence` more; float32 or wider."""
+    """Logits [n, V], which are overwritten, and ids [n] → -log p(target) [n], the targets' logits [n], and if `needed`,
+    p - q [n, V], where q is `uniform`, plus `confidence` at the target; float32 or wider."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     at_target = target[:, None]
-    of_target = logits.gather(1, at_target)[:, 0]
+    target_logit = logits.gather(1, at_target)[:, 0]
     p, log_sum = softmax_in_place(logits)
-    nll = log_sum - of_target  # not -log p: p at the target may be 0
+    nll = log_sum - target_logit  # not -log p: p at the target may be 0
     if needed:
         p.scatter_(1, at_target, p.gather(1, at_target) - confidence)
         if uniform:
             p.sub_(uniform)
-    return nll, of_target, p
+    return nll, target_logit, p
 
 
 def softmax_in_place(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Logits z [n, V], which are overwritten → p [n, V] and log Σ exp z [n]."""
     largest = logits.amax(dim=1)
-    if logits.device.type == "cpu":  # denormal probabilities would make its products many times slower
+    if logits.device.type == "cpu":  # denormal probabilities make products on a CPU many times slower
         torch.maximum(logits, (largest - _LEAST_LOGIT)[:, None], out=logits)
     p = torch.softmax(logits, dim=1, out=logits)
     return p, largest - p.amax(dim=1).log()  # p at the largest logit is at least 1/V, so its logarithm is finite
@@ -129,7 +132,7 @@ def softmax_in_place(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 @functools.cache
 def _in_triton(device: torch.device, dtype: torch.dtype) -> _Difference | None:
-    """`_difference` as one kernel: on GPUs where Triton and the C compiler that it needs are found to work."""
+    """`_difference` as one kernel, on GPUs where Triton and its C compiler work; None elsewhere."""
     if device.type != "cuda" or dtype == torch.float64:
         return None
     try:
@@ -137,28 +140,28 @@ def _in_triton(device: torch.device, dtype: torch.dtype) -> _Difference | None:
 
         difference(torch.zeros(1, 16, device=device, dtype=dtype), torch.zeros(1, device=device).long(), 1.0, 0.0, True)
     except Exception as error:  # of many types: no Triton, no C compiler, a GPU that is too old
-        log.warning("the loss: Triton does not work here, so it takes longer (%s)", first_line(error))
+        log.warning("Triton does not work here, so computing the loss takes longer (%s)", first_line(error))
         return None
     return difference
 
 
 def rounded(difference: Tensor, h: Tensor, w: Tensor, row_sum: float | Tensor = 2.0) -> tuple[Tensor, Tensor | None]:
-    """Rows [n, V] divided by a unit, in the dtype of h [n, D] and w [V, D]; and the unit, None for 1. row_sum: what the
-    absolute values of a row sum to at most; of p - q that is 2.
+    """Rows [n, V] divided by a unit, in the dtype of h [n, D] and w [V, D]; and the unit, None for 1. row_sum: the
+    largest possible sum of a row's absolute values; 2 for p - q.
 
-    float16 has no numbers below 6e-8 and few digits below 6e-5: for it the unit is the smallest power of two with which
-    no product with h or w can exceed 2^15, half of float16's largest number.
+    float16 has no numbers below 6e-8 and few digits below 6e-5. Its unit is the smallest power of two that keeps every
+    product with h or w below 2^15, half of float16's largest number.
     """
     if h.dtype != torch.float16:
         return difference.to(h.dtype), None
-    of_weight = torch.linalg.vector_norm(difference, 1, dim=0).amax() * h.abs().amax()
-    of_hidden = row_sum * w.abs().amax()
-    unit = torch.exp2(torch.maximum(of_weight, of_hidden).clamp(min=1).log2().ceil() - 15)
+    weight_limit = torch.linalg.vector_norm(difference, 1, dim=0).amax() * h.abs().amax()
+    hidden_limit = row_sum * w.abs().amax()
+    unit = torch.exp2(torch.maximum(weight_limit, hidden_limit).clamp(min=1).log2().ceil() - 15)
     return difference.div_(unit).to(h.dtype), unit
 
 
 def scaled_product(a: Tensor, b: Tensor, unit: Tensor | None) -> Tensor:
-    """a b, multiplied by the unit in float32: in float16 small values would be lost again."""
+    """a b, multiplied by the unit in float32, because float16 would lose small values again."""
     return product(a, b) if unit is None else (a @ b).to(unit.dtype).mul_(unit)
 
 
@@ -173,10 +176,10 @@ def add_scaled_product(total: Tensor, a: Tensor, b: Tensor, unit: Tensor | None)
 
 
 def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The sum over the tokens of the cross-entropy with smoothed targets, and -log p(y) of each token [N]; in nats.
+    """The cross-entropy with smoothed targets, summed over the tokens, and -log p(y) of each token [N]; in nats.
 
     hidden [N, D]: decoder states at tokens; weight [V, D]: the output layer; target [N]: the reference ids. The
-    target distribution is that of Szegedy et al. (2015), cited in section 5.4: 1-ε on the reference and ε spread evenly
+    target distribution follows Szegedy et al. (2015), cited in section 5.4: 1-ε on the reference and ε spread evenly
     over all V subwords, including the reference. The sum is the KL divergence from the model's distribution plus a
     constant, the entropy. Divide it once, by the token count of the complete step. The second value has no gradient.
     """
@@ -188,8 +191,9 @@ def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoot
 
 
 def with_bias(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """States and a matrix [V, D] whose product is h Wᵀ + b, for losses that know no bias [V]: the bias is one more
-    column, which meets ones. Columns of zeros are added: products are slower if the width is no multiple of 8."""
+    """States and a matrix whose product is h Wᵀ + b, for losses without a bias: the bias [V] becomes a column of the
+    matrix [V, D], and the states get a column of ones. Columns of zeros follow, because products are slower if the
+    width is not a multiple of 8."""
     if bias is None:
         return hidden, weight
     columns = F.pad(bias[:, None], (0, _BIAS_COLUMNS - 1))
@@ -198,6 +202,6 @@ def with_bias(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tens
 
 
 def dtype_of_products(weight: Tensor) -> torch.dtype:
-    """The type in which a loss multiplies matrices: that of autocast, if it is enabled, or that of the weights."""
+    """The dtype in which a loss multiplies matrices: autocast's if it is enabled, otherwise the weights'."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

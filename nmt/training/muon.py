@@ -1,9 +1,9 @@
-"""Muon: momentum as an orthogonal matrix, for the matrices in a model's layers.
+"""Muon: orthogonalized momentum, for the matrices in a model's layers.
 
 Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"
 (https://kellerjordan.github.io/posts/muon); Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2, for the
-size of the update. torch.optim.Muon, which newer versions of PyTorch have, computes the same, but in bfloat16, one
-matrix after the other, and takes stacked matrices for one.
+size of the update. torch.optim.Muon of newer PyTorch versions computes the same in bfloat16, one matrix after the
+other, and treats stacked matrices as one.
 """
 
 from collections import defaultdict
@@ -17,11 +17,11 @@ from nmt.training.adam import EagerOptimizer
 _MOMENTUM = 0.95
 _COEFFICIENTS = 3.4445, -4.7750, 2.0315
 _ITERATIONS = 5
-_ROOT_MEAN_SQUARE = 0.2  # of the updates of Adam, about: so its learning rate and schedule are good for Muon
+_ROOT_MEAN_SQUARE = 0.2  # about that of Adam's updates, so that Adam's learning rate and schedule suit Muon
 
 
 class Muon(EagerOptimizer):
-    """Muon for some matrices, and another optimizer for the other weights; both have one learning rate.
+    """Muon for some matrices, and another optimizer for the other weights, with one learning rate.
 
     For a matrix of n rows and m columns with the gradient G, in each step
 
@@ -37,19 +37,19 @@ class Muon(EagerOptimizer):
         weight_decay: float,
         dtype: torch.dtype = torch.float32,
     ):
-        """matrices: as `TranslationModel.matrices`; others: for all weights that are not among them; dtype: in which
-        directions are made orthogonal. bfloat16 is exact enough for that (Jordan et al.), and fast on GPUs."""
+        """matrices: as `TranslationModel.matrices`; others: the optimizer of all other weights; dtype: of the
+        orthogonalization. bfloat16 is exact enough for it (Jordan et al.), and fast on GPUs."""
         super().__init__([{"params": list(matrices), "weight_decay": weight_decay}], {"lr": 0.0})
         self._matrices, self._group, self._others, self._dtype = dict(matrices), self.param_groups[0], others, dtype
         self.param_groups += others.param_groups
-        others.state = self.state  # one place for what has to be saved
+        others.state = self.state  # so that everything to be saved is in one dictionary
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Change all weights that have a gradient."""
+        """Update all weights that have a gradient."""
         self._others.step()
         rate, decay = self._group["lr"], self._group["weight_decay"]
-        same: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)  # matrices and directions
+        by_shape: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)  # matrices and directions
         for weight, rows in self._matrices.items():
             if weight.grad is None:
                 continue
@@ -60,9 +60,9 @@ class Muon(EagerOptimizer):
             direction = weight.grad.lerp(momentum, _MOMENTUM)
             if decay:
                 weight.mul_(1 - rate * decay)
-            for part, towards in zip(torch.split(weight, rows), torch.split(direction, rows), strict=True):
-                same[part.shape].append((part, towards))
-        for shape, pairs in same.items():
+            for part, part_direction in zip(torch.split(weight, rows), torch.split(direction, rows), strict=True):
+                by_shape[part.shape].append((part, part_direction))
+        for shape, pairs in by_shape.items():
             parts, directions = zip(*pairs, strict=True)
             updates = orthogonal(torch.stack(directions).to(self._dtype)).to(parts[0].dtype)
             size = _ROOT_MEAN_SQUARE * max(shape) ** 0.5
@@ -70,10 +70,10 @@ class Muon(EagerOptimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """[N, n, m] → the matrices with the same singular vectors, and singular values of about 1: between 0.7 and 1.2, but
-    less for those that were smaller than about a hundredth of the others.
+    """[N, n, m] → matrices with the same singular vectors and singular values of about 1: between 0.7 and 1.2, but less
+    where a singular value was below about a hundredth of the others.
 
-    Newton and Schulz's iteration with the coefficients of Jordan et al.: products of matrices only.
+    The Newton-Schulz iteration with the coefficients of Jordan et al., which needs matrix products only.
     """
     a, b, c = _COEFFICIENTS
     x = matrices / matrices.flatten(1).norm(dim=1).clamp(min=1e-7)[:, None, None]

@@ -1,4 +1,4 @@
-"""The training objective: a micro-batch in, its losses out."""
+"""The training objective, which computes the losses of a micro-batch."""
 
 import logging
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ from nmt.training.loss import smoothed_cross_entropy, with_bias
 
 log = logging.getLogger("nmt")
 
-_ENTROPY_WEIGHT = 0.01  # of Xu et al. 2015, λ_e: they give no number
+_ENTROPY_WEIGHT = 0.01  # λ_e of Xu et al. 2015, who give no number
 
 
 class _Weights(NamedTuple):
-    """together: the weights that are copied at once: those of each layer, and all others. When a layer's gradients are
-    there, DDP can send them. Frozen ones are apart: copies made together all get a gradient if one does. named: every
-    name of every weight; a tied one has several."""
+    """groups: weights that are copied together: one group for each layer, and one for all others. DDP can send a
+    layer's gradients when its group is complete. Frozen weights have their own group, because all copies of a group get
+    a gradient if one does. named: every weight with its name; a tied weight once for each of its names."""
 
-    together: list[list[nn.Parameter]]
+    groups: list[list[nn.Parameter]]
     named: list[tuple[str, nn.Parameter]]
 
 
 class PackedStates(Protocol):
-    """What may stand in for `Objective.packed_states`, in training and for the batches that fit."""
+    """A replacement of `Objective.packed_states` in training, for the batches that fit."""
 
     def fits(self, batch: PackedBatch) -> bool: ...
 
@@ -46,38 +46,38 @@ class PackedStates(Protocol):
 class Objective(nn.Module):
     """The model and its loss in one module, so that DDP sees every use of every weight.
 
-    With bfloat16 the model computes with bfloat16 copies of its float32 weights: everything between two layers is
-    bfloat16 too, while norms, softmax and sums use float32 inside. float16 has too small a range for that: there
-    autocast chooses the type of each operation. So it does with bfloat16 if weights are `sharded`, or if layers are
-    computed a second time in the backward pass, when the copies are gone.
+    With bfloat16 the model computes with bfloat16 copies of its float32 weights. Everything between two layers is
+    bfloat16 too, while norms, softmax and sums use float32 inside. The range of float16 is too small for this, so
+    autocast chooses the dtype of each operation. Autocast is also used with bfloat16 if weights are `sharded`, or if
+    layers are computed a second time in the backward pass, when the copies no longer exist.
     """
 
     def __init__(self, model: TranslationModel, training: schema.TrainingConfig, *, sharded: bool = False):
         super().__init__()
-        self.packed = False  # whether batches in training are
+        self.packed = False  # whether training batches are packed
         self.recorded: PackedStates | None = None  # the passes as CUDA graphs
-        self.corpora = 1  # whose -log p is summed separately
+        self.corpora = 1  # the number of corpora, whose -log p is summed separately
         self.model, self.smoothing = model, training.label_smoothing
-        self.passes, self.consistency = training.passes, ConsistencyWeights.of(training)
+        self.passes, self.consistency = training.passes, ConsistencyWeights.from_config(training)
         model.cuts = bool(training.cutoff)
         types = {"float32": None, "tf32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
         self.dtype: torch.dtype | None = types[training.precision]
         self.copies_weights = self.dtype == torch.bfloat16 and not (sharded or training.activation_checkpointing)
 
     def forward(self, batch: Batch | PackedBatch) -> tuple[Tensor, Tensor]:
-        """Sums over the batch's target tokens, in nats: of the loss, label-smoothed in training only, and of -log p,
-        those of each corpus, [C]."""
+        """The loss summed over the batch's target tokens, and the sums of -log p for each corpus [C]; in nats. The loss
+        is label-smoothed in training only."""
         sampled, passes = None, self.passes if self.training else 1
         if isinstance(batch, PackedBatch):
             recorded = self.recorded if self.training else None
-            read = recorded(batch) if recorded and recorded.fits(batch) else self.packed_states(batch)
-            of_passes = read.view(passes, -1, read.shape[-1])
-            states, labels = of_passes[:, : batch.target_tokens].flatten(0, 1), batch.labels
+            packed = recorded(batch) if recorded and recorded.fits(batch) else self.packed_states(batch)
+            packed = packed.view(passes, -1, packed.shape[-1])
+            states, labels = packed[:, : batch.target_tokens].flatten(0, 1), batch.labels
         else:
-            found = self._states(*_read(batch, passes))  # [P·B, T, D]
-            if isinstance(found, SampledStates):
-                sampled, found = found, found.states
-            states, labels = _at_tokens(found, batch, passes), _at_tokens(batch.target, batch)
+            padded = self._states(*_read(batch, passes))  # [P·B, T, D]
+            if isinstance(padded, SampledStates):
+                sampled, padded = padded, padded.states
+            states, labels = _at_tokens(padded, batch, passes), _at_tokens(batch.target, batch)
         with self._autocast(labels.device):
             smoothing = self.smoothing if self.training else 0.0
             states, weight = with_bias(states, self.model.output_weight, self.model.output_bias)
@@ -88,14 +88,14 @@ class Objective(nn.Module):
         if sampled is not None:
             assert isinstance(batch, Batch)
             with torch.no_grad(), self._autocast(labels.device):
-                of_mean = _at_tokens(sampled.mean_states, batch)
-                of_mean, weight = with_bias(of_mean, self.model.output_weight, self.model.output_bias)
-                _, mean_nll = smoothed_cross_entropy(of_mean, weight, labels, 0.0)
+                mean_states = _at_tokens(sampled.mean_states, batch)
+                mean_states, weight = with_bias(mean_states, self.model.output_weight, self.model.output_bias)
+                _, mean_nll = smoothed_cross_entropy(mean_states, weight, labels, 0.0)
             loss = loss + sampling_loss(sampled, nll - mean_nll, batch)
         return loss, self._by_corpus(nll, batch)
 
     def packed_states(self, batch: PackedBatch) -> Tensor:
-        """The decoder's last states at all places of the target in all passes, [P·N, D]."""
+        """The decoder's last states at all target positions of all passes, [P·N, D]."""
         passes = self.passes if self.training else 1
         states = self._states(*(_read_packed(batch, side, passes) for side in (0, 1)))
         assert isinstance(states, Tensor)
@@ -112,9 +112,9 @@ class Objective(nn.Module):
         """The decoder's last states for source and decoder input, [B, T, D] or packed [N, D]; see TranslationModel."""
         if self.copies_weights:
             copies: dict[Tensor, Tensor] = {}
-            for weights in self._weights.together:
+            for weights in self._weights.groups:
                 copies |= zip(weights, _Copies.apply(*weights), strict=True)  # type: ignore[no-untyped-call]
-            # Not tie_weights: PyTorch 2.13 does not restore the weights of a module that has two names.
+            # Not tie_weights=True: PyTorch 2.13 does not restore the weights of a module that has two names.
             named = {name: copies[weight] for name, weight in self._weights.named}
             return torch.func.functional_call(self.model, named, inputs, tie_weights=False)
         with self._autocast(self.model.output_weight.device):
@@ -122,38 +122,37 @@ class Objective(nn.Module):
 
     @cached_property
     def _weights(self) -> "_Weights":
-        """Found in the first pass, when weights are where they stay: it takes milliseconds, too long for each one."""
+        """Computed once, in the first pass, when the weights no longer move; it takes milliseconds."""
         layers = [list(layer.parameters()) for layer in self.model.layers()]
-        in_layers = {weight for weights in layers for weight in weights}
-        together = [*layers, [weight for weight in self.model.parameters() if weight not in in_layers]]
-        trained = [[weight for weight in weights if weight.requires_grad] for weights in together]
+        in_layers = set[nn.Parameter]().union(*layers)
+        others = [weight for weight in self.model.parameters() if weight not in in_layers]
+        groups = list[list[nn.Parameter]]()
+        for weights in (*layers, others):
+            groups.append([weight for weight in weights if weight.requires_grad])
         frozen = [weight for weight in self.model.parameters() if not weight.requires_grad]
-        named = [
-            (f"{path}.{name}".lstrip("."), weight)
-            for path, module in self.model.named_modules()
-            for name, weight in module.named_parameters(recurse=False)
-        ]
-        return _Weights([weights for weights in (*trained, frozen) if weights], named)
+        named = list[tuple[str, nn.Parameter]]()
+        for path, module in self.model.named_modules():
+            for name, weight in module.named_parameters(recurse=False):
+                named.append((f"{path}.{name}".lstrip("."), weight))
+        return _Weights([weights for weights in (*groups, frozen) if weights], named)
 
     def _autocast(self, device: torch.device) -> torch.autocast:
         return torch.autocast(device.type, self.dtype, enabled=self.dtype is not None)
 
 
 def _read(batch: Batch, passes: int) -> tuple[Tensor, Tensor]:
-    """What the encoder and the decoder read in all passes, one pass after the other: [P·B, S] and [P·B, T]."""
-    source, target = (
-        each.repeat(passes, 1) if read is None else read.flatten(0, 1)
-        for each, read in ((batch.source, batch.read_source), (batch.target, batch.read_target))
-    )
+    """The inputs of the encoder and the decoder in all passes, one pass after the other: [P·B, S] and [P·B, T]."""
+    source = batch.source.repeat(passes, 1) if batch.read_source is None else batch.read_source.flatten(0, 1)
+    target = batch.target.repeat(passes, 1) if batch.read_target is None else batch.read_target.flatten(0, 1)
     return source, F.pad(target[:, :-1], (1, 0), value=BOS)
 
 
 def _read_packed(batch: PackedBatch, side: int, passes: int) -> PackedSentences:
-    """The same of one side of a packed batch: the passes are more sentences, after those of the first."""
+    """The input from one side of a packed batch in all passes. Later passes follow as further sentences."""
     ids, start, end, other_start, other_end = batch.side(side)
     read = batch.read(side)
     shift = len(ids) * torch.arange(passes, device=ids.device, dtype=ids.dtype)[:, None]
-    shift = shift * (end > 0)  # empty places keep 0
+    shift = shift * (end > 0)  # empty positions keep 0
     ids = ids.repeat(passes) if read is None else read.flatten()
     start, end, other_start, other_end = ((x + shift).flatten() for x in (start, end, other_start, other_end))
     return PackedSentences(ids, start, end, other_start, other_end, batch.longest)
@@ -161,22 +160,23 @@ def _read_packed(batch: PackedBatch, side: int, passes: int) -> PackedSentences:
 
 def _at_tokens(x: Tensor, batch: Batch, passes: int = 1) -> Tensor:
     """x [P·B, T, ...] at the target tokens of a batch, [P·N, ...]."""
-    flat, places = x.flatten(0, 1), batch.target_places
+    flat, indices = x.flatten(0, 1), batch.target_places
     if passes > 1:
-        starts = len(flat) // passes * torch.arange(passes, device=places.device)
-        places = (places + starts[:, None]).flatten()
-    return flat.index_select(0, places)
+        starts = len(flat) // passes * torch.arange(passes, device=indices.device)
+        indices = (indices + starts[:, None]).flatten()
+    return flat.index_select(0, indices)
 
 
 def sampling_loss(sampled: SampledStates, difference: Tensor, batch: Batch) -> Tensor:
-    """A number that is 0, whose gradient is that of the expected loss with respect to the probabilities of drawing.
+    """Zero, with the gradient of the expected loss with respect to the sampling probabilities.
 
-    The score function's gradient (Williams 1992; Xu et al. 2015, equation 11): (R_t - b_t) ∇log p_t, where R_t is the
-    loss of this position and, if the drawing changes them too, of all later ones. The baseline b_t is the same loss
-    after a pass with the mean in place of what is drawn: that of soft attention (Deng et al. 2018). As it does not
-    depend on what was drawn, the gradient is unbiased. The entropy keeps p from ending at one position too early.
-    difference [N]: -log p of the batch's target tokens, minus that after the pass with the mean; with label
-    smoothing, drawing still learns from the loss without it.
+    The score function estimator (Williams 1992; Xu et al. 2015, equation 11): (R_t - b_t) ∇log p_t. R_t is the loss at
+    this position; if the sample changes later positions too, their losses are added. The baseline b_t is the same loss
+    after a pass with the mean in place of the sample, as in soft attention (Deng et al. 2018). The baseline does not
+    depend on the sample, so the gradient is unbiased. The entropy term keeps p from collapsing to one position too
+    early.
+    difference [N]: -log p of the batch's target tokens, minus -log p after the pass with the mean. Neither is
+    label-smoothed.
     """
     tokens = torch.zeros_like(batch.target, dtype=torch.bool).flatten().index_fill(0, batch.target_places, True)
     tokens = tokens.view_as(batch.target)
@@ -189,8 +189,8 @@ def sampling_loss(sampled: SampledStates, difference: Tensor, batch: Batch) -> T
 
 
 class _Copies(torch.autograd.Function):
-    """bfloat16 copies of some weights at once, and their gradients in float32 at once: hundreds of small copies would
-    take a program longer to start than a GPU to make."""
+    """Copies some weights to bfloat16 in one operation, and their gradients to float32 in one. Starting hundreds of
+    small copies would take longer than the GPU takes to make them."""
 
     @staticmethod
     def forward(ctx: Any, *weights: Tensor) -> tuple[Tensor, ...]:
@@ -203,39 +203,39 @@ class _Copies(torch.autograd.Function):
 
 
 def copied_together(tensors: Sequence[Tensor | None], dtype: torch.dtype | None = None) -> tuple[Any, ...]:
-    """Copies of tensors, all made at once, in another type if one is given; None stays None."""
-    there = [tensor for tensor in tensors if tensor is not None]
-    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in there]
-    if there:
-        torch._foreach_copy_(copies, there)
+    """Copies of tensors, made in one operation, in `dtype` unless it is None; None among the tensors stays None."""
+    originals = [tensor for tensor in tensors if tensor is not None]
+    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in originals]
+    if originals:
+        torch._foreach_copy_(copies, originals)
     copied = iter(copies)
     return tuple(None if tensor is None else next(copied) for tensor in tensors)
 
 
-def packs(objective: Objective, wanted: bool | None, ranks: Ranks, *, sharded: bool) -> bool:
-    """Whether batches are packed: training.packed (`wanted`), or if that is None, on CUDA where it works.
+def packs(objective: Objective, packed: bool | None, ranks: Ranks, *, sharded: bool) -> bool:
+    """Whether batches are packed. packed: training.packed; if None, batches are packed on CUDA if this works.
 
-    A small batch is tried on each rank, but not with `sharded` layers, which one rank cannot run alone. Raises NmtError
-    if batches must be packed and cannot be. Collective: all ranks get the same answer.
+    Each rank tries a small batch, except with `sharded` layers, which one rank cannot run alone. Raises NmtError if
+    packing is required and does not work. Collective: all ranks get the same answer.
     """
     on_gpu = objective.model.output_weight.device.type == "cuda"
-    if wanted is False or (wanted is None and not (on_gpu and objective.model.can_pack)):
+    if packed is False or (packed is None and not (on_gpu and objective.model.can_pack)):
         return False
     reason = "" if objective.model.can_pack else "this model takes padded batches only"
     if not reason and not on_gpu:
-        log.info("training.packed: true: slow without CUDA, and attention needs memory with the square of a batch")
+        log.info("training.packed: true: slow without CUDA; attention's memory grows with the square of a batch's size")
     if not reason and on_gpu and not sharded:
         reason = next(filter(None, ranks.all_gather(_reason_it_fails(objective))), "")
-    if reason and wanted:
+    if reason and packed:
         raise NmtError(f"training.packed: true: packed batches do not work here ({reason}): set it to null")
     if reason:
-        log.warning("training.packed: packed batches do not work here, going on with padded ones (%s)", reason)
+        log.warning("training.packed: packed batches do not work here, continuing with padded batches (%s)", reason)
     return not reason
 
 
 def _reason_it_fails(objective: Objective) -> str:
-    """Try a packed batch. Why it does not work (no Triton, no C compiler, a GPU that is too old), or an empty text.
-    Raises what a fault of the device raises: padded batches would fail there too."""
+    """Try a packed batch. Returns the reason of a failure (no Triton, no C compiler, a GPU that is too old), or an
+    empty string. A device fault or a lack of memory is raised again, because padded batches would fail too."""
     rows = [np.full(3, EOS)] * 2
     try:
         run_passes(objective, pack(rows, rows, length=16, longest=3))
@@ -249,7 +249,7 @@ def _reason_it_fails(objective: Objective) -> str:
 
 
 def run_passes(objective: Objective, batch: Batch | PackedBatch) -> None:
-    """Forward and backward over a batch; no weight changes, no gradient is left."""
+    """Run a forward and a backward pass over a batch, then delete the gradients. No weight changes."""
     objective.train()
     loss, _ = objective(batch.to(objective.model.output_weight.device))
     loss.backward()

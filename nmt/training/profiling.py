@@ -1,4 +1,4 @@
-"""Where the time of a step goes."""
+"""Measures the time of each phase of a step."""
 
 import logging
 import os
@@ -17,31 +17,33 @@ from nmt.models.linear import product
 
 log = logging.getLogger("nmt")
 
-SKIPPED = 10  # the first steps of a session: caches, compilers and allocators are still at work
+SKIPPED = 10  # the first steps of a session, in which caches, compilers and allocators warm up
 TIMED = 20
-TRACED = 5  # apart from those timed, since tracing slows them down
+TRACED = 5  # after the timed steps, because tracing slows steps down
 PHASES = ("data", "forward", "backward", "optimizer")
 
 
 class Profile:
-    """Times the phases of TIMED steps of a session, traces TRACED more, then logs the result, once.
+    """Times the phases of TIMED steps of a session, traces TRACED more steps, then logs the result once.
 
-    In those steps each phase ends by waiting for the device, so that its work is not counted in the next phase.
-    Before and after them `phase` does nothing.
+    In these steps each phase ends by waiting for the device, so that its work is not counted in the next phase.
+    In all other steps `phase` does nothing.
     """
 
     def __init__(self, folder: Path, where: torch.device, dtype: torch.dtype, ranks: Ranks) -> None:
-        """folder: where each rank writes its trace, RUN/profile; dtype: of most matrix products."""
+        """folder: RUN/profile, where each rank writes its trace; dtype: of most matrix products."""
         self._folder, self._where, self._dtype, self._ranks = folder, where, dtype, ranks
         self._steps, self._flops, self._start, self._total = 0, 0.0, 0.0, 0.0
         self._seconds = dict.fromkeys(PHASES, 0.0)
-        os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the tracer logs messages of its own
-        kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if where.type == "cuda" else [])]
-        self._trace = profile(activities=kinds)
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the tracer logs its own messages
+        activities = [ProfilerActivity.CPU]
+        if where.type == "cuda":
+            activities.append(ProfilerActivity.CUDA)
+        self._trace = profile(activities=activities)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time of the block as `name`, one of PHASES."""
+        """Count the time of the block for the phase `name`, one of PHASES."""
         if not SKIPPED <= self._steps < SKIPPED + TIMED + TRACED:
             yield
             return
@@ -53,7 +55,7 @@ class Profile:
             self._seconds[name] += time.perf_counter() - start
 
     def step(self, flops: float) -> None:
-        """A step is done; flops: the model's floating-point operations in it, on all ranks together."""
+        """Count a finished step; flops: the model's floating-point operations in it, summed over all ranks."""
         self._steps += 1
         if SKIPPED < self._steps <= SKIPPED + TIMED:
             self._flops += flops
@@ -68,7 +70,7 @@ class Profile:
             self._report()
 
     def close(self) -> None:
-        """Training has ended: warns if it was too short for a profile."""
+        """Call it when training has ended; warns if training was too short for a profile."""
         missing = SKIPPED + TIMED + TRACED - self._steps
         if missing > 0:
             if self._steps >= SKIPPED + TIMED:
@@ -79,11 +81,11 @@ class Profile:
         rows = {**self._seconds, "other": self._total - sum(self._seconds.values())}
         shown = [f"  {name:<13}{1000 * s / TIMED:9.1f} ms  {s / self._total:6.1%}" for name, s in rows.items()]
         log.info("profile: %.1f ms per step, the mean of %d\n%s", 1000 * self._total / TIMED, TIMED, "\n".join(shown))
-        done, peak = self._flops / self._total / self._ranks.size, measured_peak(self._where, self._dtype)
+        reached, peak = self._flops / self._total / self._ranks.size, measured_peak(self._where, self._dtype)
         log.info(
             "profile: the model reaches %.3f TFLOP/s per device: %.0f%% of the %.3f that a large %s matrix product "
             "reaches here",
-            *(done / 1e12, 100 * done / peak, peak / 1e12, str(self._dtype).removeprefix("torch.")),
+            *(reached / 1e12, 100 * reached / peak, peak / 1e12, str(self._dtype).removeprefix("torch.")),
         )
         path = self._folder / f"trace-rank{self._ranks.rank}.json.gz"
         with atomic.reporting(path, "run_dir"):
@@ -93,10 +95,10 @@ class Profile:
 
 
 def measured_peak(where: torch.device, dtype: torch.dtype, seconds: float = 0.5) -> float:
-    """Floating-point operations per second in the fastest of several products of square matrices, on this device.
+    """Floating-point operations per second of the fastest of several square matrix products on this device.
 
-    The matrices grow as long as a product takes a small part of the time: one of 2,048 rows in a type for which a CPU
-    has no instructions would take most of a minute.
+    The matrices grow while a product takes a small part of `seconds`. A product of 2,048 rows in a dtype for which a
+    CPU has no instructions would take most of a minute.
     """
 
     def pair(side: int) -> tuple[Tensor, Tensor]:
@@ -107,13 +109,13 @@ def measured_peak(where: torch.device, dtype: torch.dtype, seconds: float = 0.5)
     side, largest, highest = 128, 8192 if where.type == "cuda" else 2048, 0.0
     end = time.perf_counter() + seconds
     a, b = pair(side)
-    while (left := end - time.perf_counter()) > 0:
+    while (remaining := end - time.perf_counter()) > 0:
         start = time.perf_counter()
         product(a, b)
         _synchronize(where)
-        took = time.perf_counter() - start
-        highest = max(highest, 2 * side**3 / took)
-        if side < largest and 10 * took < left:
+        elapsed = time.perf_counter() - start
+        highest = max(highest, 2 * side**3 / elapsed)
+        if side < largest and 10 * elapsed < remaining:
             side *= 2
             a, b = pair(side)
     return highest

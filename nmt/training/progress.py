@@ -1,4 +1,4 @@
-"""The progress of a run: with the weights, everything in which two states of one run can differ."""
+"""The progress of a run. Two states of one run differ only in their weights and their progress."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ class Position:
     """The position in the data."""
 
     epoch: int = 0  # from 0
-    step_in_epoch: int = 0  # steps done in the epoch; in the epoch in which a stage began: since then
+    step_in_epoch: int = 0  # steps done in the epoch, or since a stage began in this epoch
     stage: int = 0  # its index in data.stages
     stage_step: int = 0  # optimizer steps done when the stage began
     stage_time: int = 0  # when the stage began, in the time of the mix
-    stage_given: list[int] = field(default_factory=list)  # pairs of each corpus given by then; none: the first stage
+    stage_given: list[int] = field(default_factory=list)  # pairs of each corpus used before the stage; first stage: []
     pool_end: int | None = None  # when the pool of the last step ended, in the time of the mix; None within a pool
 
     @property
@@ -29,9 +29,9 @@ class Position:
 class Best:
     """The best validation."""
 
-    value: float | None = None  # of training.best_metric; higher is better: a loss is negated
+    value: float | None = None  # of training.best_metric; higher is better, so a loss is negated
     step: int = 0
-    validations_since: int = 0  # for training.patience; each stage counts from 0
+    validations_since: int = 0  # for training.patience; each stage starts at 0
 
 
 @dataclass
@@ -41,16 +41,16 @@ class Interval:
     losses: list[float] = field(default_factory=lambda: [0.0, 0.0])  # the loss, then -log p of each corpus
     pairs_of: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus
     target_tokens_of: list[int] = field(default_factory=lambda: [0])  # of each corpus
-    target_tokens: int = 0  # these and the following without steps that float16 skipped
+    target_tokens: int = 0  # this and the following counts do not include steps that float16 skipped
     source_tokens: int = 0
-    padded_tokens: int = 0  # of both sides
+    padded_tokens: int = 0  # tokens of both sides, padding included
     sentences: int = 0
     seconds: float = 0.0
-    waiting: float = 0.0  # seconds without data
+    waiting: float = 0.0  # seconds of waiting for data
 
     @classmethod
     def for_corpora(cls, count: int) -> "Interval":
-        """An empty interval of a run on this number of corpora."""
+        """An empty interval of a run with this number of corpora."""
         return cls([0.0] * (1 + count), [0] * count, [0] * count)
 
 
@@ -66,26 +66,26 @@ class Progress:
     seconds: float = 0.0  # of training, over all sessions
     pairs_of: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus trained on
     overflows: int = 0  # steps that float16 skipped
-    at_start: dict[str, dict[str, float]] = field(default_factory=dict)  # training.start_from: scores before step 1
+    at_start: dict[str, dict[str, float]] = field(default_factory=dict)  # training.start_from: scores at step 0
     metrics_bytes: int = 0  # the size of metrics.jsonl
     samples_bytes: int = 0  # the size of samples.jsonl
-    auto_micro_batch_tokens: int = 0  # what training.micro_batch_tokens: auto chose; 0 without auto
-    ranks: int = 1  # for how many ranks it chose
+    auto_micro_batch_tokens: int = 0  # the choice of training.micro_batch_tokens: auto; 0 without auto
+    ranks: int = 1  # the number of ranks of this choice
 
     @classmethod
     def for_corpora(cls, count: int) -> "Progress":
-        """The start of a run on this number of corpora."""
+        """The start of a run with this number of corpora."""
         return cls(interval=Interval.for_corpora(count), pairs_of=[0] * count)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Progress":
-        """What `dataclasses.asdict` gave."""
+        """The reverse of `dataclasses.asdict`."""
         position, best, interval = Position(**saved["position"]), Best(**saved["best"]), Interval(**saved["interval"])
         return cls(**{**saved, "position": position, "best": best, "interval": interval})
 
     def count(self, step: Step, *, updated: bool, seconds: float, waiting: float) -> None:
-        """Add a step that was trained on; updated: float16 did not overflow, and its loss is among `losses`; waiting:
-        seconds of it without data."""
+        """Add a finished step; updated: whether the weights changed and `losses` include its loss, which is False after
+        an overflow of float16; waiting: the part of `seconds` spent on waiting for data."""
         interval = self.interval
         self.overflows += not updated
         self.seconds += seconds
@@ -103,8 +103,8 @@ class Progress:
         interval.sentences += step.sentences
 
     def corpora(self, sizes: Sequence[int], nll: Sequence[float]) -> list[dict[str, float | None]]:
-        """For each corpus: its share of the pairs of this interval, how many passes over it were made since the start,
-        and -log p per target token (None if it gave no pairs). sizes: its pairs; nll: its sum of -log p."""
+        """For each corpus: its share of the pairs in this interval, the number of passes over it since the start, and
+        -log p per target token (None without pairs). sizes: pairs of each corpus; nll: sum of -log p of each."""
         total, rows = sum(self.interval.pairs_of), list[dict[str, float | None]]()
         for i, (size, value) in enumerate(zip(sizes, nll, strict=True)):
             tokens = self.interval.target_tokens_of[i]

@@ -1,4 +1,4 @@
-"""States and checkpoints written by a thread: training waits for the copy in memory, not for the disk."""
+"""Writes states and checkpoints in a thread. Training waits for the copy in memory, not for the disk."""
 
 import dataclasses
 import logging
@@ -28,10 +28,10 @@ log = logging.getLogger("nmt")
 
 
 class Saver:
-    """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last.
+    """Writes states and checkpoints in a thread, one after the other. Leaving the `with` block waits for the last one.
 
     Only the first rank writes; the others take part if the weights are sharded. If writing fails, `check`, the
-    next save or leaving raises an NmtError that names the state from which the run can be resumed.
+    next save or leaving the block raises an NmtError that names the state from which the run can be resumed.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Saver:
         ranks: Ranks,
         source_text: SourceText | None = None,
     ) -> None:
-        """source_text: what is known of the training text, for the model files."""
+        """source_text: properties of the training text, which are written to the model files."""
         self._ranks, self._source_text = ranks, source_text
         self._run, self._identity, self._vocabulary = run, identity, vocabulary
         self._has_saved = state.newest(run) is not None
@@ -51,49 +51,52 @@ class Saver:
         self._writing: Future[None] | None = None
 
     def save(self, progress: Progress, train_step: TrainStep, scores: Mapping[str, Any] | None) -> None:
-        """Save the state, and a checkpoint unless `scores` is None, also as the best one if this step's are the best.
+        """Save the state, and a checkpoint unless `scores` is None. The checkpoint is also saved as the best one if
+        this step has the best scores.
 
-        scores: what goes into the checkpoint's provenance; empty without a validation at this step. Afterwards deletes
-        the checkpoints that training.keep_last and keep_best do not keep. Collective.
+        scores: written to the checkpoint's provenance; empty if this step has no validation. Afterwards the checkpoints
+        that training.keep_last and keep_best do not keep are deleted. Collective.
         """
         if self._ranks.first or train_step.sharded:
             self._begin(progress, train_step, scores)
         self._ranks.barrier()  # the next operation may be NCCL's, which does not wait long for the first rank
 
     def _begin(self, progress: Progress, train_step: TrainStep, scores: Mapping[str, Any] | None) -> None:
-        """Copy what is to be saved, once the save before is complete, and hand it to the thread."""
+        """Wait for the previous save, copy the state, and pass the copy to the thread."""
         self._wait()  # so that there is only one copy in memory
         if self._ranks.first:
-            self._check_place()
+            self._check_folder()
         start = time.perf_counter()
         saved = state.snapshot(self._identity, progress, train_step)
         if not self._ranks.first:
             return
         size = sum(tensor.nbytes for tensor in saved.tensors.values()) / 2**20
         log.debug("state of step %s: %.1f MiB copied in %.3f s", f"{saved.step:,}", size, time.perf_counter() - start)
-        provenance: dict[str, Any] | None = None
-        training, origin = self._identity.config.training, self._identity.start and self._identity.start.origin
-        if scores is not None:
-            provenance = {
-                "nmt": nmt.__version__,
-                "torch": torch.__version__,
-                "run_dir": str(self._run),
-                "step": progress.step,
-                "epoch": progress.position.epoch,
-                "target_tokens": progress.target_tokens,
-                "best_metric": training.best_metric,
-                **({"best_set": training.best_set} if training.best_set else {}),
-                "validation_key": self._identity.validation_key,
-                **({"start_from": origin} if origin else {}),
-                **model_file.with_source_text(self._source_text),
-                **scores,
-            }
+        provenance = None if scores is None else self._provenance(progress, scores)
         best = bool(scores) and progress.best.step == progress.step
         self._has_saved = True
         self._writing = self._thread.submit(self._write, saved, provenance, best)
 
+    def _provenance(self, progress: Progress, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """The provenance of this step's checkpoint."""
+        training, origin = self._identity.config.training, self._identity.start and self._identity.start.origin
+        return {
+            "nmt": nmt.__version__,
+            "torch": torch.__version__,
+            "run_dir": str(self._run),
+            "step": progress.step,
+            "epoch": progress.position.epoch,
+            "target_tokens": progress.target_tokens,
+            "best_metric": training.best_metric,
+            **({"best_set": training.best_set} if training.best_set else {}),
+            "validation_key": self._identity.validation_key,
+            **({"start_from": origin} if origin else {}),
+            **model_file.with_source_text(self._source_text),
+            **scores,
+        }
+
     def check(self) -> None:
-        """Raise the error of a save that has ended with one. Call it after each step; it does not wait."""
+        """Raise the error of a failed save. Call it after each step; it does not wait."""
         if self._writing is not None and self._writing.done():
             self._wait()
 
@@ -115,13 +118,13 @@ class Saver:
                 path.unlink()
         log.debug("state of step %s: written in %.3f s", f"{saved.step:,}", time.perf_counter() - start)
 
-    def _check_place(self) -> None:
-        """Warn where the folder is no longer the one that was saved in. The state is saved all the same: with the
-        settings, which are written again, it is all that is needed to resume."""
+    def _check_folder(self) -> None:
+        """Warn if the folder no longer contains the saved states. The state is saved anyway: together with the
+        settings, which are written again, it suffices for resuming."""
         if self._has_saved and state.newest(self._run) is None:
             log.warning(
-                "%s: the folder was moved or removed during training. Training goes on, and saves into a new folder "
-                "with this name; metrics.jsonl and the other open files are still written in the old folder",
+                "%s: the folder was moved or removed during training. Training continues, and saves into a new folder "
+                "with this name; metrics.jsonl and the other open files are still written to the old folder",
                 self._run,
             )
             self._held.enter_context(run_folder.locked(self._run))
@@ -135,10 +138,10 @@ class Saver:
             writing.result()
         except (NmtError, OSError) as error:
             newest = state.newest(self._run)
-            then = f"the last good state is {newest}, and the same command resumes from there"
+            advice = f"the last good state is {newest}, and the same command resumes from it"
             if newest is None:
-                then = "no state had been saved, and the same command then starts again"
-            raise NmtError(f"{error}: training ends; {then}") from None
+                advice = "no state had been saved, and the same command starts from the beginning"
+            raise NmtError(f"{error}: training ends; {advice}") from None
 
     def __enter__(self) -> "Saver":
         return self

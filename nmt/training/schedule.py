@@ -7,7 +7,7 @@ from nmt.config.schema import TrainingConfig
 
 _STABLE = 0.8  # the part of the steps before `warmup_stable_decay` falls
 _FALLING = ("cosine", "linear", "warmup_stable_decay")  # to final_learning_rate, at max_steps
-_FALLEN = 0.1  # of the way from the peak to final_learning_rate: less than this may be left at the end
+_MOST_REMAINING = 0.1  # of the way from the peak to final_learning_rate, at the last step
 _WARMUP_SHARE, _LONGEST_WARMUP = 5, 4000  # a fifth of the steps, at most the paper's
 
 
@@ -32,29 +32,29 @@ def learning_rate(step: int, training: TrainingConfig, d_model: int) -> float:
         case "constant":
             return peak
         case "cosine":
-            left = (1 + math.cos(math.pi * _done(step, warmup, last))) / 2
+            remaining = (1 + math.cos(math.pi * _done(step, warmup, last))) / 2
         case "linear":
-            left = 1 - _done(step, warmup, last)
+            remaining = 1 - _done(step, warmup, last)
         case "warmup_stable_decay":
-            left = 1 - math.sqrt(_done(step, max(warmup, _STABLE * last), last))
+            remaining = 1 - math.sqrt(_done(step, max(warmup, _STABLE * last), last))
         case _:
             assert_never(training.schedule)
-    return final + (peak - final) * left
+    return final + (peak - final) * remaining
 
 
 def _done(step: int, first: float, last: int) -> float:
-    """The part of the way from the first to the last step, from 0 to 1."""
+    """The fraction of the steps from `first` to `last` that is done, from 0 to 1."""
     return min(1.0, max(0.0, step - first) / (last - first))
 
 
 def fitting_warmup(steps: int) -> int:
-    """The warmup_steps for a run of this many steps that otherwise are too many."""
+    """The suggested warmup_steps for a run of this many steps, if the configured number is too large."""
     return max(1, min(_LONGEST_WARMUP, steps // _WARMUP_SHARE))
 
 
 def problem(training: TrainingConfig, d_model: int, last_step: int) -> str | None:
-    """Why the learning rate cannot do its work in a run that ends with this step, and the settings that fit; None if it
-    can. The rate must have reached its peak, and a schedule that falls to a given rate must nearly be there."""
+    """A message if the schedule does not fit a run that ends with this step, with the settings that fit; else None. The
+    learning rate must reach its peak, and a falling schedule must nearly reach final_learning_rate."""
     warmup, schedule = training.warmup_steps, training.schedule
     if last_step < 2:
         return None
@@ -63,15 +63,15 @@ def problem(training: TrainingConfig, d_model: int, last_step: int) -> str | Non
         end = f"but training ends at about step {last_step:,} ({training.max_epochs=})"
     fitting: dict[str, object] = {}
     if warmup >= last_step:
-        reason = f"{training.warmup_steps=}, {end}: the learning rate is still rising then"
+        reason = f"{training.warmup_steps=}, {end}: the learning rate is still rising at that step"
         if schedule == "paper":  # its peak would be higher with a shorter warmup
             peak = learning_rate(warmup, training, d_model)
             fitting = {"training.schedule": "inverse_sqrt", "training.learning_rate": f"{peak:.2g}"}
         fitting["training.warmup_steps"] = fitting_warmup(last_step)
-    elif schedule in _FALLING and (left := _left(training, d_model, last_step)) > _FALLEN:
+    elif schedule in _FALLING and (remaining := _remaining(training, d_model, last_step)) > _MOST_REMAINING:
         reason = (
             f"{training.schedule=!s} falls until {training.max_steps=}, {end}: the learning rate has then fallen "
-            f"{1 - left:.0%} of the way"
+            f"{1 - remaining:.0%} of the way"
         )
     else:
         return None
@@ -80,8 +80,8 @@ def problem(training: TrainingConfig, d_model: int, last_step: int) -> str | Non
     return f"{reason}: set {' '.join(f'{key}={value}' for key, value in fitting.items())}"
 
 
-def _left(training: TrainingConfig, d_model: int, step: int) -> float:
-    """The part of the way down from the peak that a falling schedule has before it after this step."""
+def _remaining(training: TrainingConfig, d_model: int, step: int) -> float:
+    """The fraction of the fall from the peak to final_learning_rate that remains after this step."""
     peak, final = training.learning_rate, training.final_learning_rate
     assert peak is not None  # Config.conflicts
     return (learning_rate(step, training, d_model) - final) / (peak - final) if final < peak else 0.0

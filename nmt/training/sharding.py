@@ -1,7 +1,7 @@
 """Sharding with PyTorch's FSDP2: each rank holds a part of every weight, gradient and moment of Adam.
 
-For models too large for one device. Tensors here are sharded (DTensors, whose shape is that of the full tensor) or
-ordinary ones, which every function accepts too.
+For models too large for one device. Every function accepts sharded tensors (DTensors, which have the shape of the full
+tensor) and ordinary ones.
 """
 
 import sys
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def shard(objective: Objective, device: torch.device, ranks: Ranks) -> None:
     """Shard the weights layer by layer, and move the shards to their devices.
 
-    A layer's weights are gathered when it computes and freed after it; all others stay until the backward pass. This
-    makes the objective an FSDPModule, with its methods.
+    A layer's weights are gathered before it computes and freed afterwards; weights outside the layers stay gathered
+    until the backward pass. The objective becomes an FSDPModule, with its methods.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -43,7 +43,7 @@ def local_shard(tensor: Tensor) -> Tensor:
 
 
 def shard_like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """A full tensor, sharded as the parameter is, or moved to its device. Collective."""
+    """A full tensor sharded like the parameter, or only moved to its device if that is not sharded. Collective."""
     tensor = tensor.to(parameter.device)
     if _is_sharded(parameter):
         from torch.distributed.tensor import distribute_tensor
@@ -53,7 +53,8 @@ def shard_like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
 
 def _is_sharded(tensor: Tensor) -> TypeGuard["DTensor"]:
-    """Whether it is a DTensor. PyTorch's module for these takes half a second to load: without it, there is none."""
+    """Whether the tensor is a DTensor. If PyTorch's module for DTensors is not loaded, there are none; loading it takes
+    half a second."""
     if "torch.distributed.tensor" not in sys.modules:
         return False
     from torch.distributed.tensor import DTensor

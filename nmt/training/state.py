@@ -1,7 +1,7 @@
-"""What resuming needs: weights, optimizer and the position in the data, in one file.
+"""Saved states for resuming: weights, optimizer and the position in the data in one file.
 
-Generators are not saved: each step seeds them from the seed and its number. `RUN/state` keeps the newest two states. If
-one is damaged, a warning says so and the one before is used.
+Random generators are not saved: each step seeds them from the seed and the step number. `RUN/state` keeps the newest
+two states. If one is damaged, a warning is logged and the previous one is used.
 """
 
 import contextlib
@@ -34,19 +34,19 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of the state, on the CPU, which training that continues does not change."""
+    """A copy of the state on the CPU, which further training does not change."""
 
     step: int
     tensors: dict[str, Tensor]
     metadata: dict[str, str]
 
     def part(self, kind: str) -> dict[str, Tensor]:
-        """The tensors of `model`, `optimizer` or `average` by their names in it; empty where there is no such part."""
+        """The tensors of `model`, `optimizer` or `average` by their names in it; empty if there is no such part."""
         return {name.partition(".")[2]: tensor for name, tensor in self.tensors.items() if name.startswith(f"{kind}.")}
 
 
 def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> Snapshot:
-    """A copy of what resuming needs after this step. Collective if the weights are sharded."""
+    """A copy of the state after this step. Collective if the weights are sharded."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in train_step.model.named_parameters()}
     tensors = {f"model.{name}": weight for name, weight in model_file.weights_of(train_step.model).items()}
     for parameter, moments in train_step.optimizer.state.items():
@@ -70,19 +70,19 @@ def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> S
 
 
 def write(run: Path, saved: Snapshot) -> None:
-    """Write a state and delete all but the newest two. Raises NmtError when it cannot be written."""
+    """Write a state, and delete all but the newest two. Raises NmtError if it cannot be written."""
     tensor_file.write(run / "state" / f"step-{saved.step:08d}.safetensors", saved.tensors, saved.metadata)
     for old in _states(run)[:-2]:
         old.unlink()
 
 
 def newest(run: Path) -> Path | None:
-    """The state to resume from, if there is one. It may be damaged: `restore` checks that."""
+    """The path of the state to resume from, or None. The state may be damaged; `restore` checks this."""
     return max(_states(run), default=None)
 
 
 def saved(run: Path) -> tuple[Identity, Progress] | None:
-    """The newest readable state without its tensors; None if there is none. Training may delete one meanwhile. Raises
+    """The newest readable state without its tensors, or None. Training may delete states at the same time. Raises
     NmtError for a state of another version."""
     for path in reversed(_states(run)):
         with contextlib.suppress(NmtError):  # `restore` reports damage
@@ -95,9 +95,9 @@ def saved(run: Path) -> tuple[Identity, Progress] | None:
 
 
 def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
-    """What `snapshot` gave. Raises NmtError for a state of another version."""
+    """The identity and the progress in the metadata of a state. Raises NmtError for a state of another version."""
     if metadata.get("version") != str(VERSION):
-        raise NmtError(f"{run / 'state'}: of another version of nmt: resume with it, or set another run_dir")
+        raise NmtError(f"{run / 'state'}: from another version of nmt: resume with that version, or set a new run_dir")
     config = schema.parse(metadata["config"], f"{run / 'state'}: settings inside")
     start = Start.from_json(metadata["start"]) if "start" in metadata else None
     keys = metadata["data_key"], metadata["vocabulary_key"], metadata["validation_key"]
@@ -107,8 +107,8 @@ def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
 def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:
     """Load the newest readable state into every rank's TrainStep; only the first rank reads files.
 
-    Skips damaged states with a warning each. Writes RUN/best.safetensors again if it is missing, or of a later step.
-    Raises NmtError where all are damaged, or where the state is one of other settings, data or vocabulary.
+    Skips damaged states with a warning each. Writes RUN/best.safetensors again if it is missing or from a later step.
+    Raises NmtError if all states are damaged, or if the settings, data or vocabulary do not fit the state.
     """
     tensors, metadata, progress = dict[str, Tensor](), dict[str, str](), Progress()
     if ranks.first:
@@ -137,7 +137,7 @@ def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             damaged.append(path)
             continue
         with atomic.reporting(run, "run_dir"):
-            for file in damaged:  # no longer one of the two newest
+            for file in damaged:  # so that they no longer count among the newest two
                 file.rename(file.with_name(f"damaged-{file.name}"))
         return tensors, metadata
     raise NmtError(
@@ -147,13 +147,13 @@ def _read_newest(run: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _load(saved: Snapshot, train_step: TrainStep) -> None:
-    # A moving average that was switched on since starts from the weights.
+    # A moving average that was enabled after the save starts from the weights.
     train_step.load_weights(saved.part("model"), saved.part("average"))
     parameters = dict(train_step.model.named_parameters())
     for name, tensor in saved.part("optimizer").items():
         key, _, parameter_name = name.partition(".")
         parameter = parameters[parameter_name]
-        if not parameter.requires_grad:  # it was frozen since
+        if not parameter.requires_grad:  # it was frozen after the save
             continue
         # The count of steps has no dimension, and is not sharded.
         value = sharding.shard_like(tensor, parameter) if tensor.shape else tensor.to(parameter.device)

@@ -1,4 +1,4 @@
-"""One optimizer step: the model, everything that a step changes, and its learning rate."""
+"""One optimizer step, with the model and everything else that a step changes."""
 
 import copy
 import warnings
@@ -28,14 +28,14 @@ from nmt.training.objective import Objective, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
-_MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536 and halves it at each overflow; below this nothing can be learned
+_MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536, and each overflow halves it; below this, training fails
 
 
 class TrainStep:
     """The model, its optimizer, float16's loss scaler and the moving average of the weights (None without one).
 
-    losses: this rank's sums of the loss and of each corpus's -log p since they were last set to zero, on the device.
-    gradient_norm: the norm of the whole gradient in the last step that computed it.
+    losses: this rank's sums of the loss and of each corpus's -log p since the last reset, on the device.
+    gradient_norm: the norm of the full gradient in the last step that computed it.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class TrainStep:
             sharding.shard(self.objective, device, ranks)
         self.objective.to(device)
         if device.type == "cuda":
-            # cuDNN's attention plans for a part of a second for each new shape, and padded batches, which those of
-            # validation always are, have new shapes all the time.
+            # cuDNN's attention needs a fraction of a second for each new shape. Padded batches often have new shapes,
+            # and validation always pads.
             torch.backends.cuda.enable_cudnn_sdp(False)
         packed = self.objective.packed = packs(self.objective, training.packed, ranks, sharded=self.sharded)
         self.compiled = packed and device.type == "cuda" if training.compile is None else training.compile
@@ -72,23 +72,22 @@ class TrainStep:
         self.gradient_norm: Tensor | None = None
 
     def load_weights(self, weights: Mapping[str, Tensor], average: Mapping[str, Tensor] | None = None) -> None:
-        """Copy full weights into the model, sharded as it is, and into the moving average, if there is one: those of
-        `average`, or the same. Raises NmtError as `model_file.load_weights`. Collective if sharded."""
-        parameters = dict(self.model.named_parameters())
-        as_here = {
-            name: sharding.shard_like(weight, parameters[name]) if name in parameters else weight
-            for name, weight in weights.items()
-        }
-        model_file.load_weights(self.model, as_here)
+        """Copy full weights into the model, sharded like the model, and into the moving average if there is one. The
+        average gets `average`, or `weights` if that is empty or None. Raises NmtError as `model_file.load_weights`
+        does. Collective if sharded."""
+        parameters, sharded = dict(self.model.named_parameters()), dict[str, Tensor]()
+        for name, weight in weights.items():
+            sharded[name] = sharding.shard_like(weight, parameters[name]) if name in parameters else weight
+        model_file.load_weights(self.model, sharded)
         if self.average is not None:
             model_file.load_weights(self.average, average or weights)
 
     def prepare(self, example: Batch | PackedBatch) -> None:
-        """Call once before the first step: compiles if wanted, for batches such as the example, and sends the first
-        rank's weights to all ranks."""
+        """Call once before the first step. Compiles the layers if configured, for batches like the example, and sends
+        the first rank's weights to all ranks."""
         if self.compiled:
-            here = self.ranks.local_size
-            self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=here)
+            ranks_here = self.ranks.local_size
+            self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=ranks_here)
             if self.compiled and self._can_record() and isinstance(example, PackedBatch):
                 cuda_graph.record(self.objective, example)
             self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
@@ -100,19 +99,19 @@ class TrainStep:
                 )
 
     def _can_record(self) -> bool:
-        """Whether a pass is the same operations each time, which one rank starts alone."""
+        """Whether CUDA graphs are possible: each pass has the same operations, and one rank starts them alone."""
         return self.device.type == "cuda" and not (self.sharded or self.training.activation_checkpointing)
 
     def run(
-        self, step: Step, number: int, learning_rate: float, phase: Phase = nullcontext, *, norm: bool = False
+        self, step: Step, step_number: int, learning_rate: float, phase: Phase = nullcontext, *, norm: bool = False
     ) -> bool:
-        """Update the weights: step `number`, counted from 1. `norm`: compute `gradient_norm` even without clipping.
+        """Update the weights. step_number: counted from 1; norm: compute `gradient_norm` even without clipping.
 
-        The gradient is that of the sum of all target tokens' losses divided by their number, however the step is
-        split into ranks and micro-batches. Returns False where float16 overflowed and the weights did not change.
+        The loss is the sum over all target tokens divided by their number, so that the gradient does not depend on how
+        the step is split into ranks and micro-batches. Returns False if float16 overflowed and no weight changed.
         """
         # Dropout depends on seed, step and rank only: a resumed run needs no saved generator state.
-        generated = np.random.SeedSequence((self.seed, number, self.ranks.rank)).generate_state(1, np.uint64)
+        generated = np.random.SeedSequence((self.seed, step_number, self.ranks.rank)).generate_state(1, np.uint64)
         torch.manual_seed(int(generated[0]))
         self.objective.train()
         losses = torch.zeros_like(self.losses)
@@ -126,14 +125,14 @@ class TrainStep:
             losses += torch.cat([loss[None], nll]).detach()
         with phase("optimizer"):
             updated = self._update(learning_rate, norm)
-        if updated:  # float16 skips a step in which it overflowed, whose loss need not be a number
+        if updated:  # after an overflow of float16 the step is skipped, and its loss may be NaN
             self.losses += losses
         if updated and self.average is not None:
-            self._update_ema(self.average, number)
+            self._update_ema(self.average, step_number)
         return updated
 
     def wait(self) -> None:
-        """Wait until a GPU has computed everything: only then does a clock tell how long that took."""
+        """Wait until a GPU has computed everything, so that a clock measures the computation."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
@@ -141,11 +140,11 @@ class TrainStep:
         """Whether all losses and weights are finite numbers, and float16's loss scale is not too small. Collective."""
         weights = map(sharding.local_shard, model_file.weights_of(self.model).values())
         finite = torch.stack([tensor.isfinite().all() for tensor in (self.losses, *weights)]).all()
-        lost = self.scaler.is_enabled() and self.scaler.get_scale() < _MIN_LOSS_SCALE
-        return not self.ranks.all_reduce_max_async(lambda: int(lost or not finite))()
+        too_small = self.scaler.is_enabled() and self.scaler.get_scale() < _MIN_LOSS_SCALE
+        return not self.ranks.all_reduce_max_async(lambda: int(too_small or not finite))()
 
     def _synchronized(self, *, last: bool) -> AbstractContextManager[Any]:
-        """Gradients are summed over the ranks once per step: in its last micro-batch."""
+        """A context for a micro-batch. Gradients are summed over the ranks once per step, in the last micro-batch."""
         if self.sharded:
             self.objective.set_requires_gradient_sync(last)  # type: ignore[operator]
         if last or not isinstance(self.parallel, DistributedDataParallel):
@@ -153,7 +152,7 @@ class TrainStep:
         return self.parallel.no_sync()
 
     def unsharded_model(self) -> TranslationModel:
-        """The model with all its weights, which this rank can call without the others. Collective if sharded."""
+        """The model with all its weights, which this rank can call alone. Collective if sharded."""
         model = self.model
         if not self.sharded:
             return model
@@ -178,33 +177,36 @@ class TrainStep:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        return self.scaler.get_scale() >= scale  # it is lowered after an overflow
+        return self.scaler.get_scale() >= scale  # an overflow lowers it
 
     @torch.no_grad()
-    def _update_ema(self, average: TranslationModel, number: int) -> None:
+    def _update_ema(self, average: TranslationModel, step_number: int) -> None:
         """average ← d average + (1-d) weights. d grows to ema_decay, so that the first weights are soon forgotten."""
         assert self.training.ema_decay is not None
-        decay = min(self.training.ema_decay, (1 + number) / (10 + number))
+        decay = min(self.training.ema_decay, (1 + step_number) / (10 + step_number))
         update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
-        update(list(average.parameters()), list(self.model.parameters()), number)
+        update(list(average.parameters()), list(self.model.parameters()), step_number)
 
 
 def _optimizer(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only. Or Muon for the
-    matrices in the layers, and Adam for all else. Frozen weights are not in it."""
+    """Adam as in section 5.3 of the paper; with weight_decay AdamW, which decays matrices only. With
+    training.optimizer: muon, Muon for the matrices in the layers and Adam for all other weights. Frozen weights are
+    left out."""
     uses_muon = {"adam": False, "muon": True}[training.optimizer]
-    of_muon = {w: n for w, n in model.matrices().items() if w.requires_grad} if uses_muon else {}
-    trained = [weight for weight in model.parameters() if weight.requires_grad and weight not in of_muon]
-    matrices = [parameter for parameter in trained if parameter.dim() > 1]
-    vectors = [parameter for parameter in trained if parameter.dim() <= 1]
+    muon_matrices = dict[Tensor, list[int]]()
+    if uses_muon:
+        muon_matrices = {weight: rows for weight, rows in model.matrices().items() if weight.requires_grad}
+    adam_weights = [weight for weight in model.parameters() if weight.requires_grad and weight not in muon_matrices]
+    matrices = [weight for weight in adam_weights if weight.dim() > 1]
+    vectors = [weight for weight in adam_weights if weight.dim() <= 1]
     adam = AdamW(
         [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
         lr=0.0,
         betas=training.adam_betas,
         eps=training.adam_epsilon,
-        fused=bool(trained) and trained[0].device.type in ("cpu", "cuda"),
+        fused=bool(adam_weights) and adam_weights[0].device.type in ("cpu", "cuda"),
     )
     if not uses_muon:
         return adam
-    fast = training.precision == "bfloat16" and any(weight.is_cuda for weight in of_muon)
-    return Muon(of_muon, adam, training.weight_decay, torch.bfloat16 if fast else torch.float32)
+    fast = training.precision == "bfloat16" and any(weight.is_cuda for weight in muon_matrices)
+    return Muon(muon_matrices, adam, training.weight_decay, torch.bfloat16 if fast else torch.float32)

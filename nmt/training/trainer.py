@@ -32,13 +32,14 @@ from nmt.training.saving import Saver
 from nmt.training.threads import same_with_fewer_threads
 from nmt.training.train_step import TrainStep
 from nmt.training.training_steps import TrainingSteps
-from nmt.training.validation import validate
+from nmt.training.validation import Validation, validate
 
 log = logging.getLogger("nmt")
 
 
 class Trainer:
-    """One run: starts in an empty folder, resumes in one with a saved state. Only the first rank writes and logs."""
+    """One run. It starts in an empty folder and resumes in a folder with a saved state. Only the first rank writes and
+    logs."""
 
     def __init__(
         self,
@@ -51,10 +52,10 @@ class Trainer:
         profile: bool = False,
         on_metrics: OnMetrics | None = None,
     ):
-        """deadline: when to save and stop, on the clock of time.monotonic(); profile: time and trace some steps;
-        on_metrics: is called with each row of metrics, on the first rank; if it raises, training saves and stops.
+        """deadline: the time.monotonic() at which to save and stop; profile: time and trace some steps; on_metrics: is
+        called with each row of metrics on the first rank; if it raises, training saves and stops.
 
-        Raises NmtError if ranks have different data, and if memory or positions do not suffice for it.
+        Raises NmtError if ranks have different data, or if the memory or the model's positions do not suffice.
         """
         self.config, self.data, self.device, self.ranks = config, data, device, ranks
         self.run_dir, self.deadline = Path(config.run_dir), deadline
@@ -66,7 +67,7 @@ class Trainer:
         message = f"{device}: out of memory with the model alone: lower the sizes in the model settings"
         with explaining_out_of_memory(lambda: message):
             self.model = model_file.new_model(config.model, prepared.vocabulary)
-            self.sizes = [count.kept for count in prepared.summary.counts]  # of the corpora, in pairs
+            self.sizes = [count.kept for count in prepared.summary.counts]  # pairs of each corpus
             stages, corpora = stages_of(config.data, self.sizes), len(self.sizes)
             self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
@@ -81,23 +82,23 @@ class Trainer:
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
         self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
         self.progress = Progress.for_corpora(corpora)
-        self.corpora: list[dict[str, float | None]] = []  # those of the newest row of metrics in this session
+        self.corpora: list[dict[str, float | None]] = []  # `corpora` in the newest row of metrics of this session
         dtype = self.train_step.objective.dtype or torch.float32
         self.on_metrics = on_metrics
         self.profile = Profile(self.run_dir / "profile", device, dtype, ranks) if profile else None
 
     def run(self) -> StopRequest:
-        """Train until max_steps, max_epochs, patience or a request to stop, which is returned (unset if none came).
+        """Train until max_steps, max_epochs, patience or a request to stop. Returns the StopRequest (unset if none).
 
-        The run folder must be locked (`run_folder.locked`). Raises NmtError when the device's memory is too small and
-        when the loss is no longer a number. What was saved before stays.
+        The run folder must be locked (`run_folder.locked`). Raises NmtError if the device's memory is too small, or if
+        the loss is no longer a finite number. Earlier saves stay.
         """
         stop = StopRequest(self.deadline)
         with explaining_out_of_memory(self._out_of_memory):
             self._resume()
-            done, step = self._reason_to_end(), self.progress.step
-            if self.ranks.broadcast(done is not None and model_file.checkpoint_path(self.run_dir, step).exists()):
-                log.info("nothing to do: %s", done)
+            end_reason, step = self._reason_to_end(), self.progress.step
+            if self.ranks.broadcast(end_reason is not None and model_file.checkpoint_path(self.run_dir, step).exists()):
+                log.info("nothing to do: %s", end_reason)
             else:
                 self._run_session(stop)
         if self.profile:
@@ -107,8 +108,8 @@ class Trainer:
     def _out_of_memory(self) -> str:
         return (
             f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_batch_tokens:,} padded "
-            "tokens at once: lower training.micro_batch_tokens (auto finds the most that fits; what a step learns "
-            "stays the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
+            "tokens at once: lower training.micro_batch_tokens (auto finds the largest number that fits; what a step "
+            "learns stays the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
         )
 
     def _resume(self) -> None:
@@ -120,7 +121,7 @@ class Trainer:
                 losses += torch.tensor(self.progress.interval.losses, dtype=torch.float64).to(losses)
             log.info("resuming %s at step %s", self.run_dir, f"{self.progress.step:,}")
         else:
-            if self.data.start is not None:  # which may be one of the run's own models
+            if self.data.start is not None:  # before `move_aside`: it may be one of the run's own models
                 start_from.load(self.data.start, self.train_step, self.data.prepared.vocabulary, self.ranks)
             if self.ranks.first:
                 run_folder.move_aside(self.run_dir)
@@ -132,12 +133,12 @@ class Trainer:
         max_steps = self.config.training.max_steps
         if self.progress.step > max_steps:
             log.warning(
-                "%s is at step %s, past training.max_steps: %s: to train more, raise it",
+                "%s is at step %s, past training.max_steps: %s: raise it to train more",
                 *(self.run_dir, f"{self.progress.step:,}", f"{max_steps:,}"),
             )
 
     def _run_session(self, stop: StopRequest) -> None:
-        """Train, and write down when that started and how it ended."""
+        """Train, and record the start and the end of the session."""
         last_step = self._announce()
         self.train_step.prepare(self.batches.example())
         progress, data, run = self.progress, self.data.prepared, self.run_dir if self.ranks.first else None
@@ -151,25 +152,27 @@ class Trainer:
                 facts["trained_parameters"] = freezing.count_trained(self.model)
             facts |= {"start_from": self.data.start.origin} if self.data.start is not None else {}
             run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
-            # `stop` to the end: another SIGTERM that comes while the last save is written must not end the process.
+            # `stop` covers the last save too: another SIGTERM during it must not end the process.
             with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, data.source_text) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:
                     if self.ranks.size > 1 and stop.requested == signal.SIGTERM:
-                        # Another rank has died, and its connections broke: the launcher ends this one and reports why.
+                        # Another rank has died, which broke the connections: the launcher ends this rank and reports
+                        # the cause.
                         log.debug("after SIGTERM", exc_info=True)
                         raise SystemExit(1) from None
                     raise
             compilation.log_report()
-            if done := self._reason_to_end():  # logged only now: everything is saved
-                log.info("done: %s", done)
+            if end_reason := self._reason_to_end():  # logged only after everything is saved
+                log.info("done: %s", end_reason)
             else:
                 log.info("%s: saved at step %s; run again to resume", stop.reason, f"{progress.step:,}")
-            run_log.session("finished" if done else "stopped", progress.step, reason=done or stop.reason)
+            event = "finished" if end_reason else "stopped"
+            run_log.session(event, progress.step, reason=end_reason or stop.reason)
 
     def _announce(self) -> int:
-        """Log what is trained, on how much data, on which device. Returns about the step at which training ends."""
+        """Log the model, the amount of data and the device. Returns the approximate step at which training ends."""
         training, progress = self.config.training, self.progress
         parts = self.model.parameter_counts()
         total = parts.pop("total")
@@ -179,10 +182,11 @@ class Trainer:
             log.info("%s", freezing.summary(self.model, training.freeze))
         steps, skipped = self.training_steps.steps_in_epoch(progress), self.batches.skipped
         left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
-        where = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
-        threads = torch.get_num_threads()
-        where += f", {threads} thread{'s' * (threads > 1)}" if self.device.type == "cpu" else ""
-        how = ", ".join(filter(None, (where, training.precision, consistency.described(training))))
+        devices = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
+        if self.device.type == "cpu":
+            threads = torch.get_num_threads()
+            devices += f", {threads} thread" if threads == 1 else f", {threads} threads"
+        how = ", ".join(filter(None, (devices, training.precision, consistency.described(training))))
         log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
         self.training_steps.announce(progress)
         last = self.training_steps.last_step(progress, steps)
@@ -191,11 +195,13 @@ class Trainer:
         return last
 
     def _train(self, run_log: RunLog, saver: Saver, stop: StopRequest, last_step: int) -> None:
-        """The loop over the steps. Where nothing is left to train, only saves what is missing."""
+        """The loop over the steps. If training is already at its end, only saves what is missing."""
         training, progress = self.config.training, self.progress
         phase = self.profile.phase if self.profile else nullcontext
-        begins = self.data.start is not None and progress.step == 0 and not progress.at_start  # validated and saved
-        if begins or self._reason_to_end():  # a setting was changed after the run had stopped between two checkpoints
+        # A model from training.start_from is validated and saved before the first step.
+        starts = self.data.start is not None and progress.step == 0 and not progress.at_start
+        # Training is at its end if a setting was changed after the run had stopped between two checkpoints.
+        if starts or self._reason_to_end():
             self._save_if_due(run_log, saver, stop)
         steps = self.training_steps.steps(progress, pinned=self.device.type == "cuda")
         with ProgressBar(progress.step, last_step, hidden=not self.ranks.first) as bar, closing(steps):
@@ -205,17 +211,17 @@ class Trainer:
                 with phase("data"):
                     step = next(steps)
                 self.cores.adapt()
-                waited = time.perf_counter() - start
-                stopping = self.ranks.all_reduce_max_async(lambda: stop.requested)  # during the step's computation
+                waiting = time.perf_counter() - start
+                agreed_stop = self.ranks.all_reduce_max_async(lambda: stop.requested)  # during the step's computation
                 progress.step += 1
                 logged = progress.step % training.log_every == 0
                 updated = self.train_step.run(step, progress.step, self._learning_rate(), phase, norm=logged)
-                stop.agreed = stopping()
-                shows = shown and progress.step % 10 == 0  # seldom, as reading the loss waits for the device
+                stop.agreed = agreed_stop()
+                shows = shown and progress.step % 10 == 0  # seldom, because reading the loss waits for the device
                 if logged or shows or stop.agreed or self._checkpoint_due():
                     self.train_step.wait()  # before the clock is read
-                progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waited)
-                if self.profile:  # outside the measured time: its report takes seconds
+                progress.count(step, updated=updated, seconds=time.perf_counter() - start, waiting=waiting)
+                if self.profile:  # outside the measured time, because its report takes seconds
                     self.profile.step(self._flops(step.sentences, step.source_tokens, step.target_tokens))
                 bar.update()
                 if shows:
@@ -226,13 +232,13 @@ class Trainer:
                 saver.check()
                 self._save_if_due(run_log, saver, stop)
         if self._reason_to_end():
-            stop.agreed = 0  # a request in the last step: there is nothing to resume
+            stop.agreed = 0  # after a request in the last step there is nothing to resume
 
     def _learning_rate(self) -> float:
         return schedule.learning_rate(self.progress.step, self.config.training, self.config.model.width)
 
     def _reason_to_end(self) -> str | None:
-        """Why there is nothing more to train; None if there is."""
+        """Why training is at its end; None if it is not."""
         training, progress = self.config.training, self.progress
         if progress.step >= training.max_steps:
             return f"training.max_steps: {training.max_steps} reached"
@@ -243,12 +249,12 @@ class Trainer:
         return None
 
     def _flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
-        """The operations of both passes over these, or of the only one."""
+        """The floating-point operations for these tokens in all passes of a step (one, or two with consistency)."""
         return self.config.training.passes * self.model.training_flops(sentences, source_tokens, target_tokens)
 
     def _interval(self) -> tuple[float, list[float], float]:
-        """Since the last logged row, over all ranks: the loss per target token (NaN if every step overflowed in
-        float16), the sum of -log p for each corpus, target tokens per second."""
+        """Values since the last logged row, over all ranks: the loss per target token (NaN if every step overflowed in
+        float16), the sum of -log p for each corpus, and target tokens per second."""
         interval = self.progress.interval
         tokens, seconds = interval.target_tokens, interval.seconds
         loss, *nll = self.ranks.all_reduce_sum(self.train_step.losses).tolist()
@@ -261,7 +267,7 @@ class Trainer:
         source, target = interval.source_tokens, interval.target_tokens
         seconds, (loss, nll, speed) = max(interval.seconds, 1e-9), self._interval()
         self.corpora = progress.corpora(self.sizes, nll) if len(self.sizes) > 1 else []
-        norm = train_step.gradient_norm  # of this step; not finite if float16 overflowed in it
+        norm = train_step.gradient_norm  # of this step; not finite if float16 overflowed
         row = {
             "step": progress.step,
             "epoch": progress.position.epochs_begun,
@@ -287,7 +293,7 @@ class Trainer:
         progress.interval = Interval.for_corpora(len(self.sizes))
 
     def _save_if_due(self, run_log: RunLog, saver: Saver, stop: StopRequest) -> None:
-        """At their steps and at the end: validate, save state and checkpoint. When stopping: save the state only."""
+        """Validate, and save the state and a checkpoint, if they are due. On a request to stop, save the state only."""
         progress, checkpoint_due = self.progress, self._checkpoint_due()
         if not checkpoint_due and not stop.agreed:
             return
@@ -304,7 +310,7 @@ class Trainer:
         return self._validation_due() or self.progress.step % self.config.training.checkpoint_every == 0
 
     def _check_finite(self, *losses: float) -> None:
-        """Raises NmtError when a loss or a weight is no longer a finite number, before it is logged or saved."""
+        """Raises NmtError if a loss or a weight is not a finite number. Call it before logging or saving."""
         if all(map(math.isfinite, losses)) and self.train_step.is_finite():
             return
         saved = model_file.checkpoints(self.run_dir)
@@ -319,55 +325,62 @@ class Trainer:
     def _validate(self, run_log: RunLog) -> dict[str, Any]:
         """Score the model on the validation sets, log the scores and compare their means with the best so far.
 
-        Returns what a provenance tells of them (see `Validation.provenance`); nothing without a validation set.
+        Returns `Validation.provenance`, or an empty dictionary without a validation set.
         """
         if not self.validation:
             return {}
         progress, training, translate = self.progress, self.config.training, self.data.translate_validation
-        # Uncompiled: padded batches have many shapes, each of which would be compiled.
+        # Uncompiled, because each of the many shapes of padded batches would be compiled.
         eager = torch.compiler.set_stance("force_eager") if self.train_step.compiled else nullcontext()
         with eager, self.cores.all_threads():
             result = validate(self.train_step, self.validation, translate).since(progress.at_start.values())
-        self._check_finite(*(scores["validation_loss"] for scores in result.of_sets))
+        self._check_finite(*(scores["validation_loss"] for scores in result.set_scores))
         if progress.step == 0:
-            progress.at_start = dict(zip(result.names, result.of_sets, strict=True))
-        several = len(result.names) > 1
-        for name, translated in zip(result.names, result.translated, strict=True) if result.translated else ():
-            run_log.samples(progress.step, translated.samples, name if several else None)
-            for sample in translated.samples:
-                head = f"{name}:" if several else ""
-                log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
+            progress.at_start = dict(zip(result.names, result.set_scores, strict=True))
+        if result.translated:
+            self._report_samples(run_log, result)
         run_log.metrics({"step": progress.step, **self.training_steps.metrics(progress), **result.row})
         value = result.value(training)
         progress.best.validations_since += 1
-        line, *of_sets = result.lines()
+        line, *set_lines = result.lines()
         if progress.best.value is None or value > progress.best.value:
             progress.best = Best(value, progress.step)
             line += f"  (best {training.best_metric}{f' of {training.best_set}' if training.best_set else ''})"
         log.info("step %s  %s", f"{progress.step:,}", line)
-        for line in of_sets:
+        for line in set_lines:
             log.info("  %s", line)
         if len(self.sizes) > 1:
             log.info("  training so far: %s", self._corpora_so_far())
         return result.provenance
 
+    def _report_samples(self, run_log: RunLog, result: Validation) -> None:
+        """Write and log the sample translations of each validation set."""
+        several = len(result.names) > 1
+        for name, translated in zip(result.names, result.translated, strict=True):
+            run_log.samples(self.progress.step, translated.samples, name if several else None)
+            for sample in translated.samples:
+                head = f"{name}:" if several else ""
+                log.info("%s\n  source       %s\n  reference    %s\n  translation  %s", head, *sample)
+
     def _corpora_so_far(self) -> str:
-        """What each corpus has given since the start, and its -log p in the newest row of metrics that has it."""
+        """For each corpus, its share of the pairs and the passes over it since the start, and its -log p in the newest
+        row of metrics."""
         progress, texts = self.progress, list[str]()
+        total = max(1, sum(progress.pairs_of))
         for i, (corpus, size) in enumerate(zip(self.config.data.train, self.sizes, strict=True)):
-            given, nll = progress.pairs_of[i], self.corpora[i]["nll"] if self.corpora else None
-            text = f"{corpus.label} {given / max(1, sum(progress.pairs_of)):.1%}, {given / max(1, size):.2f} passes"
+            pairs, nll = progress.pairs_of[i], self.corpora[i]["nll"] if self.corpora else None
+            text = f"{corpus.label} {pairs / total:.1%}, {pairs / max(1, size):.2f} passes"
             texts.append(text if nll is None else f"{text}, nll {nll:.3f}")
         return "; ".join(texts)
 
-    def _validation_batches(self, of: ValidationSet) -> Batches:
-        """Batches of a complete validation set, of any length. Raises NmtError for a pair too long to score."""
-        pairs = of.ids
+    def _validation_batches(self, held_out: ValidationSet) -> Batches:
+        """Batches of a complete validation set. Raises NmtError for a pair too long to score."""
+        pairs = held_out.ids
         longest, limit = int(max(pairs.source.lengths.max(), pairs.target.lengths.max())), self.model.longest_position
         if limit is not None and longest > limit:
             raise NmtError(
-                f"data.validation, {of.name}: a sentence has {longest} subwords, and these model settings allow at "
-                f"most {limit} positions: remove the sentence, or choose model settings that allow longer ones"
+                f"data.validation, {held_out.name}: a sentence has {longest} subwords, and these model settings "
+                f"allow at most {limit} positions: remove the sentence, or choose model settings that allow longer ones"
             )
         tokens = max(longest, self.micro_batch_tokens)
         order = BatchOrder(self.config.seed, self.config.data.pool_pairs)

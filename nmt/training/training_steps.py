@@ -1,4 +1,4 @@
-"""Which step comes next: through the epochs and the stages of a run."""
+"""The order of the steps through the epochs and the stages of a run."""
 
 import logging
 from collections.abc import Generator, Iterator
@@ -16,7 +16,7 @@ log = logging.getLogger("nmt")
 
 
 class TrainingSteps:
-    """The steps of a run. It has no state: `Progress.position` is changed here."""
+    """The steps of a run. The object has no state of its own; it changes `Progress.position`."""
 
     def __init__(
         self, run_dir: str, data: DataConfig, training: TrainingConfig, stages: tuple[StagedMix, ...], batches: Batches
@@ -25,28 +25,28 @@ class TrainingSteps:
         self._stages, self._batches = stages, batches
 
     def mix(self, progress: Progress) -> Mix:
-        """That of the present stage."""
+        """The mix of the current stage."""
         position = progress.position
         stage = self._stages[position.stage]
         return stage.begin(position.stage_time, position.stage_given or stage.mix.before)
 
     def steps_in_epoch(self, progress: Progress) -> int:
-        """About the optimizer steps in an epoch of the present mix."""
+        """The approximate number of optimizer steps in an epoch of the current mix."""
         return self._batches.steps_in_epoch(progress.position.epoch, self.mix(progress))
 
     def last_step(self, progress: Progress, steps_in_epoch: int) -> int:
-        """About the step at which training ends, in epochs of this many steps."""
+        """The approximate step at which training ends, if an epoch has this many steps."""
         training, position = self._training, progress.position
         if training.max_epochs is None:
             return training.max_steps
-        left = steps_in_epoch * (training.max_epochs - position.epoch) - position.step_in_epoch
-        return min(training.max_steps, progress.step + left)
+        remaining = steps_in_epoch * (training.max_epochs - position.epoch) - position.step_in_epoch
+        return min(training.max_steps, progress.step + remaining)
 
     def steps(self, progress: Progress, *, pinned: bool = False) -> Generator[Step, None, None]:
-        """The steps from the position on; `progress` holds the position after the step that was yielded. pinned: in
+        """The steps from the position on; `progress` holds the position after the yielded step. pinned: batches are in
         page-locked memory.
 
-        Before the next step is asked for, `progress` must count the one before. Raises NmtError if the position does
+        Each step must be counted in `progress` before the next step is requested. Raises NmtError if the position does
         not exist.
         """
         position = progress.position
@@ -68,10 +68,10 @@ class TrainingSteps:
                         break
             if progress.step == first:
                 self._check_position(progress, mix)
-                _end_pool(position, mix.part_of(position.epoch)[1], mix)  # none of the pairs until then fits in a batch
+                _end_pool(position, mix.part_of(position.epoch)[1], mix)  # no pair up to there fits in a batch
 
     def announce(self, progress: Progress) -> None:
-        """Log the present stage, if there are any in the settings."""
+        """Log the current stage, if the settings have stages."""
         settings, mix, position = self._data, self.mix(progress), progress.position
         if not settings.stages:
             return
@@ -84,19 +84,19 @@ class TrainingSteps:
         )
 
     def metrics(self, progress: Progress) -> dict[str, int]:
-        """What a row of metrics tells about the stage; nothing without stages."""
+        """The fields of a row of metrics about the stage; empty without stages."""
         if not self._data.stages:
             return {}
         return {"stage": progress.position.stage + 1, "stage_step": progress.step - progress.position.stage_step}
 
     def _most_steps(self, progress: Progress) -> int | None:
-        """The most steps from where `step_in_epoch` was 0; None without a limit."""
+        """The stage's limit on steps, counted from where `step_in_epoch` was 0; None without a limit."""
         position = progress.position
         limit = self._stages[position.stage].steps
         return None if limit is None else limit - (progress.step - position.step_in_epoch - position.stage_step)
 
     def _is_over(self, progress: Progress) -> bool:
-        """Whether the present stage ends here."""
+        """Whether the current stage ends here."""
         position = progress.position
         stage = self._stages[position.stage]
         if position.pool_end is None:
@@ -115,14 +115,14 @@ class TrainingSteps:
         self.announce(progress)
 
     def _check_position(self, progress: Progress, mix: Mix) -> None:
-        """Raises NmtError if the rest of the epoch must have a step."""
+        """Call it when the rest of the epoch has no step. Raises NmtError if it must have one."""
         position = progress.position
         start, end = mix.part_of(position.epoch)
         if position.step_in_epoch:
             raise NmtError(
                 f"{self._run_dir}: was saved after step {position.step_in_epoch:,} of epoch "
                 f"{position.epoch + 1:,}, which has no more steps now: another version of nmt or NumPy makes "
-                "other batches: use the versions in sessions.jsonl there, or set a new run_dir"
+                "different batches: use the versions in its sessions.jsonl, or set a new run_dir"
             )
         if end - start == mix.epoch:
             raise NmtError(
@@ -132,7 +132,7 @@ class TrainingSteps:
 
 
 def _end_pool(position: Position, pool_end: int | None, mix: Mix) -> None:
-    """Where a pool has ended, the position may be at the end of the epoch."""
+    """Set the end of the last pool, and move to the next epoch if the pool ends this epoch."""
     position.pool_end = pool_end
     if pool_end == (position.epoch + 1) * mix.epoch:
         position.epoch, position.step_in_epoch = position.epoch + 1, 0

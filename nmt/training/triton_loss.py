@@ -1,7 +1,7 @@
-"""The part of the loss that is no matrix product, in one Triton kernel: it reads the logits and writes p - q over them.
+"""The loss without its matrix products, in one Triton kernel, which overwrites the logits with p - q.
 
-A GPU spends more time on moving logits than on computing with them, and PyTorch's operations, one after the other, move
-each logit some fifteen times, mostly in float32.
+A GPU needs more time to move logits than to compute with them. PyTorch's separate operations move each logit about
+fifteen times, mostly in float32.
 
 Shapes: n tokens, V subwords.
 """
@@ -13,9 +13,8 @@ from torch import Tensor
 
 BLOCK = 4096  # logits of a row in registers at once: 16 for each thread of WARPS warps, so two loads of 16 bytes
 WARPS = 8
-_LOG2_E = tl.constexpr(
-    1.4426950408889634
-)  # e^x = 2^(x log2 e); tl.exp takes three instructions more, for denormal results
+# e^x = 2^(x log2 e). tl.exp needs three instructions more, for denormal results.
+_LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -23,7 +22,7 @@ def _row(  # type: ignore[no-untyped-def]
     logits,
     target,
     nll,
-    of_target,
+    target_logits,
     out,
     vocabulary: tl.constexpr,
     confidence,
@@ -31,16 +30,16 @@ def _row(  # type: ignore[no-untyped-def]
     BLOCK: tl.constexpr,
     NEEDED: tl.constexpr,
 ):
-    """One row, in float32. Its logits are read twice; the second time the GPU's cache still has them.
+    """Computes one row in float32. Its logits are read twice; the second time from the GPU's cache.
 
-    `out` may be `logits`: a row is written after all of it has been read for the sums.
+    `out` may be `logits`, because a row is written after all of it was read for the sums.
     """
     row = tl.program_id(0).to(tl.int64)  # row · V may exceed 2^31
     logits += row * vocabulary
     y = tl.load(target + row).to(tl.int32)
     at_target = tl.load(logits + y).to(tl.float32)
     largest = -float("inf")
-    sums = tl.zeros([BLOCK], tl.float32)  # of e^(logit - largest), one for each place in a block
+    sums = tl.zeros([BLOCK], tl.float32)  # of e^(logit - largest), one for each position in a block
     for start in range(0, vocabulary, BLOCK):
         v = start + tl.arange(0, BLOCK)
         x = tl.load(logits + v, mask=v < vocabulary, other=-float("inf")).to(tl.float32)
@@ -48,7 +47,7 @@ def _row(  # type: ignore[no-untyped-def]
         sums = sums * tl.exp2((before - largest) * _LOG2_E) + tl.exp2((x - largest) * _LOG2_E)
     z = tl.sum(sums)
     tl.store(nll + row, largest - at_target + tl.log(z))
-    tl.store(of_target + row, at_target)
+    tl.store(target_logits + row, at_target)
     if NEEDED:
         out += row * vocabulary
         for start in range(0, vocabulary, BLOCK):
@@ -62,17 +61,17 @@ def _row(  # type: ignore[no-untyped-def]
 def difference(
     logits: Tensor, target: Tensor, confidence: float, uniform: float, needed: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits [n, V] and ids [n] → -log p(target) [n] and the target's logits [n], in float32; and p - q [n, V] if that
-    is needed, q being `uniform` everywhere, and `confidence` more at the target.
+    """Logits [n, V] and ids [n] → -log p(target) [n] and the targets' logits [n], in float32; and if `needed`, p - q
+    [n, V], where q is `uniform`, plus `confidence` at the target.
 
-    p - q takes the place of the logits, in their dtype. For float16 it is new, in float32: it must be scaled before it
-    is rounded.
+    p - q overwrites the logits, in their dtype. For float16 it is a new tensor in float32, because it must be scaled
+    before it is rounded.
     """
-    nll, of_target = (logits.new_empty(len(target), dtype=torch.float32) for _ in range(2))
+    nll, target_logits = (logits.new_empty(len(target), dtype=torch.float32) for _ in range(2))
     out = torch.empty_like(logits, dtype=torch.float32) if needed and logits.dtype == torch.float16 else logits
     with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]  # Triton launches on the current device
         _row[(len(target),)](
-            logits, target.contiguous(), nll, of_target, out, logits.shape[1], confidence, uniform,
+            logits, target.contiguous(), nll, target_logits, out, logits.shape[1], confidence, uniform,
             BLOCK=BLOCK, NEEDED=needed, num_warps=WARPS,
         )  # fmt: skip
-    return nll, of_target, out
+    return nll, target_logits, out

@@ -1,4 +1,4 @@
-"""Scoring a model on the validation sets: its loss, and the scores of its translations."""
+"""Validation: scores a model on the validation sets by its loss and by its translations."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,71 +14,75 @@ from nmt.models.translation_model import TranslationModel
 from nmt.training.data import TranslationScores
 from nmt.training.train_step import TrainStep
 
-SINCE_START = "_since_start"  # after the name of a score: its difference from that of the model in training.start_from
+SINCE_START = "_since_start"  # a score's suffix: its difference from the score of the model in training.start_from
 
 
 @dataclass(frozen=True)
 class Validation:
-    """The result. of_sets: the scores of each set by name, in the order of data.validation; translated: what
-    `translate` returned, for each set, or nothing."""
+    """The result of a validation."""
 
-    names: Sequence[str]
-    of_sets: Sequence[dict[str, float]]
-    translated: Sequence[TranslationScores]
+    names: Sequence[str]  # of the sets, in the order of data.validation
+    set_scores: Sequence[dict[str, float]]  # for each set: scores by their names
+    translated: Sequence[TranslationScores]  # for each set, what `translate` returned; empty without `translate`
 
     @property
     def scores(self) -> dict[str, float]:
         """The mean of each score over the sets."""
-        count = len(self.of_sets)
-        return {name: math.fsum(of[name] for of in self.of_sets) / count for name in self.of_sets[0]}
+        means = {}
+        for name in self.set_scores[0]:
+            means[name] = math.fsum(scores[name] for scores in self.set_scores) / len(self.set_scores)
+        return means
 
     @property
     def row(self) -> dict[str, Any]:
-        """For metrics.jsonl and the provenance: the means, and if there are several sets those of each."""
-        if len(self.of_sets) == 1:
+        """A row of metrics.jsonl and of the provenance: the means, and with several sets also the scores of each."""
+        if len(self.set_scores) == 1:
             return self.scores
-        sets = [{"name": name, **scores} for name, scores in zip(self.names, self.of_sets, strict=True)]
+        sets = [{"name": name, **scores} for name, scores in zip(self.names, self.set_scores, strict=True)]
         return {**self.scores, "validation": sets}
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The row, and what its scores are of: the `translated` text of each set, and the `signatures`."""
-        texts = [{**asdict(of.text), "signatures": of.signatures} for of in self.translated]
-        return {**self.row, "signatures": self.signatures, **({"translated": texts} if texts else {})}
+        """The row, the `translated` text of each set, and the `signatures` of the scores."""
+        provenance = {**self.row, "signatures": self.signatures}
+        if self.translated:
+            texts = [{**asdict(scores.text), "signatures": scores.signatures} for scores in self.translated]
+            provenance["translated"] = texts
+        return provenance
 
     @property
     def signatures(self) -> dict[str, str]:
-        """Those of sacreBLEU by the score's name; several where languages have tokenizers of their own."""
-        found: dict[str, dict[str, None]] = {}
-        for of in self.translated:
-            for name, signature in of.signatures.items():
-                found.setdefault(name, {})[signature] = None
-        return {name: ", ".join(signatures) for name, signatures in found.items()}
+        """sacreBLEU's signatures by the score's name. A score has several if languages have their own tokenizers."""
+        by_score: dict[str, dict[str, None]] = {}
+        for translation_scores in self.translated:
+            for name, signature in translation_scores.signatures.items():
+                by_score.setdefault(name, {})[signature] = None
+        return {name: ", ".join(signatures) for name, signatures in by_score.items()}
 
     def value(self, training: TrainingConfig) -> float:
-        """What decides on the best checkpoint, higher is better: training.best_metric of training.best_set, or the
-        mean."""
-        of_sets = dict(zip(self.names, self.of_sets, strict=True))
-        score = of_sets.get(training.best_set or "", self.scores)[training.best_metric]
+        """The value that decides on the best checkpoint; higher is better. It is training.best_metric of
+        training.best_set, or the mean over the sets."""
+        scores_by_set = dict(zip(self.names, self.set_scores, strict=True))
+        score = scores_by_set.get(training.best_set or "", self.scores)[training.best_metric]
         return METRICS[training.best_metric].gain(score)
 
     def since(self, start: Collection[Mapping[str, float]]) -> "Validation":
-        """With the differences from the scores of each set at the start, as further scores: `bleu_since_start`.
-        start: of each set, in the same order, as a set may have another name by now; empty for none."""
+        """A copy with the differences from the scores at the start as additional scores, such as `bleu_since_start`.
+        start: the scores of each set in the same order (a set may have been renamed); empty if there are none."""
         if not start:
             return self
-        of_sets = [
-            scores | {f"{key}{SINCE_START}": scores[key] - before[key] for key in scores if key in before}
-            for scores, before in zip(self.of_sets, start, strict=True)
-        ]
-        return replace(self, of_sets=of_sets)
+        set_scores = []
+        for scores, before in zip(self.set_scores, start, strict=True):
+            changes = {f"{key}{SINCE_START}": scores[key] - before[key] for key in scores if key in before}
+            set_scores.append(scores | changes)
+        return replace(self, set_scores=set_scores)
 
     def lines(self) -> list[str]:
-        """For the log: the means, and if there are several sets a line for each."""
-        several = len(self.of_sets) > 1
-        lines = [_line(self.scores) + (f"  (mean of {len(self.of_sets)} sets)" if several else "")]
-        if several:
-            lines += [f"{name}  {_line(scores)}" for name, scores in zip(self.names, self.of_sets, strict=True)]
+        """Lines for the log: the means, and with several sets one line for each."""
+        if len(self.set_scores) == 1:
+            return [_line(self.scores)]
+        lines = [f"{_line(self.scores)}  (mean of {len(self.set_scores)} sets)"]
+        lines += [f"{name}  {_line(scores)}" for name, scores in zip(self.names, self.set_scores, strict=True)]
         return lines
 
 
@@ -98,17 +102,18 @@ def validate(
     sets: Sequence[tuple[str, Batches]],
     translate: Callable[[TranslationModel], Sequence[TranslationScores]] | None,
 ) -> Validation:
-    """Score the model on sets, each with its name. Collective; leaves the model in eval mode.
+    """Score the model on sets, given as (name, batches). Collective; leaves the model in eval mode.
 
-    validation_loss is the mean of -log p in nats per target token; the other scores are there with `translate` only.
+    validation_loss is the mean of -log p in nats per target token. The other scores need `translate`.
     """
     train_step.objective.eval()
     scores = [{"validation_loss": _loss(train_step, batches)} for _, batches in sets]
     if train_step.sharded:  # without a backward pass the embeddings are still gathered
         train_step.objective.reshard()  # type: ignore[operator]
     translated = translate(train_step.unsharded_model()) if translate else []
-    for of, found in zip(scores, translated, strict=True) if translated else ():
-        of |= found.scores
+    if translated:
+        for set_scores, translation_scores in zip(scores, translated, strict=True):
+            set_scores |= translation_scores.scores
     return Validation([name for name, _ in sets], train_step.ranks.broadcast(scores), translated)
 
 

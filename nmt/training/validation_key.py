@@ -1,4 +1,4 @@
-"""Keys of what the scores of a validation depend on: scores with different keys cannot be compared."""
+"""Keys of everything that validation scores depend on. Scores with different keys cannot be compared."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from nmt.files.text import content_key
 def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, decoding: DecodingConfig) -> str:
     """A hash of everything that training.best_metric depends on.
 
-    It is the `text_key`; if the metric needs a search, `-` and a hash of the search's settings follow.
+    It is the `text_key`; if the metric needs translations, `-` and a hash of the search settings follow.
     """
     if not METRICS[training.best_metric].needs_translations:
         return text_key(sets)
@@ -21,14 +21,14 @@ def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, deco
 
 
 def text_key(sets: Sequence[ValidationSet]) -> str:
-    """A hash of the validation text and its languages' tags, wherever it was read from."""
+    """A hash of the validation text and its language tags. It does not depend on the files' paths."""
     return content_key([[validated.tags, validated.pairs] for validated in sets])
 
 
 def search_settings(training: TrainingConfig, decoding: DecodingConfig) -> list[object]:
     """The settings that the translations depend on."""
-    known = settings(DecodingConfig)
-    search = {name: value for name, value in writer.to_dict(decoding).items() if "score" in known[name].affects}
+    declared = settings(DecodingConfig)
+    search = {name: value for name, value in writer.to_dict(decoding).items() if "score" in declared[name].affects}
     return [search, training.validation_sentences]
 
 

@@ -1,4 +1,4 @@
-"""The parts of a step alone: what the GPU can do at most, attention and the loss."""
+"""Measures parts of a step separately: the limits of the GPU, attention and the loss."""
 
 import platform
 import subprocess
@@ -22,8 +22,8 @@ COPY = "copy within the GPU's memory"
 
 
 def milliseconds(run: Run, function: Callable[[], object], repeats: int = 50) -> float:
-    """The mean of some calls. On a GPU they are replayed from a CUDA graph: started one by one, small kernels would
-    wait for the program."""
+    """The mean time of several calls. On a GPU they are replayed from a CUDA graph, because small kernels that are
+    started one by one wait for the program."""
     for _ in range(3):
         function()
     if run.small:
@@ -49,8 +49,8 @@ def products_of(size: str) -> str:
 
 
 def ceilings(run: Run) -> None:
-    """What the GPU is, the bytes per second of a copy, and the FLOP/s of the model's own products: speeds are predicted
-    from these. Also makes the data that other checks share."""
+    """Report the name of the GPU, the bytes per second of a copy, and the FLOP/s of the model's own products. Speeds
+    are predicted from these. Also makes the data that other checks share."""
     versions = {"Python": platform.python_version(), "PyTorch": torch.__version__, "CUDA": torch.version.cuda}
     run.row("versions", ", ".join(f"{name} {version}" for name, version in versions.items()))
     if not run.small:
@@ -67,8 +67,8 @@ def ceilings(run: Run) -> None:
         tokens, d, f = 64 if run.small else BATCH_TOKENS // 128 * 128, config.d_model, config.feed_forward
         if run.small:
             d, f = 32, 64
-        # Products of the width of all layers, [tokens, inner] x [inner, outer], and how many of each a step has: query,
-        # key and value; of the encoder's states; after attention; feed-forward.
+        # Products in all layers, [tokens, inner] x [inner, outer], and their number in a step: query, key and value;
+        # key and value of the encoder's states; after attention; feed-forward.
         widths = {
             "qkv": (d, 3 * d, 12),
             "kv": (d, 2 * d, 6),
@@ -102,7 +102,7 @@ def ceilings(run: Run) -> None:
 def attention(run: Run) -> None:
     """Self-attention of one batch in bfloat16: forward, and with its backward pass."""
     total, heads, width = (120, 2, 16) if run.small else (BATCH_TOKENS, 8, 64)
-    # Of one batch as the planner makes them: similar lengths, near 28.
+    # As in a batch of the planner: similar lengths, near 28.
     lengths = np.random.default_rng(1).integers(24, 33, size=total // 24)
     lengths = lengths[: int(np.searchsorted(lengths.cumsum(), total, side="right"))]
     rows = [np.full(int(n), EOS) for n in lengths]

@@ -1,12 +1,13 @@
-"""The checks. Those of one group run at the same time, groups one after the other."""
+"""The list of checks. The checks of a group run at the same time; groups run one after the other."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 
 @dataclass(frozen=True)
 class Check:
-    """function: `module:function` in this package; it is given a Run and the arguments. seconds: what it may take on a
-    GPU."""
+    """A check. function: `module:function` in this package, which is called with a Run and the arguments; seconds: the
+    most that it may take on a GPU."""
 
     name: str
     function: str
@@ -50,4 +51,4 @@ EARLY = 3  # groups that are never left out
 
 def every() -> dict[str, Check]:
     """All checks, by name."""
-    return {check.name: check for group in GROUPS for check in group}
+    return {check.name: check for check in chain.from_iterable(GROUPS)}

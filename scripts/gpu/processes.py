@@ -1,4 +1,4 @@
-"""Stopping, memory that runs out, and several processes as far as one GPU allows."""
+"""Checks stopping, memory limits, and several processes on one GPU."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def sigterm(run: Run) -> None:
-    """SIGTERM in the middle of training: the state is saved, the status is 0, and the same command resumes."""
+    """SIGTERM during training saves the state and gives status 0, and the same command resumes."""
     overrides = training.settings(run, "bfloat16", packed=not run.small, compiled=False)
     overrides += ["training.max_steps=100000", "training.validate_every=100000", "training.checkpoint_every=100000"]
     command = [sys.executable, "-m", "nmt", "train", _ROOT / "configs/demo.yaml", *overrides, "--device", run.device]
@@ -54,8 +54,8 @@ def sigterm(run: Run) -> None:
 
 
 def auto(run: Run) -> None:
-    """What micro_batch_tokens: auto chooses fits with the longest pairs, and leaves little memory unused. A step that
-    cannot fit ends with an error that says which setting to lower."""
+    """The choice of micro_batch_tokens: auto fits into memory with the longest pairs, and leaves little memory unused.
+    A step that does not fit ends with an error that names the setting to lower."""
     for size in MODELS:
         train_step = training.make_step(run, size, packed=not run.small, compiled=True)
         chosen = memory.largest_micro_batch(train_step.objective, 2_000 if run.small else 2_000_000, 128, Ranks())
@@ -67,8 +67,8 @@ def auto(run: Run) -> None:
             run.row(f"its peak, of the GPU's memory, {size}", used, ok=0.4 < used < 0.95)
             made, steps = training.batches_of(run, packed=True, tokens=chosen)
             train_step.prepare(made.example())
-            for number in (1, 2):
-                train_step.run(next(steps), number, 1e-4)
+            for step in (1, 2):
+                train_step.run(next(steps), step, 1e-4)
             reserved = torch.cuda.max_memory_reserved() / torch.cuda.get_device_properties(0).total_memory
             ok = train_step.objective.recorded is not None and train_step.is_finite()
             run.row(f"two steps of it, with a CUDA graph, {size}", reserved, ok=ok, note="of the memory is reserved")
@@ -77,7 +77,7 @@ def auto(run: Run) -> None:
     if run.small:
         return
     overrides = training.settings(run, "float32", packed=True, compiled=False)
-    overrides += ["training.batch_tokens=8000000", "data.validation=null"]  # packed: all of these places are computed
+    overrides += ["training.batch_tokens=8000000", "data.validation=null"]  # packed: all of these tokens are computed
     try:
         train(training.demo_config(overrides), run.device)
         run.row("a step that is too large", "fits", ok=False)
@@ -86,7 +86,7 @@ def auto(run: Run) -> None:
 
 
 def nccl(run: Run) -> None:
-    """A process group of one rank over NCCL: a reduction, DDP and FSDP2 of base size."""
+    """A process group of one rank with NCCL: a reduction, and DDP and FSDP2 with the base model."""
     backend, address = "gloo" if run.small else "nccl", f"tcp://127.0.0.1:{29_400 + os.getpid() % 1000}"
     dist.init_process_group(backend, init_method=address, rank=0, world_size=1, timeout=timedelta(seconds=30))
     where = torch.device(run.device)
@@ -100,8 +100,8 @@ def nccl(run: Run) -> None:
     train_step.parallel = torch.nn.parallel.DistributedDataParallel(
         train_step.objective, broadcast_buffers=False, gradient_as_bucket_view=True
     )
-    for number, step in enumerate(islice(steps, 3), start=1):
-        train_step.run(step, number, 1e-4)
+    for i, step in enumerate(islice(steps, 3), start=1):
+        train_step.run(step, i, 1e-4)
     run.row("DDP: three packed steps", "ok", ok=train_step.is_finite())
     train_step = training.make_step(run, "base")
     objective = Objective(train_step.model, train_step.training, sharded=True)
@@ -116,7 +116,7 @@ def nccl(run: Run) -> None:
 
 
 def two_ranks(run: Run) -> None:
-    """A step of two ranks over gloo on one GPU: its gradient is that of one rank."""
+    """A step of two ranks with gloo on one GPU has the same gradient as a step of one rank."""
     address = run.out / "two-ranks"
     address.unlink(missing_ok=True)
     context = torch.multiprocessing.get_context("spawn")
@@ -128,17 +128,17 @@ def two_ranks(run: Run) -> None:
         if failed := [process.exitcode for process in ranks if process.exitcode]:
             raise SystemExit(f"a rank ended with status {failed[0]}")
         time.sleep(0.1)
-    together = queue.get()
+    both_ranks = queue.get()
     for process in ranks:
         process.join()
-    alone = _gradient(run, Ranks())
-    difference = sum(float(((alone[name] - together[name]) ** 2).sum()) for name in alone) ** 0.5
-    error = difference / sum(float((x**2).sum()) for x in alone.values()) ** 0.5
+    one_rank = _gradient(run, Ranks())
+    difference = sum(float(((one_rank[name] - both_ranks[name]) ** 2).sum()) for name in one_rank) ** 0.5
+    error = difference / sum(float((x**2).sum()) for x in one_rank.values()) ** 0.5
     run.row("relative error of the gradient of two ranks", error, ok=error < 1e-4)
 
 
 def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
-    """What the ranks would update the weights with in their first step, in float32."""
+    """The gradient of the ranks' first step, in float32."""
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS["base"], dropout=0.0)
     model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small

@@ -1,4 +1,4 @@
-"""What checks report: rows in a file of JSON lines, written as they come, and the table at the end."""
+"""The results of checks: rows in a file of JSON lines, which are written at once, and a table at the end."""
 
 import json
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 
 from nmt.files.table import table as format_table
 
-SLOW = 0.8  # of a predicted speed: below it the verdict is "slow"
+SLOW = 0.8  # of the predicted speed; below it the verdict is "slow"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a check is given. small: tiny models and few steps, to rehearse the script where there is no GPU."""
+    """The context of a check. small: tiny models and few steps, to rehearse the script without a GPU."""
 
     check: str
     results: Path  # JSON lines
@@ -31,8 +31,8 @@ class Run:
         ok: bool | None = None,
         note: str = "",
     ) -> None:
-        """Write a row. ok: whether what must hold holds; without it a number is compared with the predicted one, of
-        which more is better."""
+        """Write a row. ok: whether the check has passed; None: a number is compared with the prediction, and more is
+        better."""
         ratio = None if predicted is None or isinstance(measured, str) else measured / predicted
         verdict = "" if ratio is None else "ok" if ratio >= SLOW else "slow"
         if ok is not None:
@@ -44,7 +44,7 @@ class Run:
         )  # fmt: skip
 
     def measured(self, what: str) -> float | None:
-        """What an earlier check of this run has measured, if it did."""
+        """The measurement of an earlier check of this run; None if there is none."""
         measured = [row["measured"] for row in rows_of(self.results) if row["what"] == what]
         return measured[-1] if measured else None
 

@@ -1,4 +1,4 @@
-"""Search on a GPU: its speed, and its results beside those of the CPU."""
+"""Checks search on a GPU: its speed, and its results compared with the CPU."""
 
 import time
 from pathlib import Path
@@ -13,8 +13,8 @@ from nmt.commands.train import train
 
 
 def speed(run: Run) -> None:
-    """Target subwords per second in bfloat16 and float32, with beam 4 and greedy, of a model of base size that has
-    learned some of the demo; translations of some lines beside those of the CPU."""
+    """Target subwords per second in bfloat16 and float32, with beam 4 and greedy, of a base model that was trained on
+    the demo for a short time; and translations of some lines compared with the CPU."""
     overrides = training.settings(run, "bfloat16", packed=not run.small, compiled=False)
     last = 20 if run.small else 300
     overrides += [f"training.{key}={last}" for key in ("max_steps", "validate_every", "checkpoint_every")]

@@ -1,11 +1,11 @@
-"""The models and the batch that are measured, and what a step of them needs, as it was counted."""
+"""The measured models and batch sizes, and the counted operations of a step."""
 
 from dataclasses import dataclass
 
 from nmt.config.schema import TransformerConfig
 
 VOCABULARY = 32_000
-BATCH_TOKENS, SMALL_BATCH_TOKENS = 25_000, 4_096  # padded tokens of a step: the paper's, and one for little data
+BATCH_TOKENS, SMALL_BATCH_TOKENS = 25_000, 4_096  # padded tokens of a step: in the paper, and for small corpora
 SENTENCES, LENGTH = 864, 28  # of the counted batch: 24,192 tokens on each side
 
 MODELS = {
@@ -19,8 +19,8 @@ _LAUNCH = 1.5e-6  # seconds between two kernels
 
 @dataclass(frozen=True)
 class Counted:
-    """Of a step in bfloat16, packed, with compiled layers, as PyTorch's compiler divides it into kernels: FLOPs of its
-    matrix products, bytes that all other kernels move, kernels."""
+    """Counts for a packed step in bfloat16 with compiled layers: the FLOPs of matrix products, the bytes that all other
+    kernels move, and the number of kernels that PyTorch's compiler makes."""
 
     flops: float
     other_bytes: float

@@ -1,4 +1,4 @@
-"""What the checks train on: a store of random pairs with the lengths of WMT, and the corpus of the demo."""
+"""The training data of the checks: a store of random pairs with the lengths of WMT, and the demo's corpus."""
 
 import subprocess
 import sys
@@ -19,7 +19,8 @@ _SCRIPTS = Path(__file__).parents[1]
 
 
 def pairs(store: Path, *, small: bool = False) -> TokenStore:
-    """Random ids; the target repeats the source with other ids, so that there is something to learn. Made once."""
+    """A store of random ids, which is made once. The target repeats the source with other ids, so that a model can
+    learn it."""
     count = _FEW if small else _PAIRS
     folder = store / f"pairs-{count}"
     with atomic.locked(store, lambda: None):
@@ -31,9 +32,9 @@ def pairs(store: Path, *, small: bool = False) -> TokenStore:
 
 def _random_pairs(count: int) -> TokenStore:
     random = np.random.default_rng(1)
-    drawn = random.lognormal(mean=3.15, sigma=0.6, size=count)  # a mean of 28 subwords
-    source = np.clip(drawn, 1, LONGEST - 1).astype(np.int32)
-    target = np.clip(drawn * random.normal(1.05, 0.15, count), 1, LONGEST - 1).astype(np.int32)
+    lengths = random.lognormal(mean=3.15, sigma=0.6, size=count)  # a mean of 28 subwords
+    source = np.clip(lengths, 1, LONGEST - 1).astype(np.int32)
+    target = np.clip(lengths * random.normal(1.05, 0.15, count), 1, LONGEST - 1).astype(np.int32)
     frequencies = 1 / np.arange(1, VOCABULARY - 3)
     shares = np.cumsum(frequencies / frequencies.sum())
     longest = np.maximum(source, target)
@@ -43,17 +44,17 @@ def _random_pairs(count: int) -> TokenStore:
 
 
 def _side(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> FlatSequences:
-    """The first ids of each pair's, with EOS."""
+    """One side of all pairs: `lengths` ids from `starts`, then EOS."""
     offsets = np.append(np.int64(0), (lengths + 1).cumsum(dtype=np.int64))
     flat = np.full(int(offsets[-1]), EOS, "<u2")
-    places = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths + 1)
-    inside = places < np.repeat(lengths, lengths + 1)
-    flat[inside] = ids[(np.repeat(starts, lengths + 1) + places)[inside]] + 4  # after the special subwords
+    positions = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths + 1)
+    is_text = positions < np.repeat(lengths, lengths + 1)
+    flat[is_text] = ids[(np.repeat(starts, lengths + 1) + positions)[is_text]] + 4  # after the special subwords
     return FlatSequences(flat, offsets, (lengths + 1).astype("<i4"))
 
 
 def demo(store: Path) -> Path:
-    """The folder of the demo's corpus: short sentences of a small grammar. Made once."""
+    """The folder of the demo's corpus of short sentences from a small grammar, which is made once."""
     folder = store / "demo"
     with atomic.locked(store, lambda: None):
         if not folder.exists():

@@ -1,4 +1,4 @@
-"""Does training run on a GPU, is its gradient right, does it give the same bits again, and how fast is it."""
+"""Checks whether training runs on a GPU, its gradients, whether it can be repeated bit by bit, and its speed."""
 
 import copy
 import hashlib
@@ -35,18 +35,18 @@ from nmt.training.objective import Objective
 from nmt.training.train_step import TrainStep
 
 _ROOT = Path(__file__).parents[2]
-# Relative errors of a gradient beside that of float64: in float32 most of it is ReLU, where a number near 0 has another
-# sign.
+# The largest relative errors of a gradient compared with float64. In float32 most of the error comes from ReLU, where a
+# number near 0 has another sign.
 _ROUNDING = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 5e-2, "float16": 2e-2}
 
 
 def tests(run: Run, path: str) -> None:
-    """The tests in a file: where there is a GPU, kernels run on it too."""
+    """Run the tests in a file. If there is a GPU, they also run kernels on it."""
     command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-q", "--thorough", _ROOT / "tests" / path]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)
-    print(done.stdout, done.stderr)
-    last = next((line for line in reversed(done.stdout.split("\n")) if line.strip()), done.stderr[-200:])
-    run.row(f"tests/{path}", "pass" if done.returncode == 0 else "fail", ok=done.returncode == 0, note=last)
+    process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)
+    print(process.stdout, process.stderr)
+    last = next((line for line in reversed(process.stdout.split("\n")) if line.strip()), process.stderr[-200:])
+    run.row(f"tests/{path}", "pass" if process.returncode == 0 else "fail", ok=process.returncode == 0, note=last)
 
 
 def settings(run: Run, precision: str, *, packed: bool, compiled: bool) -> list[str]:
@@ -70,7 +70,8 @@ def demo_config(overrides: list[str]) -> schema.Config:
 
 
 def runs(run: Run, precision: str, shape: str, compiled: str) -> None:
-    """Train, validate by search, stop, resume: losses fall, both sessions log, weights are numbers (or it raises)."""
+    """Train, validate by search, stop and resume: losses fall, both sessions log, and weights are finite (else an error
+    is raised)."""
     overrides = settings(run, precision, packed=shape == "packed", compiled=compiled == "compiled" and not run.small)
     start, warnings = time.perf_counter(), _Warnings(logging.WARNING)
     logging.getLogger("nmt").addHandler(warnings)
@@ -84,7 +85,7 @@ def runs(run: Run, precision: str, shape: str, compiled: str) -> None:
     note = f"losses {losses[0]:.2f} to {losses[-1]:.2f}, {len(searched)} validations by search"
     what = f"trains, validates, resumes, {precision}, {shape}"
     run.row(what, time.perf_counter() - start, unit="s", ok=ok, note=note)
-    for message in warnings.messages:  # without Triton, torch.compile or packed batches training goes on, slowly
+    for message in warnings.messages:  # without Triton, torch.compile or packed batches, training continues slowly
         run.row("a warning", message[:150], ok="not work here" not in message and "uncompiled" not in message)
 
 
@@ -114,7 +115,7 @@ def make_step(
 
 
 def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS) -> tuple[Batches, Iterator[Step]]:
-    """The batches of the store, and its steps without end, in memory from which a GPU can copy."""
+    """The batches of the store, and endless steps from it in memory from which a GPU can copy."""
     made = Batches(
         store.pairs(run.store, small=run.small),
         Budget(600 if run.small else tokens),
@@ -128,18 +129,18 @@ def batches_of(run: Run, *, packed: bool, tokens: int = BATCH_TOKENS) -> tuple[B
 def seconds_of_steps(train_step: TrainStep, steps: list[Step], warmup: int = 0) -> tuple[float, int]:
     """Seconds of the steps after the first `warmup`, and their target tokens."""
     start = time.perf_counter()
-    for number, step in enumerate(steps, start=1):
-        if number == warmup + 1:
+    for step_number, step in enumerate(steps, start=1):
+        if step_number == warmup + 1:
             train_step.wait()
             start = time.perf_counter()
-        train_step.run(step, number, 1e-4)
+        train_step.run(step, step_number, 1e-4)
     train_step.wait()
     return time.perf_counter() - start, sum(step.target_tokens for step in steps[warmup:])
 
 
 def speed(run: Run, size: str) -> None:
-    """Target tokens per second as it is trained on a GPU, with and without a CUDA graph, in steps of the paper's size
-    and in small ones; and where the time of a step goes."""
+    """Target tokens per second of training on a GPU, with and without a CUDA graph, with steps of the paper's size and
+    with small steps; and the kernels that take most of the time."""
     for tokens in (BATCH_TOKENS, SMALL_BATCH_TOKENS):
         train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout)
         made, steps = batches_of(run, packed=True, tokens=tokens)
@@ -148,23 +149,23 @@ def speed(run: Run, size: str) -> None:
         train_step.run(next(steps), 1, 1e-4)
         train_step.wait()
         first = time.perf_counter() - start
-        number, warmup = (4, 2) if run.small else (215, 15) if size == "base" else (70, 10)
-        chosen = list(islice(steps, number))
-        seconds, target = seconds_of_steps(train_step, chosen, warmup)
-        note = (
-            f"{1e3 * seconds / (number - warmup):.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
-        )
-        at_once = f"{size}, {tokens:,} padded tokens a step"
+        step_count, warmup = (4, 2) if run.small else (215, 15) if size == "base" else (70, 10)
+        timed = list(islice(steps, step_count))
+        seconds, target = seconds_of_steps(train_step, timed, warmup)
+        milli = 1e3 * seconds / (step_count - warmup)
+        note = f"{milli:.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
+        name = f"{size}, {tokens:,} padded tokens a step"
         predicted = _predicted(run, size) if tokens == BATCH_TOKENS else None
-        run.row(f"{at_once}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
+        run.row(f"{name}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
         if tokens == BATCH_TOKENS:
             graphs = compilation.graphs()
-            again, breaks = sum(graph.recompile_reason is not None for graph in graphs), dict(counters["graph_break"])
-            run.row("compiled graphs", len(graphs), note=f"{again} made again, breaks {breaks}"[:200])
-            _profile(run, size, train_step, chosen[:10])
+            recompiled = sum(graph.recompile_reason is not None for graph in graphs)
+            breaks = dict(counters["graph_break"])
+            run.row("compiled graphs", len(graphs), note=f"{recompiled} recompiled, breaks {breaks}"[:200])
+            _profile(run, size, train_step, timed[:10])
         train_step.objective.recorded = None
-        seconds, target = seconds_of_steps(train_step, chosen[: (number + warmup) // 2], warmup)
-        run.row(f"{at_once}, without a CUDA graph", target / seconds, unit="target tokens/s")
+        seconds, target = seconds_of_steps(train_step, timed[: (step_count + warmup) // 2], warmup)
+        run.row(f"{name}, without a CUDA graph", target / seconds, unit="target tokens/s")
 
 
 def _predicted(run: Run, size: str) -> float | None:
@@ -189,7 +190,7 @@ def _profile(run: Run, size: str, train_step: TrainStep, steps: list[Step]) -> N
     order = "self_cpu_time_total" if run.small else "self_device_time_total"
     table = averages.table(sort_by=order, row_limit=60, max_name_column_width=90)
     (run.out / f"kernels-{size}.txt").write_text(table, encoding="utf-8")
-    # On a GPU operators have the time of their kernels, which are there too.
+    # On a GPU operators have the time of their kernels, which are also listed.
     kernels = [event for event in averages if run.small or event.device_type == DeviceType.CUDA]
     for event in sorted(kernels, key=lambda event: -getattr(event, order))[:15]:
         milli, calls = getattr(event, order) / 1e3 / len(steps), event.count / len(steps)
@@ -198,21 +199,21 @@ def _profile(run: Run, size: str, train_step: TrainStep, steps: list[Step]) -> N
 
 
 def waits(run: Run) -> None:
-    """No step in bfloat16 makes the program wait for the GPU: PyTorch raises an error where one does."""
+    """A step in bfloat16 does not make the program wait for the GPU; otherwise PyTorch raises an error."""
     train_step = make_step(run, "base", compiled=True)
     made, steps = batches_of(run, packed=True)
     train_step.prepare(made.example())
-    for number, step in enumerate(islice(steps, 6), start=1):
-        if number == 4 and not run.small:
+    for step_number, step in enumerate(islice(steps, 6), start=1):
+        if step_number == 4 and not run.small:
             torch.cuda.set_sync_debug_mode("error")
-        train_step.run(step, number, 1e-4, norm=number == 6)
+        train_step.run(step, step_number, 1e-4, norm=step_number == 6)
     if not run.small:
         torch.cuda.set_sync_debug_mode("default")
     run.row("three steps without a wait", "none", ok=True)
 
 
 def _gradients(objective: Objective, *batches: object) -> dict[str, Tensor]:
-    """Those of micro-batches, summed."""
+    """The summed gradients of micro-batches."""
     objective.train().zero_grad()
     for batch in batches:
         value, _ = objective(batch)
@@ -221,8 +222,8 @@ def _gradients(objective: Objective, *batches: object) -> dict[str, Tensor]:
 
 
 def _errors(got: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[float, dict[str, float]]:
-    """The relative error of a gradient, and of that of each weight. A weight whose gradient is nearly zero is compared
-    with a thousandth of all: there everything is rounding."""
+    """The relative error of the whole gradient, and of the gradient of each weight. For a weight with a gradient near
+    zero, the error is relative to a thousandth of the whole gradient, because it is only rounding."""
     norm = float(sum(x.square().sum() for x in expected.values())) ** 0.5
     total = float(sum((got[name] - x).square().sum() for name, x in expected.items())) ** 0.5 / norm
     least = 1e-3 * norm
@@ -230,7 +231,7 @@ def _errors(got: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[float,
 
 
 def _compare(run: Run, what: str, got: dict[str, Tensor], expected: dict[str, Tensor], limit: float) -> None:
-    """A row with the relative error of a gradient, and with that of the weight that has the largest one."""
+    """Write a row with the relative error of the gradient, and with the largest relative error of a weight."""
     total, errors = _errors(got, expected)
     worst = max(errors, key=lambda name: errors[name])
     ok = total < limit and errors[worst] < 6 * limit and got.keys() == expected.keys()
@@ -238,7 +239,7 @@ def _compare(run: Run, what: str, got: dict[str, Tensor], expected: dict[str, Te
 
 
 def gradients(run: Run, precision: str) -> None:
-    """The gradient on the GPU, packed and padded, beside that of the padded batch on the CPU in float64."""
+    """The gradient on the GPU, packed and padded, compared with the padded batch on the CPU in float64."""
     where = devices.choose(run.device)
     config = replace(TINY if run.small else MODELS["base"], layers=2, dropout=0.0)
     rows = store.pairs(run.store, small=run.small).pairs(torch.arange(8 if run.small else 70).numpy())
@@ -253,8 +254,8 @@ def gradients(run: Run, precision: str) -> None:
 
 
 def recorded_gradients(run: Run, precision: str) -> None:
-    """The gradients of three micro-batches, summed, with dropout: replayed from a CUDA graph beside operations started
-    one by one. The same operations on the same numbers: the same bits."""
+    """The summed gradients of three micro-batches with dropout have the same bits, whether they are replayed from a
+    CUDA graph or the operations are started one by one."""
     train_step = make_step(run, "base", precision, compiled=True)
     made, steps = batches_of(run, packed=True, tokens=4_000)
     batches = [next(steps).micro_batches[0] for _ in range(3)]
@@ -274,9 +275,9 @@ def recorded_gradients(run: Run, precision: str) -> None:
 
 
 def compiled_gradients(run: Run, size: str) -> None:
-    """A full batch of the full model, weight by weight: compiled layers beside layers that are not compiled, in
-    float32; in bfloat16 both beside float32, since sums over a batch, such as those of biases, lose half of their
-    digits there. PyTorch 2.10 computed gradients of norms and biases wrongly, without any error."""
+    """Compare the gradient of each weight for a full batch of the full model: in float32, compiled and uncompiled
+    layers; in bfloat16, both with float32, because sums over a batch, such as the gradients of biases, lose half of
+    their digits there. PyTorch 2.10 computed gradients of norms and biases wrongly without an error."""
     made, steps = batches_of(run, packed=True)
     batch = next(steps).micro_batches[0]
     gradients_of: dict[tuple[str, bool], dict[str, Tensor]] = {}
@@ -301,14 +302,14 @@ def compiled_gradients(run: Run, size: str) -> None:
 
 
 def step_twice(run: Run) -> None:
-    """Three compiled steps with dropout, twice from the same weights: the same bits."""
+    """Three compiled steps with dropout, twice from the same weights, give the same bits."""
     made, steps = batches_of(run, packed=True)
-    chosen, states = list(islice(steps, 3)), []
+    first_steps, states = list(islice(steps, 3)), []
     for _ in range(2):
         train_step = make_step(run, "base", compiled=True)
         train_step.prepare(made.example())
-        for number, step in enumerate(chosen, start=1):
-            train_step.run(step, number, 1e-3)
+        for step_number, step in enumerate(first_steps, start=1):
+            train_step.run(step, step_number, 1e-3)
         states.append({name: weight.detach().cpu() for name, weight in train_step.model.named_parameters()})
     different = [name for name, weight in states[0].items() if not torch.equal(weight, states[1][name])]
     measured = "equal" if not different else "different"
@@ -316,7 +317,7 @@ def step_twice(run: Run) -> None:
 
 
 def resume(run: Run) -> None:
-    """12 steps at once, and 6 and 6 with a stop between: the same bits of weights, moments and average."""
+    """12 steps without a stop, and 6 and 6 steps with a stop, give the same bits of weights, moments and average."""
     sums = []
     for name, stops in (("at once", (12,)), ("in two parts", (6, 12))):
         for stop in stops:

@@ -127,11 +127,11 @@ def run(make_config: MakeConfig, tmp_path: Path) -> Path:
 
 def test_last_and_best(run: Path) -> None:
     for last, best, expected in ((2, None, [20, 25]), (None, 3, [10, 20, 25]), (None, 1, [10])):
-        mean = averaging.average(averaging.of_run(run, last=last, best=best))
+        mean = averaging.average(averaging.select_checkpoints(run, last=last, best=best))
         assert sorted(source["step"] for source in mean.provenance["averaged"]) == expected
     with pytest.raises(NmtError, match=r"run: has 5 checkpoints, not 6: use --last 5, or .*training.keep_last"):
-        averaging.of_run(run, last=6, best=None)
+        averaging.select_checkpoints(run, last=6, best=None)
     with pytest.raises(NmtError, match=r"run: has 4 validated checkpoints, not 5: use --best 4, .*training.keep_best"):
-        averaging.of_run(run, last=None, best=5)
+        averaging.select_checkpoints(run, last=None, best=5)
     with pytest.raises(NmtError, match="no checkpoint here: train first, or give a model file"):
-        averaging.of_run(run.parent, last=3, best=None)
+        averaging.select_checkpoints(run.parent, last=3, best=None)

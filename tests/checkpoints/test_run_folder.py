@@ -45,7 +45,7 @@ def test_a_copied_run_is_not_trained_in_the_folder_of_the_first(
     Path("link").symlink_to(run)
     assert run_folder.load_config(Path("link/config.yaml")).run_dir == "run", "the same folder by another name"
     here = re.escape(str(tmp_path))
-    ways = rf"to go on in copy, add run_dir=copy; to train in {here}/run, "
+    ways = rf"to continue in copy, add run_dir=copy; to train in {here}/run, "
     with pytest.raises(NmtError, match=rf"copy/config\.yaml: belongs .*{ways}give {here}/run/config\.yaml$"):
         run_folder.load_config(copy / "config.yaml")
     for chosen in ("copy", "run", "a new one"):
@@ -54,7 +54,7 @@ def test_a_copied_run_is_not_trained_in_the_folder_of_the_first(
     with pytest.raises(NmtError, match=rf"{ways}add run_dir=run$"):
         run_folder.load_config(copy / "config.yaml")
     monkeypatch.chdir("copy")
-    with pytest.raises(NmtError, match=rf"run in {here}/copy, .*{here}/copy/run: to go on in {here}/copy, add run_dir"):
+    with pytest.raises(NmtError, match=rf"run in {here}/copy, .*{here}/copy/run: to continue in {here}/copy, add"):
         run_folder.load_config(Path("config.yaml"))
 
 
@@ -143,7 +143,7 @@ def test_a_best_checkpoint_of_a_step_that_is_trained_again_is_replaced(
     assert model_file.load_provenance(run / model_file.BEST)["step"] == 30 and not caplog.text
     run_folder.restore_best(run, 20, 25)
     assert (run / model_file.BEST).read_bytes() == b"the best"
-    assert "best.safetensors was of step 30, and training goes on from step 25: written again from" in caplog.text
+    assert "best.safetensors was from step 30, and training continues from step 25: written again from" in caplog.text
 
 
 def test_checkpoints_of_later_steps_are_moved_aside(run: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -162,4 +162,4 @@ def test_checkpoints_of_later_steps_are_moved_aside(run: Path, caplog: pytest.Lo
         "step-00000030.safetensors": b"30",
         "step-100000000.safetensors": b"100000000",
     }
-    assert f"checkpoints after step 20 are of an earlier course of this run: moved to {moved}" in caplog.text
+    assert f"checkpoints after step 20 are from an earlier attempt of this run: moved to {moved}" in caplog.text

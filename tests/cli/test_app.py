@@ -176,7 +176,7 @@ def test_mistakes_are_one_line_and_status_1(trained: Path, corpus: Path, tmp_pat
     for arguments, words in [
         (["train", tmp_path / "none.yaml"], "none.yaml: no such file"),
         (["train", config, "model.dropuot=1"], "model.dropout"),
-        (["train", copy / "config.yaml"], f"to go on in {copy}, add run_dir={copy}; to train in {trained}, give"),
+        (["train", copy / "config.yaml"], f"to continue in {copy}, add run_dir={copy}; to train in {trained}, give"),
         (["prepare", config, "--report", "-"], "--report -: standard output is not possible here: name a file"),
         (["translate", tmp_path / "none.safetensors"], "no such file"),
         (["translate", short, trained], "MODEL comes first: nmt translate MODEL INPUT"),
@@ -218,7 +218,7 @@ def test_no_output_takes_the_place_of_what_is_read(trained: Path, corpus: Path, 
         assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said), arguments
         assert output.read_bytes() == before
     done = run("evaluate", model, newest, *texts, "--output", tmp_path / "x", "--output", tmp_path / "x")
-    assert (done.returncode, b"given twice" in done.stderr) == (1, True)
+    assert (done.returncode, b"named twice" in done.stderr) == (1, True)
     for arguments in (["evaluate", model, *texts], ["average-checkpoints", newest]):
         done = run(*arguments, "--output", "-")
         assert (done.returncode, b"error: --output -: " in done.stderr, Path("-").exists()) == (1, True, False)

@@ -98,7 +98,7 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
 ) -> None:
     model_file.save(models[1], make_checkpoint(make_config("data.target_language=zh")))
     request = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
-    with pytest.raises(NmtError, match=r"models with different target languages \(de, zh\): give --language"):
+    with pytest.raises(NmtError, match=r"models have different target languages \(de, zh\): give --language"):
         evaluate(EvaluateRequest(**request))
     scores, *_ = evaluate(EvaluateRequest(**request, language="zh"))
     assert "|tok:zh|" in scores[0].signature

@@ -31,7 +31,7 @@ def test_every_name_is_a_format() -> None:
 @pytest.mark.parametrize("format", ["ctranslate2", "marian"])
 def test_a_model_file_becomes_a_folder(format: Format, model: Path, tmp_path: Path) -> None:
     found = export(model, format, tmp_path / "deep" / "out", lines=LINES)
-    assert found is not None and len(found.ours) == len(LINES) - 1 and len(found.different) <= 1
+    assert found is not None and len(found.nmt_lines) == len(LINES) - 1 and len(found.different) <= 1
     assert (tmp_path / "deep" / "out" / "nmt.yaml").is_file()
     assert list((tmp_path / "deep").iterdir()) == [tmp_path / "deep" / "out"]
 

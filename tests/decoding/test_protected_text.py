@@ -1,10 +1,10 @@
-"""What decoding.keep names, found in text."""
+"""Protected text (decoding.keep) in lines and translations."""
 
 import pytest
 
 from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.protected_text import protected_spans
-from nmt.documents.placeholders.messages import KEPT
+from nmt.documents.placeholders.messages import PLACEHOLDERS
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_letters_without_spaces_end_an_address() -> None:
 )  # fmt: skip
 def test_time_is_linear(part: str) -> None:
     for text in (part * (50_000 // len(part)), part + "." * 50_000):
-        protected_spans(text, KEPT)
+        protected_spans(text, PLACEHOLDERS)

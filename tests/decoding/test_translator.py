@@ -320,7 +320,7 @@ def test_prefixes_begin_the_translations() -> None:
             assert_close(translations, alone(line))
     texts = list(new_translator().stream(LINES, prefixes=iter(prefixes)))
     assert texts == [translations[0].text for translations in found]
-    with pytest.raises(NmtError, match="the prefixes end before line 3: there must be one for each"):
+    with pytest.raises(NmtError, match="the prefixes end before line 3: give one for each input line"):
         new_translator().hypotheses(LINES, prefixes=["one", "two"])
 
 

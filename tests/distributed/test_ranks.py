@@ -19,7 +19,7 @@ from helpers.runs import config_text, rows_without_clock
 from helpers.train_steps import before_step
 
 from nmt.checkpoints import model_file
-from nmt.commands.train import begun, training_data
+from nmt.commands.train import training_data, with_initial_model
 from nmt.config import reader
 from nmt.config.schema import Config
 from nmt.data.batches.packing import PackedBatch
@@ -48,7 +48,7 @@ def config_of(corpus: Path, run: Path, *overrides: str) -> Config:
 
 
 def trainer(config: Config, ranks: Ranks) -> Trainer:
-    config, start = ranks.broadcast(begun(config) if ranks.first else (config, None))
+    config, start = ranks.broadcast(with_initial_model(config) if ranks.first else (config, None))
     return Trainer(config, training_data(config, ranks, start), CPU, ranks)
 
 

@@ -81,7 +81,7 @@ def test_byte_order_marks(tmp_path: Path) -> None:
         (content.encode("utf-16-le"), "UTF-16 without a byte order mark: convert it: iconv -f UTF-16LE"),
         ((content + "\u3000").encode("utf-16-be"), "UTF-16 without a byte order mark: convert it: iconv -f UTF-16BE"),
         (b"PK\3\4\0\0", "a ZIP archive"),
-        (b"\x7fELF\0\0\0\0", "no text, as it has bytes that are zero"),
+        (b"\x7fELF\0\0\0\0", "not text, because it has zero bytes"),
         (
             "é".encode("cp1252"),
             "line 1 is not UTF-8: convert it from its encoding, such as: iconv -f WINDOWS-1252 -t UTF-8",
@@ -101,16 +101,16 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     new = document.with_lines(["eins", "zwei"], tmp_path / "b.po")
     assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
     assert (
-        f"{path}: line 4: left as it is, since its placeholders were not kept: 'two %s'" in caplog.text
+        f"{path}: line 4: not translated, because its translation has other placeholders: 'two %s'" in caplog.text
         and "1 text has a translation and stays" in caplog.text
     )
     path.write_text('msgid "%s, %d"\nmsgstr ""\n\nmsgid "{n, plural, a"\nmsgstr ""\n\nmsgid "%v of %q"\nmsgstr ""\n')
     document = OpenedDocument.read(path, FORMATS[".po"])
     _, notes = document.translated(["%2$q a %1$v"], tmp_path / "b.po")
     assert notes == [
-        (logging.WARNING, f"{path}: line {line}: left as it is, since {why}")
+        (logging.WARNING, f"{path}: line {line}: not translated, because {why}")
         for line, why in (
-            (4, "it is an ICU message that is not well formed: '{n, plural, a'"),
+            (4, "the ICU message is not well formed: '{n, plural, a'"),
             (7, "its arguments would have another order: '%v of %q'"),
         )
     ]
@@ -121,7 +121,7 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
 
 def test_attributes_of_strings_are_translated() -> None:
     content = json.dumps({"a": 'two <img alt="The child &amp; {n}" title=milk src=x> boats'})
-    document = OpenedDocument.of(content.encode(), Path("a.json"), FORMATS[".json"])
+    document = OpenedDocument.from_bytes(content.encode(), Path("a.json"), FORMATS[".json"])
     new = (Translation(line.text.upper().replace("{N}", "{n}"), 0, 0, [], []) for line in document.marked_lines)
     lines = [line.translated(each, document.keep) for line, each in zip(document.marked_lines, new, strict=True)]
     written, notes = document.translated(lines, Path("b.json"))
@@ -130,17 +130,17 @@ def test_attributes_of_strings_are_translated() -> None:
 
 
 def test_documents_that_are_not_read(tmp_path: Path) -> None:
-    with pytest.raises(NmtError, match=r"\.ASS are not read.*nmt translate MODEL < film\.ASS"):
+    with pytest.raises(NmtError, match=r"\.ASS documents are not supported.*nmt translate MODEL < film\.ASS"):
         check_lines(Path("film.ASS"))
     with pytest.raises(NmtError, match="subtitles, compressed: decompress it first"):
         check_lines(Path("film.srt.gz"))
     for ending in ("csv", "tsv.gz", "xlsx", "odt", "pptx", "properties", "strings", "resx", "yml", "jsonl", "md.xz"):
-        with pytest.raises(NmtError, match="are not read: convert it"):
+        with pytest.raises(NmtError, match="are not supported: convert it"):
             check_lines(tmp_path / f"a.{ending}")
     for name in ("corpus.en", "corpus.en.gz", "corpus.txt", "corpus.mt", "corpus.ts", "corpus.arb_Arab", "corpus"):
         check_lines(Path(name))
     request = TranslationJob(model=Path("m"), source=Path("a.po"), format=OutputFormat(markup="html"))
-    with pytest.raises(NmtError, match="a PO file, no lines with tags: leave out --markup"):
+    with pytest.raises(NmtError, match="a PO file does not have lines with tags: leave out --markup"):
         assert request.document_format
     with pytest.raises(NmtError, match=f"{tmp_path}: a folder: name a file in it"):
         assert TranslationJob(model=Path("m"), source=Path("a.po"), output=tmp_path).document_format
@@ -168,7 +168,7 @@ def test_endings_that_are_languages(tmp_path: Path) -> None:
     ):
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(NmtError, match="are not read: convert it") if refused else nullcontext():
+        with pytest.raises(NmtError, match="are not supported: convert it") if refused else nullcontext():
             check_lines(path)
 
 
@@ -200,7 +200,7 @@ def test_twice_as_long_a_document_takes_twice_as_many_steps(name: str) -> None:
 
         sys.setprofile(called)
         try:
-            opened = OpenedDocument.of(content.encode(), Path(document), FORMATS[Path(document).suffix])
+            opened = OpenedDocument.from_bytes(content.encode(), Path(document), FORMATS[Path(document).suffix])
             lines = [line.translated(Translation(line.text.upper(), 0, 0, [], [])) for line in opened.marked_lines]
             opened.translated(lines, Path(document))
         finally:
@@ -216,5 +216,5 @@ def test_twice_as_long_a_document_takes_twice_as_many_steps(name: str) -> None:
 @pytest.mark.parametrize("text", ["x <code>" + "<" * 400_000, "<b>x</b> " + "<!--<a>" * 100_000 + "<!--"])
 def test_the_end_of_what_has_none_is_looked_for_once(text: str) -> None:
     """For each it would take minutes."""
-    opened = OpenedDocument.of(json.dumps([text]).encode(), Path("a.json"), FORMATS[".json"])
+    opened = OpenedDocument.from_bytes(json.dumps([text]).encode(), Path("a.json"), FORMATS[".json"])
     assert opened.marked_lines[0].text.startswith("x")

@@ -54,7 +54,7 @@ def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
 
 def test_of_a_model_that_tells_nothing_nothing_is_claimed() -> None:
     text = model_card.to_text(make_model(), EngineUsage("ctranslate2", ""))
-    assert "holds no scores" in text and "does not tell how it was trained" in text
+    assert "has no scores" in text and "does not say how it was trained" in text
     assert "license" not in text and "model-index" not in text
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from nmt.config.schema import DecodingConfig
 from nmt.errors import NmtError
-from nmt.interop.search_settings import GENERATION, Tokens, of_marian, of_transformers
+from nmt.interop.search_settings import GENERATION, Tokens, from_marian, from_transformers
 from nmt.interop.source import SourceSettings
 
 DEFAULT = DecodingConfig(normalization="average", length_penalty=1.0)
@@ -37,7 +37,7 @@ CARRIED: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("given", "changes"), CARRIED)
 def test_what_nmt_has_too_is_a_setting(given: dict[str, Any], changes: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / GENERATION).write_text(json.dumps(given))
-    found = of_transformers(tmp_path, SourceSettings("config.json", {}), PLAIN)
+    found = from_transformers(tmp_path, SourceSettings("config.json", {}), PLAIN)
     assert found.decoding == dataclasses.replace(DEFAULT, **changes) and found.notes == ()
 
 
@@ -56,7 +56,7 @@ LACKING: list[dict[str, Any]] = [
 def test_what_nmt_lacks_is_named(given: dict[str, Any], tmp_path: Path) -> None:
     [(key, _)] = given.items()
     (tmp_path / GENERATION).write_text(json.dumps({"num_beams": 3, **given}))
-    found = of_transformers(tmp_path, SourceSettings("config.json", {}), PLAIN)
+    found = from_transformers(tmp_path, SourceSettings("config.json", {}), PLAIN)
     [note] = found.notes
     assert note.startswith(f"not imported: {key}: ") and note.endswith("translations can differ") and "\n" not in note
     assert found.decoding == dataclasses.replace(DEFAULT, beam_size=4 if key == "num_beams" else 3)
@@ -66,7 +66,7 @@ def test_all_that_is_lacking_is_in_one_note(tmp_path: Path) -> None:
     """Drawing within a beam too, and what goes with it."""
     given = {"num_beams": 3, "do_sample": True, "top_k": 5, "typical_p": 0.5, "repetition_penalty": 1.3}
     (tmp_path / GENERATION).write_text(json.dumps(given))
-    found = of_transformers(tmp_path, SourceSettings("config.json", {}), PLAIN)
+    found = from_transformers(tmp_path, SourceSettings("config.json", {}), PLAIN)
     [note] = found.notes
     assert "do_sample: True, repetition_penalty: 1.3, top_k: 5, typical_p: 0.5: nmt" in note
     assert found.decoding == dataclasses.replace(DEFAULT, beam_size=3)
@@ -74,20 +74,20 @@ def test_all_that_is_lacking_is_in_one_note(tmp_path: Path) -> None:
 
 def test_older_models_have_it_in_config_json(tmp_path: Path) -> None:
     config = {"num_beams": 5, "repetition_penalty": 1.3, "max_length": 20, "d_model": 32, "decoder_start_token_id": 7}
-    found = of_transformers(tmp_path, SourceSettings("config.json", config), PLAIN)
+    found = from_transformers(tmp_path, SourceSettings("config.json", config), PLAIN)
     assert found.decoding == dataclasses.replace(DEFAULT, beam_size=5) and "repetition_penalty" in found.notes[0]
     (tmp_path / GENERATION).write_text('{"num_beams": 2, "repetition_penalty": 1, "decoder_start_token_id": 7}')
-    found = of_transformers(tmp_path, SourceSettings("config.json", config), PLAIN)
+    found = from_transformers(tmp_path, SourceSettings("config.json", config), PLAIN)
     assert found.decoding.beam_size == 2 and not found.notes
     (tmp_path / GENERATION).write_text('{"decoder_start_token_id": 8}')
     with pytest.raises(NmtError, match=r"generation_config\.json: decoder_start_token_id: 8: .* 7 in config\.json$"):
-        of_transformers(tmp_path, SourceSettings("config.json", config), PLAIN)
+        from_transformers(tmp_path, SourceSettings("config.json", config), PLAIN)
 
 
 def test_the_token_of_the_target_is_no_part_of_lengths(tmp_path: Path) -> None:
     given = {"forced_bos_token_id": 41, "min_length": 5, "max_length": 64}
     (tmp_path / GENERATION).write_text(json.dumps(given))
-    found = of_transformers(tmp_path, SourceSettings("config.json", {}), TAGGED)
+    found = from_transformers(tmp_path, SourceSettings("config.json", {}), TAGGED)
     assert found.decoding == dataclasses.replace(DEFAULT, min_length=3, max_length=61) and not found.notes
 
 
@@ -98,6 +98,6 @@ def test_the_token_of_the_target_is_no_part_of_lengths(tmp_path: Path) -> None:
      "allow-unk: True, word-penalty: 0.2, normalize: -1"),
 ])  # fmt: skip
 def test_the_search_of_marian(given: dict[str, Any], changes: dict[str, Any], lacking: str) -> None:
-    found = of_marian(given)
+    found = from_marian(given)
     assert found.decoding == dataclasses.replace(DEFAULT, **changes)
     assert [note.removeprefix("not imported: ").split(": nmt")[0] for note in found.notes] == [lacking] * bool(lacking)

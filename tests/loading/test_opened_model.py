@@ -44,5 +44,5 @@ def test_a_file_that_is_replaced_is_read_only_if_the_settings_are_the_same(run: 
     model_file.save(file, make_model())
     assert len(opened.translator("cpu", [f"decoding.engine={engine}"]).translate(LINES)) == len(LINES)
     model_file.save(file, make_model("decoding.beam_size=4"))
-    with pytest.raises(NmtError, match=r"best\.safetensors: was replaced by another model while it was opened"):
+    with pytest.raises(NmtError, match=r"best\.safetensors: was replaced by another model while it was read"):
         opened.translator("cpu", [f"decoding.engine={engine}"])

@@ -108,7 +108,7 @@ def test_the_compiler_makes_one_graph_of_a_large_product(monkeypatch: pytest.Mon
     """What chooses the library looks at the processor, where a graph would end."""
     monkeypatch.undo()
     layer, x = Linear(64, 128, bias=True), torch.randn(256, 64)
-    assert module._FEW <= 64 * 128 * 256
+    assert module._LEAST_MULTIPLICATIONS <= 64 * 128 * 256
     torch._dynamo.reset()
     compiled = torch.compile(layer, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(x), layer(x))

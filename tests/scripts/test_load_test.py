@@ -29,7 +29,7 @@ def load_test() -> ModuleType:
 def test_when_all_is_well(
     load_test: ModuleType, statuses: dict[str, int], compared: int, different: list[str], status: int
 ) -> None:
-    seen = load_test.Seen(Counter(statuses), [0.1] * compared, different)
+    seen = load_test.Observations(Counter(statuses), [0.1] * compared, different)
     assert load_test.report(seen, 1.0) == status
 
 

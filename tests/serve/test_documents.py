@@ -22,9 +22,10 @@ from typing import Any
 import pytest
 from helpers.services import LINES, Answer, Gated, Service, service, until
 
+from nmt.documents.file_formats import FILE_FORMATS
 from nmt.documents.opened import OpenedDocument
-from nmt.documents.process import FILE_FORMATS, encoded
 from nmt.serve import document_process, documents
+from nmt.serve.document_worker import encoded
 from nmt.serve.requests import RequestLimits
 
 pytestmark = pytest.mark.usefixtures("time_limit")
@@ -89,7 +90,9 @@ DOCUMENTS = {
 
 def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
     path = Path(name)
-    document = OpenedDocument.of(content, path, FILE_FORMATS[path.suffix.lower()], language="en", target_language="de")
+    document = OpenedDocument.from_bytes(
+        content, path, FILE_FORMATS[path.suffix.lower()], language="en", target_language="de"
+    )
     translator.decoding = replace(translator.decoding, keep=(*KEEP, *document.keep))
     return document.with_lines(translator.with_tags(document.marked_lines), path)
 
@@ -250,7 +253,7 @@ def test_a_process_that_fails_is_a_defect_that_the_log_tells(
 # The process of documents, which says a text in all ways; the document `hangs` takes so long that its 60 s end at once.
 TALKS = """
 import logging, signal, time, types, warnings
-from nmt.documents import process
+from nmt.serve import document_worker
 
 def opened(content, path, *_, **__):
     for name in ("nmt", "nmt.texts", "another"):
@@ -264,8 +267,8 @@ def opened(content, path, *_, **__):
     assert signal.getitimer(signal.ITIMER_REAL)[0] > 50
     return types.SimpleNamespace(marked_lines=[], keep=[])
 
-process.OpenedDocument.of = opened
-process.main()
+document_worker.OpenedDocument.from_bytes = opened
+document_worker.main()
 """
 
 
@@ -300,7 +303,7 @@ def test_a_process_says_nothing_and_ends_only_with_its_server() -> None:
 
 def test_a_process_starts_quickly() -> None:
     """Without PyTorch, which takes seconds."""
-    script = "import sys, nmt.documents.process; sys.exit('torch' in sys.modules)"
+    script = "import sys, nmt.serve.document_worker; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
@@ -343,8 +346,8 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is_removed_for_it(
         answer = send(served, b"two\nsix\n" * 70, "b.txt")
         assert (answer.status, len(fetched(served, first).body)) == (507, 9)
         assert answer.json == {
-            "error": "b.de.txt: the translated file is larger than 0.000572205 MiB, which is for all translated files: "
-            "send a smaller file"
+            "error": "b.de.txt: the translated file is larger than 0.000572205 MiB, the limit for all translated "
+            "files: send a smaller file"
         }
         with monkeypatch.context() as patch:
             patch.setattr(Path, "write_bytes", write_on_a_full_disk)

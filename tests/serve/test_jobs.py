@@ -11,7 +11,7 @@ from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 from nmt.serve import jobs
 from nmt.serve.batching import BatchOptions
-from nmt.serve.jobs import job_from, warning_of
+from nmt.serve.jobs import job_from, job_warning
 from nmt.serve.requests import RequestLimits
 
 LANGUAGES = LanguagePairs((LanguagePair("en", "de"),))
@@ -89,8 +89,8 @@ def test_a_placeholder_that_is_lost_is_a_warning() -> None:
     request = job({"text": ["a {b}", "c {d} {d}", "e"], "n_best": 2})
     n_best = [[translation(text) for text in texts] for texts in (["{b} x", "{b}"], ["{d} {d}", "{d}"], ["y"])]
     warning = "1 of 3 lines: not all placeholders are in the translation"
-    assert warning_of(request, n_best, LANGUAGES, ("verbatim",)) == warning
-    assert warning_of(request, n_best, LANGUAGES, ()) == ""
+    assert job_warning(request, n_best, LANGUAGES, ("verbatim",)) == warning
+    assert job_warning(request, n_best, LANGUAGES, ()) == ""
 
 
 def test_old_codes_of_libretranslate() -> None:

@@ -10,7 +10,7 @@ from helpers.html_elements import Elements
 from helpers.services import Answer, Gated, service
 
 from nmt.config.language_codes import english_name
-from nmt.documents.process import FILE_FORMATS
+from nmt.documents.file_formats import FILE_FORMATS
 
 FOLDER = resources.files("nmt.serve")
 SOURCES = [FOLDER.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")]

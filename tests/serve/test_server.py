@@ -117,7 +117,7 @@ def test_a_second_ctrl_c_ends_it_at_once_in_one_line(start: Start) -> None:
         until(lambda: refuses(port))
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)  # without it, the service waits for 30 seconds
-    assert (process.returncode, said) == (130, "warning: stopped at once: requests under way are not answered\n")
+    assert (process.returncode, said) == (130, "warning: stopped immediately: current requests are not answered\n")
 
 
 def refuses(port: int) -> bool:

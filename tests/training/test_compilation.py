@@ -103,12 +103,12 @@ def test_compiled_layers_learn_the_same_with_one_kernel_for_all_shapes(
     graphs.append(counters["stats"]["unique_graphs"])  # after validation, whose shapes are not compiled
     plain = train(make_config(*settings, f"run_dir={tmp_path / 'plain'}"))
     assert len(compiled) > 20
-    if said := [record for record in caplog.records if "going on without it" in record.getMessage()]:
+    if said := [record for record in caplog.records if "continuing without it" in record.getMessage()]:
         assert len(said) == 1 and compiled == plain  # no compiler here, or one that does not work
         return
     assert compiled == pytest.approx(plain, rel=1e-3)
     assert set(graphs) == {3}
-    assert "training.compile: 3 graphs, one of them a test; 0 were compiled again" in caplog.text
+    assert "training.compile: 3 graphs, one of them a test; 0 were recompiled" in caplog.text
 
 
 class FailsBackward(torch.autograd.Function):
@@ -138,7 +138,7 @@ def test_where_the_compiler_fails_training_goes_on_after_one_warning(
     losses = train(make_config("training.compile=true", *short))
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     (warning,) = [message for message in messages if not message.startswith("data.validation")]
-    assert "training.compile" in warning and "going on without it (the compiler has crashed)" in warning
+    assert "training.compile" in warning and "continuing without it (the compiler has crashed)" in warning
     assert losses == train(make_config(*short, f"run_dir={tmp_path / 'plain'}"))
     saved = [model_file.load(tmp_path / run / model_file.BEST).weights for run in ("run", "plain")]
     assert all(torch.equal(weight, saved[1][name]) for name, weight in saved[0].items())

@@ -76,7 +76,7 @@ def test_loss_and_gradients_are_those_of_two_complete_passes(
     config = training(**settings, label_smoothing=smoothing)
     hidden, weight = (torch.randn(rows, 6, dtype=torch.float64, requires_grad=True) for rows in (14, V))
     labels = torch.randint(V, (7,))
-    loss, nll = consistent_cross_entropy(hidden, weight, labels, smoothing, ConsistencyWeights.of(config))
+    loss, nll = consistent_cross_entropy(hidden, weight, labels, smoothing, ConsistencyWeights.from_config(config))
     expected = expected_loss([hidden[:7] @ weight.t(), hidden[7:] @ weight.t()], labels, config)
     torch.testing.assert_close(loss, expected)
     gradients = [torch.autograd.grad(each * 0.7, (hidden, weight)) for each in (loss, expected)]
@@ -85,7 +85,7 @@ def test_loss_and_gradients_are_those_of_two_complete_passes(
     each = F.cross_entropy(hidden @ weight.t(), torch.cat([labels, labels]), reduction="none").view(2, 7)
     torch.testing.assert_close(nll, each[0] if config.consistency == "simcut" else each.mean(dim=0))
     with torch.no_grad():
-        loss, _ = consistent_cross_entropy(hidden, weight, labels, smoothing, ConsistencyWeights.of(config))
+        loss, _ = consistent_cross_entropy(hidden, weight, labels, smoothing, ConsistencyWeights.from_config(config))
     torch.testing.assert_close(loss, expected)
 
 
@@ -107,7 +107,11 @@ def test_the_logits_are_never_held_completely(monkeypatch: pytest.MonkeyPatch, s
     hidden, weight = (torch.randn(rows, width, requires_grad=True) for rows in (2 * tokens, subwords))
     with Largest() as noted:
         loss, _ = consistent_cross_entropy(
-            hidden, weight, torch.randint(subwords, (tokens,)), 0.1, ConsistencyWeights.of(training(**settings))
+            hidden,
+            weight,
+            torch.randint(subwords, (tokens,)),
+            0.1,
+            ConsistencyWeights.from_config(training(**settings)),
         )
         loss.backward()
     assert noted.most == 8 * subwords < tokens * subwords

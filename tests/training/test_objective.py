@@ -113,7 +113,7 @@ def test_bfloat16_is_as_exact_as_its_copies_of_the_weights(tie: Any) -> None:
     for name, gradient in ours.items():
         error, size = (gradient - theirs[name]).norm(), theirs[name].norm()
         assert error < 0.05 * size, name
-    copies = [copy for weights in of_model._weights.together for copy in _Copies.apply(*weights)]
+    copies = [copy for weights in of_model._weights.groups for copy in _Copies.apply(*weights)]
     assert [copy.dtype for copy in copies] == [torch.bfloat16] * len(list(of_model.parameters()))
     assert all(weight.is_leaf and weight.dtype == torch.float32 for weight in of_model.parameters())
 

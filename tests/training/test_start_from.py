@@ -17,7 +17,7 @@ from helpers.train_steps import before_step
 
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.train import begun, train, training_data
+from nmt.commands.train import train, training_data, with_initial_model
 from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import Vocabulary
@@ -54,7 +54,7 @@ def trained(first_run: Path, tmp_path: Path) -> Path:
 
 def trainer(config: Config) -> Trainer:
     """As `train` makes it."""
-    config, start = begun(config)
+    config, start = with_initial_model(config)
     return Trainer(config, training_data(config, start=start), torch.device("cpu"))
 
 
@@ -86,7 +86,7 @@ def test_a_run_begins_with_the_loss_the_weights_and_the_vocabulary_of_the_model(
     run = tmp_path / "run"
     for written in (schema.load(run / "config.yaml"), step_0(run).config):
         assert (written.vocabulary.size, written.vocabulary.normalization) == (300, "fold_source")
-    assert begun(config)[0] == schema.load(run / "config.yaml")  # they do not keep it from being resumed
+    assert with_initial_model(config)[0] == schema.load(run / "config.yaml")  # they do not keep it from being resumed
     first, *rows = [row for row in rows_of(run / "metrics.jsonl") if "validation_loss" in row]
     for score in ("validation_loss", "bleu", "chrf"):
         assert first[score] == best.provenance[score]
@@ -240,10 +240,10 @@ def test_tokens_that_the_vocabulary_does_not_have_are_refused(
     saved(tmp_path / "model", make_checkpoint(make_config(both)))
     caplog.clear()
     model, other = f"training.start_from={tmp_path / 'model'}", ("data.source_language=de", "data.target_language=en")
-    begun(make_config(model, *other))
-    assert "that model expects a token such as <2en> before each source" in caplog.text
-    begun(config)
-    assert "that model expects a token such as <2de> before each source" in caplog.text
+    with_initial_model(make_config(model, *other))
+    assert "this model expects a token such as <2en> before each source" in caplog.text
+    with_initial_model(config)
+    assert "this model expects a token such as <2de> before each source" in caplog.text
     assert "was not trained for" not in caplog.text
 
 

@@ -58,7 +58,7 @@ def comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(device, "usable_cores", lambda: 2)
-    monkeypatch.setattr(device, "_WATCHED", -1.0)
+    monkeypatch.setattr(device, "_CHECK_INTERVAL", -1.0)
     monkeypatch.setattr(device, "_FREE_FOR", 0.0)
 
     def times() -> Iterator[device._CoreTimes]:

@@ -153,7 +153,7 @@ def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(
     trainer(make_config("training.max_steps=10")).run()
     assert "nothing to do" in caplog.messages[-1] and "past training.max_steps" not in caplog.text
     trainer(make_config("training.max_steps=4")).run()
-    assert f"{tmp_path / 'run'} is at step 10, past training.max_steps: 4: to train more, raise it" in caplog.text
+    assert f"{tmp_path / 'run'} is at step 10, past training.max_steps: 4: raise it to train more" in caplog.text
     trainer(make_config()).run()
     assert_same_run(whole_run, tmp_path / "run")
 

@@ -1,1 +1,1 @@
-"""Tags, and text that must stay as it is, in what is translated."""
+"""Tags and protected text in lines and in their translations."""

@@ -1,7 +1,8 @@
-"""Parts of a line that stand in its translation as they are, and as often: placeholders, URLs, e-mail addresses.
+"""Protected text, such as placeholders, URLs and e-mail addresses, which occurs unchanged in the translation of a line.
 
-A model that has learned to copy them does so. Others translate a line with them badly, and without them as any other:
-there they are taken out, and put back between the words of the translation; see nmt.decoding.markup.placement.
+Some models have learned to copy it. Other models translate a line with protected text badly, but the same line without
+it well. For them the text is removed from the line, and inserted between the words of the translation; see
+nmt.decoding.markup.placement.
 """
 
 import logging
@@ -11,28 +12,28 @@ from dataclasses import replace
 from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Element, Span, with_elements
-from nmt.decoding.markup.placement import place
+from nmt.decoding.markup.placement import place_elements
 from nmt.decoding.protected_text import is_protected, protected_spans
 from nmt.decoding.translation import Translation
 
-log = logging.getLogger("nmt.texts")  # apart, as it quotes texts: a service switches it off
+log = logging.getLogger("nmt.texts")  # a separate logger, because it quotes texts: a service disables it
 
 
 def masked(line: str, patterns: tuple[str, ...]) -> tuple[str, list[Element]]:
-    """A line without its items, and these with their places there. Items without anything between them are one."""
-    text, size, elements, end = list[str](), 0, list[Element](), 0  # size: of the text
+    """The line without its protected text, and this text as elements. Adjacent protected texts are one element."""
+    text, size, elements, end = list[str](), 0, list[Element](), 0  # size: characters of the text
     for start, stop in _joined(protected_spans(line, patterns)):
         text.append(line[end:start])
         size += start - end
-        before, behind = text[-1][-1:] or " ", line[stop : stop + 1] or " "
-        if before.isspace() and not (behind.isspace() or behind.isalnum()):  # no space before a punctuation mark
-            while text and not (kept := text[-1].rstrip()):
+        before, after = text[-1][-1:] or " ", line[stop : stop + 1] or " "
+        if before.isspace() and not (after.isspace() or after.isalnum()):  # no space before a punctuation mark
+            while text and not (stripped := text[-1].rstrip()):
                 size -= len(text.pop())
             if text:
-                size -= len(text[-1]) - len(kept)
-                text[-1] = kept
-        elements.append(Element(size, size, line[start:stop], replaces=True, beside=(before, behind)))
-        end = stop + (before.isspace() and behind.isspace())  # without a second space
+                size -= len(text[-1]) - len(stripped)
+                text[-1] = stripped
+        elements.append(Element(size, size, line[start:stop], replaces=True, beside=(before, after)))
+        end = stop + (before.isspace() and after.isspace())  # without a second space
     return "".join([*text, line[end:]]), elements
 
 
@@ -45,10 +46,10 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def lacking(
+def lines_to_restore(
     lines: Mapping[int, str], translations: Sequence[Sequence[Translation]], patterns: tuple[str, ...]
 ) -> dict[int, str]:
-    """Those of the lines of which a translation lacks an item, by their places."""
+    """The lines of which a translation lacks protected text, by their indices."""
     return {
         i: line
         for i, line in lines.items()
@@ -57,20 +58,22 @@ def lacking(
 
 
 def unmasked(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:
-    """The translation of `text` with the items that were taken out of `line`."""
-    places = place(elements, AlignedWords.of(text, translation, elements=len(elements)), {})
-    if not any(map(is_unspaced, translation.text)):  # where the line has no space between words, it has one
-        elements = [replace(each, beside=_spaced(*each.beside)) for each in elements]
-    found = with_elements(translation.text, elements, places, {})
-    if is_protected(line, found, patterns):
-        return found
-    apart = [replace(element, beside=(" ", " ")) for element in elements]  # beside others one may become another
-    found = with_elements(translation.text, apart, places, {})
-    if not is_protected(line, found, patterns):
-        log.warning("not all that decoding.keep names is in the translation of %.200r", line)
-    return found
+    """The translation of `text`, the masked `line`, with the protected text of the line."""
+    aligned = AlignedWords.from_translation(text, translation, elements=len(elements))
+    spans = place_elements(elements, aligned, {})
+    if not any(map(is_unspaced, translation.text)):  # it needs spaces where the line has none between words
+        elements = [replace(element, beside=_spaced(*element.beside)) for element in elements]
+    restored = with_elements(translation.text, elements, spans, {})
+    if is_protected(line, restored, patterns):
+        return restored
+    # An element beside other characters may match as another text: put spaces around each.
+    spaced = [replace(element, beside=(" ", " ")) for element in elements]
+    restored = with_elements(translation.text, spaced, spans, {})
+    if not is_protected(line, restored, patterns):
+        log.warning("some text protected by decoding.keep is not in the translation of %.200r", line)
+    return restored
 
 
-def _spaced(before: str, behind: str) -> tuple[str, str]:
-    """What is beside an item, with spaces for letters that need none."""
-    return " " if is_unspaced(before) else before, " " if is_unspaced(behind) else behind
+def _spaced(before: str, after: str) -> tuple[str, str]:
+    """The characters beside an element, with a space for a letter of a script without spaces."""
+    return " " if is_unspaced(before) else before, " " if is_unspaced(after) else after

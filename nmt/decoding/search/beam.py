@@ -1,7 +1,7 @@
-"""Beam search: the best of several hypotheses a sentence.
+"""Beam search: keeps the best hypotheses of each sentence at each step.
 
-Shapes: B sentences still searched, K live hypotheses a sentence, V subwords, C candidates of a step,
-n hypotheses a sentence to return.
+Shapes: B sentences still searched, K live hypotheses per sentence, V subwords, C candidates of a step,
+n hypotheses per sentence to return.
 """
 
 import itertools
@@ -27,8 +27,8 @@ from nmt.device import from_host, runs_ahead
 
 SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU
 
-# Of the live hypotheses after a step: the row of the step before that each continues, its newest token, its log P;
-# [B·K] each. Following the rows backwards gives the tokens of any hypothesis: none is copied from step to step.
+# For the live hypotheses after a step: the row of the hypothesis of the previous step that each continues, its newest
+# token, and its log P; [B·K] each. Following the rows backwards gives all tokens of a hypothesis.
 _Step = tuple[Tensor, Tensor, Tensor]
 
 
@@ -41,17 +41,17 @@ def beam_search(
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
+    """The best outputs found for each sentence, best first; fewer than n_best if fewer are finished.
 
-    source [B, S]; max_lengths [B]: the most tokens before EOS; starts: as in `begin`. The score is log P(Y|X)
-    / lp(Y). A hypothesis of that many tokens can only be followed by EOS, with the probability that the model gives it,
-    so a score is always the model's own for exactly these tokens.
+    source [B, S]; max_lengths [B]: the most tokens before EOS; starts: as in `begin`. The score is log P(Y|X) / lp(Y).
+    A hypothesis of max_lengths tokens can only be followed by EOS, with the model's probability of EOS. So every score
+    is the model's own for exactly these tokens.
 
     A sentence's candidates are the V continuations of each of its K live hypotheses. Among the K best candidates,
-    those with EOS end; the K best without EOS live on. The search of a sentence is over when K hypotheses have ended
-    (so a beam of 1 is greedy search), at the longest length, or as soon as no live hypothesis can enter the n best
-    any more, which does not change the result. Endings below the K best are excluded on purpose: models often give
-    the empty output a higher probability than any long one (Stahlberg and Byrne 2019).
+    those with EOS are finished; the K best without EOS stay live. The search of a sentence ends when K hypotheses are
+    finished (so a beam of 1 is greedy search), at the longest length, or as soon as no live hypothesis can enter the n
+    best, which does not change the result. Finished hypotheses below the K best are excluded on purpose: models often
+    give the empty output a higher probability than any long one (Stahlberg and Byrne 2019).
 
     A sentence for which the model has no probabilities (only NaN or -inf) has no hypotheses.
     """
@@ -62,38 +62,36 @@ def beam_search(
     mask = NextTokenMask(max_lengths, options, processors, device)
     finished = FinishedSentences(max_lengths, device)
     penalties = from_host(length_penalty_tensor(finished.longest + 1, options.decoding), device)  # of |Y| = 0, 1, …
-    longest = penalties[mask.limits + 1]  # [B]: of the longest output
+    longest = penalties[mask.limits + 1]  # [B]: lp of the longest output
     state, tokens = begin(model, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
-    nothing = torch.full((len(source), options.n_best), -math.inf, device=device)
-    zeros = torch.zeros_like(nothing, dtype=torch.long)
-    ended = _FinishedBeams(nothing, nothing, zeros, zeros, zeros[:, 0])
+    ended = _FinishedBeams.empty(len(source), options.n_best, device)
     steps: list[_Step] = []
     results: list[tuple[Tensor, _FinishedBeams]] = []  # sentences, and their best hypotheses
-    for length in itertools.count():  # tokens that each live hypothesis has
+    for length in itertools.count():  # length: tokens of each live hypothesis
         hidden, state = model.step(state, tokens)
-        totals, parents, following = _candidates(model, mask, hidden, live, length, size)  # [B, C], best first
-        rows = parents + live.shape[1] * torch.arange(len(parents), device=device)[:, None]  # that these continue
-        ends = following == options.eos
+        totals, parents, next_tokens = _candidates(model, mask, hidden, live, length, size)  # [B, C], best first
+        rows = parents + live.shape[1] * torch.arange(len(parents), device=device)[:, None]  # of the parents
+        ends = next_tokens == options.eos
         ending = ends[:, :size] & (totals[:, :size] > -math.inf)
         if runs_ahead(device) or ending.any():
             ended = ended.join(ending, totals[:, :size], rows[:, :size], length, penalties[length + 1])
-        live, kept = totals.masked_fill(ends, -math.inf).topk(min(size, totals.shape[1]))
-        rows, tokens = rows.gather(1, kept), following.gather(1, kept)
+        live, best = totals.masked_fill(ends, -math.inf).topk(min(size, totals.shape[1]))
+        rows, tokens = rows.gather(1, best), next_tokens.gather(1, best)
         done = _done(ended, live[:, 0], longest, size)
-        live = live.masked_fill(done[:, None], -math.inf)  # no effect, however long they stay
+        live = live.masked_fill(done[:, None], -math.inf)  # no effect while they stay in the batch
         split = finished.split(done, length)
         if split is not None:
-            gone, going = split
-            results.append((sentences[gone], ended.select(gone)))
-            if not len(going):
+            leaving, staying = split
+            results.append((sentences[leaving], ended.select(leaving)))
+            if not len(staying):
                 return _hypotheses(steps, results)
-            sentences, longest, ended, live = sentences[going], longest[going], ended.select(going), live[going]
-            rows, tokens = rows[going], tokens[going]
-            mask.keep(going)
+            sentences, longest, live = sentences[staying], longest[staying], live[staying]
+            ended, rows, tokens = ended.select(staying), rows[staying], tokens[staying]
+            mask.keep(staying)
         steps.append((rows.flatten(), tokens.flatten(), live.flatten()))
         mask.advance(rows, tokens)
-        if split is not None or size > 1:  # with a beam of 1 hypotheses stay where they are
+        if split is not None or size > 1:  # with a beam of 1, hypotheses keep their rows
             state = model.reorder(state, rows)
     raise AssertionError("every search ends at the longest length")
 
@@ -101,34 +99,40 @@ def beam_search(
 def _candidates(
     model: DecoderModel, mask: NextTokenMask, hidden: Tensor, live: Tensor, length: int, beam_size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs of `model.step` [B, K, D] → the `best_candidates` of each sentence."""
-    # On the CPU in slices, so that their scores stay in its cache until the candidates have been chosen.
+    """Outputs of `model.step` [B, K, D] → the `best_candidates` of each sentence, [B, C]."""
+    # On the CPU in slices, so that the scores stay in the cache until the candidates are chosen.
     sentences, slices = len(hidden), [slice(None)]
     if hidden.device.type == "cpu":
-        parts = -(-sentences // max(1, SCORED_AT_ONCE // live.shape[1]))
-        slices = [slice(sentences * i // parts, sentences * (i + 1) // parts) for i in range(parts)]
+        count = -(-sentences // max(1, SCORED_AT_ONCE // live.shape[1]))
+        slices = [slice(sentences * i // count, sentences * (i + 1) // count) for i in range(count)]
     count = candidate_count(beam_size)
     chosen = [
         best_candidates(mask.log_probabilities(model.scores(hidden[i]), length, i), live[i], count) for i in slices
     ]
     if len(chosen) == 1:
         return chosen[0]
-    totals, parents, tokens = (torch.cat(each) for each in zip(*chosen, strict=True))
+    totals, parents, tokens = (torch.cat(parts) for parts in zip(*chosen, strict=True))
     return totals, parents, tokens
 
 
 @dataclass(frozen=True)
 class _FinishedBeams:
-    """The n best hypotheses of each sentence that have ended, best first; each field is [B, n], but for `count`."""
+    """The n best finished hypotheses of each sentence, best first. Each field except `count` is [B, n]."""
 
     scores: Tensor  # log P / lp; -inf: none yet
     totals: Tensor  # log P
-    lengths: Tensor  # tokens, EOS left out
+    lengths: Tensor  # tokens, without EOS
     rows: Tensor  # the row of the last token among the live hypotheses
-    count: Tensor  # [B]: all that have ended
+    count: Tensor  # [B]: all finished hypotheses
+
+    @classmethod
+    def empty(cls, sentences: int, n: int, device: torch.device) -> "_FinishedBeams":
+        scores = torch.full((sentences, n), -math.inf, device=device)
+        zeros = torch.zeros_like(scores, dtype=torch.long)
+        return cls(scores, scores, zeros, zeros, zeros[:, 0])
 
     def join(self, ending: Tensor, totals: Tensor, rows: Tensor, length: int, penalty: Tensor) -> "_FinishedBeams":
-        """The best of these and of the candidates [B, C] that are `ending`, which have `length` tokens."""
+        """The n best of these and of the candidates [B, C] that are `ending`, which have `length` tokens."""
         new_scores = (totals / penalty).masked_fill(~ending, -math.inf)
         scores, best = torch.cat([self.scores, new_scores], dim=1).topk(self.scores.shape[1])
         pairs = [(self.totals, totals), (self.lengths, torch.full_like(rows, length)), (self.rows, rows)]
@@ -141,43 +145,45 @@ class _FinishedBeams:
 
 
 def _done(ended: _FinishedBeams, best_live: Tensor, longest: Tensor, beam_size: int) -> Tensor:
-    """The sentences whose n best are known, [B]; best_live [B]: log P; longest [B]: lp of the longest output.
+    """Whether the search of each sentence is over, [B]. best_live [B]: log P; longest [B]: lp of the longest output.
 
     A live hypothesis of log-probability s can reach no score above s / lp(longest): s ≤ 0, each further token
-    adds at most 0 to it, and for α ≥ 0 the longest length has the greatest penalty. Once the n-th best ended
-    hypothesis has a higher score, no live one can enter. This also holds in floating point, because rounded
+    adds at most 0 to it, and for α ≥ 0 the longest length has the greatest penalty. Once the n-th best finished
+    hypothesis has a higher score, no live one can enter the n best. This also holds in floating point, because rounded
     addition and division keep the order.
     """
     return (ended.scores[:, -1] > best_live / longest) | (ended.count >= beam_size) | (best_live == -math.inf)
 
 
-def _hypotheses(steps: Sequence[_Step], best: Sequence[tuple[Tensor, _FinishedBeams]]) -> list[list[Hypothesis]]:
+def _hypotheses(steps: Sequence[_Step], results: Sequence[tuple[Tensor, _FinishedBeams]]) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, in order."""
-    order = torch.cat([sentences for sentences, _ in best]).argsort()
+    order = torch.cat([sentences for sentences, _ in results]).argsort()
     scores, totals, lengths, rows = (
-        torch.cat([getattr(ended, name) for _, ended in best])[order].flatten()
+        torch.cat([getattr(ended, name) for _, ended in results])[order].flatten()
         for name in ("scores", "totals", "lengths", "rows")
     )  # [B·n]
-    tokens, so_far = _backtrack(steps, lengths, rows, totals)
-    columns = (scores, totals, lengths, tokens, so_far.diff(dim=1))
+    tokens, cumulative = _backtrack(steps, lengths, rows, totals)
+    columns = (scores, totals, lengths, tokens, cumulative.diff(dim=1))
     hypotheses = [
         Hypothesis(tokens[:length], score, total, token_scores[: length + 1])
-        for score, total, length, tokens, token_scores in zip(*(c.tolist() for c in columns), strict=True)
+        for score, total, length, tokens, token_scores in zip(*(column.tolist() for column in columns), strict=True)
     ]
     n = len(hypotheses) // len(order)
-    return [[h for h in hypotheses[i : i + n] if h.score > -math.inf] for i in range(0, len(hypotheses), n)]
+    n_best = [hypotheses[i : i + n] for i in range(0, len(hypotheses), n)]
+    return [[hypothesis for hypothesis in best if hypothesis.score > -math.inf] for best in n_best]
 
 
 def _backtrack(steps: Sequence[_Step], lengths: Tensor, rows: Tensor, totals: Tensor) -> tuple[Tensor, Tensor]:
-    """Lengths, last rows and log P of N hypotheses → tokens [N, T], log P of 0, 1, … tokens [N, T+2]; padded."""
+    """Lengths, last rows and log P of N hypotheses → tokens [N, T], log P of the first 0, 1, … tokens [N, T+2];
+    padded."""
     longest = int(lengths.max())
     tokens = lengths.new_zeros(len(lengths), longest)
-    so_far = totals.new_zeros(len(lengths), longest + 2).scatter_(1, lengths[:, None] + 1, totals[:, None])
+    cumulative = totals.new_zeros(len(lengths), longest + 2).scatter_(1, lengths[:, None] + 1, totals[:, None])
     for step in reversed(range(longest)):
         within = lengths > step
-        at = torch.where(within, rows, 0)
-        before, newest, so_far_here = (column[at] for column in steps[step])
+        indices = torch.where(within, rows, 0)
+        parents, newest, log_p = (column[indices] for column in steps[step])
         tokens[:, step] = newest
-        so_far[:, step + 1] = torch.where(within, so_far_here, so_far[:, step + 1])
-        rows = torch.where(within, before, rows)
-    return tokens, so_far
+        cumulative[:, step + 1] = torch.where(within, log_p, cumulative[:, step + 1])
+        rows = torch.where(within, parents, rows)
+    return tokens, cumulative

@@ -1,6 +1,6 @@
-"""The best continuations of hypotheses, chosen among all their next tokens.
+"""Chooses the best continuations of hypotheses among all their next tokens.
 
-Shapes: B sentences, K hypotheses a sentence, V subwords, C candidates a sentence, G blocks a hypothesis.
+Shapes: B sentences, K hypotheses per sentence, V subwords, C candidates per sentence, G blocks per hypothesis.
 """
 
 import math
@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 def candidate_count(beam_size: int) -> int:
-    """The number of candidates of a sentence that a step of beam search looks at.
+    """The number of candidates per sentence in a step of beam search.
 
-    2K of them contain K that do not end, because each hypothesis can end in one way only. With a beam of one, one
-    candidate is enough: the hypothesis either continues or ends.
+    Of 2K candidates at least K do not end, because each hypothesis has only one continuation with EOS. With a beam of
+    one, one candidate is enough: the hypothesis either continues or ends.
     """
     return 1 if beam_size == 1 else 2 * beam_size
 
@@ -23,10 +23,10 @@ def best_candidates(log_p: Tensor, live: Tensor | None, count: int, block: int =
     """The best continuations of each sentence's hypotheses.
 
     log_p [B, K, V], live [B, K] (log P of the hypotheses; None: 0) → log P of each candidate, the hypothesis that it
-    continues, its token; [B, C] each, best first, C = count or all that there are. NaN counts as -inf.
+    continues, its token; [B, C] each, best first, C = min(count, K·V). NaN counts as -inf.
 
-    Selecting among K·V numbers would cost more than the softmax did. But the best C are in the C blocks of
-    `block` neighbours with the greatest maxima; maxima are cheap, and C blocks are few.
+    Selecting among K·V numbers would take longer than the softmax. But the best C are in the C blocks of `block`
+    neighbours with the greatest maxima. Maxima are cheap to compute, and C blocks are few numbers.
     """
     sentences, hypotheses, vocabulary = log_p.shape
     count, block = min(count, hypotheses * vocabulary), min(block, vocabulary)
@@ -34,29 +34,30 @@ def best_candidates(log_p: Tensor, live: Tensor | None, count: int, block: int =
         log_p = F.pad(log_p, (0, -vocabulary % block), value=-math.inf)
     blocks = log_p.view(sentences, -1, block)  # [B, K·G, block]
     maxima = blocks.amax(dim=2)
-    in_row = maxima.shape[1] // hypotheses
+    blocks_per_row = maxima.shape[1] // hypotheses
     if live is not None:
-        maxima = (maxima.view(sentences, hypotheses, in_row) + live[:, :, None]).flatten(1)
-    chosen = _top(_numbers(maxima), count, in_order=False)[1]  # [B, C]
+        maxima = (maxima.view(sentences, hypotheses, blocks_per_row) + live[:, :, None]).flatten(1)
+    chosen = _top(_without_nan(maxima), count, in_order=False)[1]  # [B, C]
     first = maxima.shape[1] * torch.arange(sentences, device=log_p.device)[:, None]
     inside = blocks.view(-1, block).index_select(0, (chosen + first).flatten()).view(*chosen.shape, block)
     if live is not None:
-        inside = inside + live.gather(1, chosen // in_row)[:, :, None]
-    totals, place = _top(_numbers(inside).flatten(1), count)
+        inside = inside + live.gather(1, chosen // blocks_per_row)[:, :, None]
+    totals, best = _top(_without_nan(inside).flatten(1), count)
     if count > 1:
-        chosen, place = chosen.gather(1, place // block), place % block
-    at = chosen * block + place  # among the K·G·block of a sentence
-    tokens = at % (in_row * block)
-    return totals, at // (in_row * block), tokens.clamp_(max=vocabulary - 1)  # beyond it is padding, of log P -inf
+        chosen, best = chosen.gather(1, best // block), best % block
+    indices = chosen * block + best  # among the K·G·block continuations of a sentence
+    row = blocks_per_row * block
+    tokens = (indices % row).clamp_(max=vocabulary - 1)  # greater ones are padding, with log P -inf
+    return totals, indices // row, tokens
 
 
 def _top(numbers: Tensor, count: int, *, in_order: bool = True) -> tuple[Tensor, Tensor]:
-    """The greatest `count` of each row, or all that there are, and their places; greatest first if `in_order`."""
+    """The greatest `count` numbers of each row (or all) and their indices; greatest first if `in_order`."""
     if count == 1:
-        values, places = numbers.max(dim=1, keepdim=True)  # faster than topk
-        return values, places
+        values, indices = numbers.max(dim=1, keepdim=True)  # faster than topk
+        return values, indices
     return numbers.topk(min(count, numbers.shape[1]), sorted=in_order)
 
 
-def _numbers(log_p: Tensor) -> Tensor:
+def _without_nan(log_p: Tensor) -> Tensor:
     return log_p.nan_to_num(nan=-math.inf, neginf=-math.inf)

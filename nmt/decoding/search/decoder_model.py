@@ -1,7 +1,7 @@
-"""What search is given and what a model must offer; its options and results are in `options.py`.
+"""The interface of a model for search. Options and results of a search are in `options.py`.
 
-Search knows ids and scores only: anything with the five methods of `DecoderModel` can be searched.
-Shapes: B sentences still searched, K live hypotheses a sentence, V subwords.
+Search uses ids and scores only: any object with the five methods of `DecoderModel` can be searched.
+Shapes: B sentences still searched, K live hypotheses per sentence, V subwords.
 """
 
 import math
@@ -17,12 +17,12 @@ from nmt.decoding.search.options import SearchOptions as SearchOptions
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.options import length_penalties as length_penalties
 
-Memory = Any  # each model has its own types
+Memory = Any  # the types depend on the model
 State = Any
 
 
 class DecoderModel(Protocol):
-    """A model as search sees it. The rows of one sentence are always together."""
+    """The methods of a model that search needs. The rows of one sentence are always adjacent."""
 
     def encode(self, source: Tensor) -> Memory:
         """Encode source ids [B, S]."""
@@ -36,45 +36,46 @@ class DecoderModel(Protocol):
     def scores(self, hidden: Tensor) -> Tensor:
         """Outputs of `step` for some of the sentences [B', K, D] → scores of the next token [B', K, V].
 
-        Scores are log-probabilities up to a constant for each hypothesis, in float32 or float64; search overwrites
+        Scores are log-probabilities up to a constant for each hypothesis, in float32 or float64. Search overwrites
         them.
         """
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """The state of hypotheses `rows` [B', K'], which index the B·K old ones.
+        """The state of hypotheses `rows` [B', K'], which are indices of the B·K old ones.
 
-        Each line of rows stays within one old sentence, and the sentences stay in order, each at most once: this
-        widens (B, 1) to (B, K), follows the survivors of a beam, and drops finished sentences (B' < B).
+        The indices of one row of `rows` belong to one old sentence. Sentences stay in order, each at most once. Search
+        uses this to widen (B, 1) to (B, K), to select hypotheses of a beam, and to drop finished sentences (B' < B).
         """
 
 
 class LogitsProcessor(Protocol):
-    """Excludes tokens before search chooses. An object serves one search, which calls it at every step.
+    """Excludes tokens before search chooses the next ones. An object is used for one search, which calls it at every
+    step.
 
-    Every search algorithm takes processors and works in the same way with and without them.
+    Every search algorithm takes processors.
     """
 
     def apply(self, scores: Tensor, length: int, sentences: slice) -> None:
-        """Set to -inf, in scores [B', K, V], what may not be the next token of hypotheses of `length` tokens.
+        """Set the scores [B', K, V] of excluded next tokens to -inf. The hypotheses have `length` tokens.
 
-        sentences: the B' of the B sentences that these are. Scores are log-probabilities, up to a constant for each
+        sentences: selects the B' of the B sentences. Scores are log-probabilities, up to a constant for each
         hypothesis where the search needs no probabilities (SearchOptions.scores).
         """
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
-        """From now on the hypotheses are those that continue old `rows` with `tokens`, [B', K'] each; see
+        """Replace the hypotheses: the new ones continue old `rows` with `tokens`, [B', K'] each; see
         `DecoderModel.reorder`."""
 
 
 def begin(model: DecoderModel, source: Tensor, options: SearchOptions, starts: Tensor | None) -> tuple[State, Tensor]:
-    """The state before the first token of an output, and the token that is read then, [B, 1]: BOS, or the last of
-    `starts` [B, N], when BOS and the others have been read. Outputs and scores are of what follows."""
+    """The state before the first token of an output, and the token to read next, [B, 1]: BOS, or the last one of
+    `starts` [B, N] after BOS and the others have been read. Outputs and scores do not include these tokens."""
     state, token = model.start(model.encode(source)), torch.full_like(source[:, :1], options.bos)
     if starts is None:
         return state, token
-    for place in range(starts.shape[1]):
+    for i in range(starts.shape[1]):
         _, state = model.step(state, token)
-        token = starts[:, place : place + 1]
+        token = starts[:, i : i + 1]
     return state, token
 
 
@@ -86,10 +87,10 @@ def length_penalty_tensor(longest: int, decoding: DecodingConfig) -> Tensor:
 def build_hypotheses(
     steps: Sequence[tuple[Tensor, Tensor, Tensor]], sentences: int, options: SearchOptions
 ) -> list[list[Hypothesis]]:
-    """The N outputs of each sentence, best first, without those that have probability 0.
+    """The N outputs of each sentence, best first, without outputs of probability 0.
 
-    steps: for each step the sentences that it extended [B], their tokens [B, N] and log P of these [B, N]. What
-    follows the first EOS is ignored.
+    steps: for each step the sentences that it extended [B], their tokens [B, N] and log P of these [B, N]. Tokens after
+    the first EOS are ignored.
     """
     _, tokens, log_p = steps[0]
     outputs = tokens.new_full((sentences, tokens.shape[1], len(steps)), options.eos)
@@ -99,10 +100,10 @@ def build_hypotheses(
     lengths = (outputs == options.eos).int().argmax(dim=2)  # [B, N]: without EOS
     penalties = length_penalties(outputs.shape[2], options.decoding)
     results: list[list[Hypothesis]] = []
-    for of_sentence in zip(outputs.tolist(), scores.tolist(), lengths.tolist(), strict=True):
+    for sentence in zip(outputs.tolist(), scores.tolist(), lengths.tolist(), strict=True):
         hypotheses = [
             Hypothesis.scored(output[:length], token_scores[: length + 1], penalties)
-            for output, token_scores, length in zip(*of_sentence, strict=True)
+            for output, token_scores, length in zip(*sentence, strict=True)
         ]
         probable = [hypothesis for hypothesis in hypotheses if hypothesis.log_probability > -math.inf]
         results.append(best_first(probable))

@@ -1,34 +1,34 @@
-"""Which sentences of a batch are finished, and when they leave it. Shapes: B sentences still searched."""
+"""Finished sentences of a batch, and when they leave it. Shapes: B sentences still searched."""
 
 import torch
 from torch import Tensor
 
 from nmt.device import LateCopy, from_host, runs_ahead
 
-DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least 1 in this many
+DROP_SHARE = 8  # finished sentences leave the batch together, once they are at least 1 in 8
 
 
 class FinishedSentences:
     """Decides when finished sentences leave the batch. Until then they have no effect.
 
-    Dropping copies the model's state of each sentence: it is not worth it for one sentence in a hundred.
+    Dropping sentences copies the model's state of the others, which takes too long for one sentence in a hundred.
 
-    A GPU would stand still if the program read the result of each step before it queued the next step. So there the
+    A GPU would be idle if the program read the result of each step before it queued the next step. So on a GPU the
     program reads the flags of a step during the next one, and sentences leave one step later than on a CPU.
     """
 
     def __init__(self, max_lengths: Tensor, device: torch.device):
         """max_lengths [B]: the most tokens of an output before EOS."""
         self.longest, self.device = int(max_lengths.max()), device
-        self._flags: LateCopy | None = None  # of the step before
-        self._stayed: list[int] | None = None  # the sentences of these flags that are still there; None: all
+        self._flags: LateCopy | None = None  # flags of the step before
+        self._stayed: list[int] | None = None  # indices of the flags whose sentences are still in the batch; None: all
 
     def split(self, finished: Tensor, length: int) -> tuple[Tensor, Tensor] | None:
-        """The sentences that leave and those that stay, indices on the device; None: none leaves.
+        """The indices of the sentences that leave and of those that stay, on the device; None: none leaves.
 
-        finished [B]: after the step in which outputs of `length` tokens were continued.
+        finished [B]: flags after the step that continued outputs of `length` tokens.
         """
-        if length >= self.longest:  # known without reading: only EOS may follow
+        if length >= self.longest:  # no need to read the flags: only EOS may follow
             everything = torch.arange(len(finished), device=self.device)
             return everything, everything[:0]
         if runs_ahead(self.device):
@@ -44,9 +44,10 @@ class FinishedSentences:
         flags = before.wait()
         if self._stayed is not None:
             flags = [flags[i] for i in self._stayed]
-        leaving, self._stayed = sum(flags) * DROP_SHARE >= len(flags), None
-        if not leaving:
+        self._stayed = None
+        if sum(flags) * DROP_SHARE < len(flags):
             return None
-        over, self._stayed = ([i for i, flag in enumerate(flags) if flag == wanted] for wanted in (True, False))
-        gone, left = (from_host(torch.tensor(i, dtype=torch.long), self.device) for i in (over, self._stayed))
-        return gone, left
+        over = [i for i, flag in enumerate(flags) if flag]
+        self._stayed = [i for i, flag in enumerate(flags) if not flag]
+        leaving, staying = (from_host(torch.tensor(i, dtype=torch.long), self.device) for i in (over, self._stayed))
+        return leaving, staying

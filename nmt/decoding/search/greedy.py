@@ -32,39 +32,39 @@ def greedy(
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """The output of each sentence that `beam_search` finds with a beam of one, in half the time.
+    """The same outputs as `beam_search` with a beam of one, in half the time.
 
-    source [B, S]; max_lengths [B]; starts: as in `begin`. Without options.scores no probabilities are computed: those
-    returned are 0.
+    source [B, S]; max_lengths [B]; starts: as in `begin`. Without options.scores no probabilities are computed:
+    the scores are 0.
     """
     if not len(source):
         return []
     sentences = torch.arange(len(source), device=source.device)  # [B]
     mask = NextTokenMask(max_lengths, options, processors, source.device)
     finished = FinishedSentences(max_lengths, source.device)
-    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens, log P of these
+    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # for each step: sentences, their tokens, log P of these
     state, tokens = begin(model, source, options, starts)  # [B, 1]
-    for length in itertools.count():  # tokens that each output has
+    for length in itertools.count():  # length: tokens of each output
         hidden, state = model.step(state, tokens)
         scores = model.scores(hidden)  # [B, 1, V]
-        # A softmax makes all scores not a number where one is; without it, that has to be looked for.
-        unknown = None if options.scores else scores.sum(-1).isnan()  # [B, 1]
+        # The softmax of a row with NaN is NaN everywhere. Without a softmax, NaN must be detected.
+        has_nan = None if options.scores else scores.sum(-1).isnan()  # [B, 1]
         allowed = mask.log_probabilities(scores, length) if options.scores else mask.apply(scores, length)
         best, _, tokens = best_candidates(allowed, None, 1)  # [B, 1]
-        lost = best == -math.inf
-        if unknown is not None:
-            lost |= unknown
-        tokens.masked_fill_(lost, options.eos)
-        # An output that has ended is still extended, which is ignored, until its sentence leaves the batch.
-        steps.append((sentences, tokens, best if options.scores else torch.where(lost, -math.inf, 0.0)))
+        impossible = best == -math.inf
+        if has_nan is not None:
+            impossible |= has_nan
+        tokens.masked_fill_(impossible, options.eos)
+        # A finished output is extended until its sentence leaves the batch; these tokens are ignored.
+        steps.append((sentences, tokens, best if options.scores else torch.where(impossible, -math.inf, 0.0)))
         split = finished.split(tokens[:, 0] == options.eos, length)
         if split is not None:
-            _, going = split
-            if not len(going):
+            _, staying = split
+            if not len(staying):
                 return build_hypotheses(steps, len(source), options)
-            rows, sentences, tokens = going[:, None], sentences[going], tokens[going]
+            rows, sentences, tokens = staying[:, None], sentences[staying], tokens[staying]
             state = model.reorder(state, rows)
-            mask.keep(going)
+            mask.keep(staying)
         elif processors:
             rows = torch.arange(len(tokens), device=source.device)[:, None]
         if processors:

@@ -1,6 +1,6 @@
-"""Logits processors: what may not be the next token of an output.
+"""Logits processors, which exclude next tokens of an output.
 
-Shapes: B sentences still searched, B' of them in a slice, K live hypotheses a sentence, V subwords, T tokens so far,
+Shapes: B sentences still searched, B' of them in a slice, K live hypotheses per sentence, V subwords, T tokens so far,
 P tokens of the longest prefix.
 """
 
@@ -18,8 +18,8 @@ ALL = slice(None)
 
 
 class NextTokenMask:
-    """Everything that a search may not choose next: options.never, all but EOS at a sentence's limit, and what the
-    logits processors exclude."""
+    """Excludes all tokens that a search may not choose next: options.never, all tokens but EOS at a sentence's limit,
+    and those that the logits processors exclude."""
 
     def __init__(
         self, max_lengths: Tensor, options: SearchOptions, processors: Sequence[LogitsProcessor], device: torch.device
@@ -31,12 +31,12 @@ class NextTokenMask:
         self.eos, self.processors = options.eos, processors
 
     def log_probabilities(self, scores: Tensor, length: int, sentences: slice = ALL) -> Tensor:
-        """Scores [B', K, V], overwritten → the model's own log P of each next token, -inf where it is excluded."""
-        # The softmax is over all subwords: an excluded one keeps its share.
+        """Scores [B', K, V], overwritten → the model's own log P of each next token; -inf for excluded tokens."""
+        # The softmax is over all subwords, also the excluded ones.
         return self.apply(torch.log_softmax(scores, dim=-1, out=scores), length, sentences)
 
     def apply(self, scores: Tensor, length: int, sentences: slice = ALL) -> Tensor:
-        """Set to -inf, in scores [B', K, V] of these sentences, what may not follow hypotheses of `length` tokens."""
+        """Set the scores [B', K, V] of excluded next tokens to -inf. The hypotheses have `length` tokens."""
         scores.index_fill_(2, self.never, -math.inf)
         if length >= self.first_limit:
             full = self.limits[sentences] <= length  # [B']
@@ -47,9 +47,9 @@ class NextTokenMask:
         return scores
 
     def keep(self, sentences: Tensor) -> None:
-        """Continue with these sentences only (indices)."""
+        """Continue with these sentences (indices) only."""
         self.limits = self.limits[sentences]
-        if not runs_ahead(self.limits.device):  # there the first one of all may stand for that of these
+        if not runs_ahead(self.limits.device):  # a GPU would have to be waited for; the old value is never too large
             self.first_limit = int(self.limits.min())
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
@@ -61,9 +61,9 @@ class NextTokenMask:
 def build(
     options: SearchOptions, shortest: Sequence[int], prefixes: Sequence[Sequence[int]], device: torch.device
 ) -> list[LogitsProcessor]:
-    """The logits processors for some sentences: an empty list if no token is forbidden.
+    """The logits processors for a batch of sentences; an empty list if no token is excluded.
 
-    shortest: the least number of tokens of an output of each; prefixes: the tokens that outputs begin with.
+    shortest: for each sentence the lowest number of tokens of an output; prefixes: the tokens that outputs begin with.
     """
     processors: list[LogitsProcessor] = []
     if any(shortest):
@@ -76,7 +76,7 @@ def build(
 
 
 class MinLength:
-    """No EOS before an output has its sentence's least number of tokens, [B]."""
+    """Excludes EOS until an output has its sentence's lowest number of tokens, [B]."""
 
     def __init__(self, lengths: Tensor, eos: int):
         self.lengths, self.eos, self.hypotheses = lengths, eos, 1
@@ -89,7 +89,7 @@ class MinLength:
 
 
 class NoRepeatNgram:
-    """No n-gram of tokens twice in an output."""
+    """Excludes tokens that would repeat an n-gram of the output."""
 
     def __init__(self, n: int, sentences: int, device: torch.device):
         self.n = n
@@ -101,18 +101,18 @@ class NoRepeatNgram:
         history = self.history[sentences]
         windows = history.unfold(2, self.n, 1)  # [B', K, T-n+1, n]
         newest = history[:, :, None, length - self.n + 1 :]  # [B', K, 1, n-1]: the next token completes its n-gram
-        again = (windows[..., :-1] == newest).all(dim=3)
-        nowhere = scores.shape[2]
-        repeats = scores.new_zeros(*scores.shape[:2], nowhere + 1, dtype=torch.bool)
-        repeats.scatter_(2, windows[..., -1].masked_fill(~again, nowhere), True)
-        scores.masked_fill_(repeats[:, :, :nowhere], -math.inf)
+        matches = (windows[..., :-1] == newest).all(dim=3)
+        vocabulary = scores.shape[2]
+        repeats = scores.new_zeros(*scores.shape[:2], vocabulary + 1, dtype=torch.bool)  # the last: of no token
+        repeats.scatter_(2, windows[..., -1].masked_fill(~matches, vocabulary), True)
+        scores.masked_fill_(repeats[:, :, :vocabulary], -math.inf)
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         self.history = torch.cat([self.history.flatten(0, 1)[rows], tokens[:, :, None]], dim=2)
 
 
 class NoBannedWords:
-    """No output that contains a banned word."""
+    """Excludes tokens that would complete a banned word."""
 
     def __init__(self, words: BannedWords, sentences: int, device: torch.device):
         self.words, self.states = words, torch.full((sentences, 1), words.start, device=device)  # [B, K]
@@ -122,8 +122,8 @@ class NoBannedWords:
         for state in set(states.flatten().tolist()):
             completing = self.words.completing(state)
             if completing is not None:
-                at = states == state
-                scores[at] = scores[at].masked_fill(completing.to(scores.device), -math.inf)
+                rows = states == state
+                scores[rows] = scores[rows].masked_fill(completing.to(scores.device), -math.inf)
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         old = self.states.flatten()[rows]
@@ -132,7 +132,8 @@ class NoBannedWords:
 
 
 class ForcedPrefix:
-    """Outputs begin with given tokens, even if the other processors exclude these; the others hold for the rest."""
+    """Makes outputs begin with a prefix, even if the other processors exclude its tokens. The other processors apply to
+    the rest."""
 
     def __init__(self, prefixes: Sequence[Sequence[int]], others: Sequence[LogitsProcessor], device: torch.device):
         longest = max(map(len, prefixes), default=0)
@@ -146,13 +147,13 @@ class ForcedPrefix:
                 processor.apply(scores, length, sentences)
             return
         forced = self.prefixes[sentences, length]  # [B']
-        given = (forced >= 0)[:, None, None]
-        place = forced.clamp(min=0)[:, None, None].expand(-1, scores.shape[1], 1)
-        own = scores.gather(2, place)
+        has_forced = (forced >= 0)[:, None, None]
+        index = forced.clamp(min=0)[:, None, None].expand(-1, scores.shape[1], 1)
+        forced_scores = scores.gather(2, index)
         for processor in self.others:
             processor.apply(scores, length, sentences)
-        scores.masked_fill_(given, -math.inf)
-        scores.scatter_(2, place, torch.where(given, own, scores.gather(2, place)))
+        scores.masked_fill_(has_forced, -math.inf)
+        scores.scatter_(2, index, torch.where(has_forced, forced_scores, scores.gather(2, index)))
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         self.prefixes, self.hypotheses = self.prefixes[rows[:, 0] // self.hypotheses], tokens.shape[1]

@@ -1,4 +1,4 @@
-"""What a search is asked for and what it finds. Loads no PyTorch."""
+"""Options and results of a search. Loads no PyTorch."""
 
 import math
 from array import array
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Hypothesis:
     """One output for one sentence.
 
-    tokens come without EOS; token_scores are log P of each token given those before it, EOS last;
-    log_probability is their sum, log P(Y|X); score is that divided by the length penalty, which search maximizes.
-    spaces: of a line that was searched in parts, the white space after each of them in the source.
+    tokens are without EOS; token_scores are log P of each token given those before it, EOS last; log_probability is
+    their sum, log P(Y|X); score is log_probability divided by the length penalty; search maximizes it. spaces: for a
+    line that was searched in parts, the white space after each part in the source.
     """
 
     tokens: list[int]
@@ -31,26 +31,27 @@ class Hypothesis:
 
     @classmethod
     def scored(cls, tokens: list[int], token_scores: list[float], penalties: Sequence[float]) -> "Hypothesis":
-        """Compute the sum and the score; `penalties` are what `length_penalties` returns."""
+        """A hypothesis whose sum and score are computed. penalties: from `length_penalties`."""
         total = math.fsum(token_scores)
         return cls(tokens, total / penalties[len(token_scores)], total, token_scores)
 
     @classmethod
     def ended(cls, tokens: list[int], log_probability: float, penalties: Sequence[float]) -> "Hypothesis":
-        """Compute the score of an output whose log P, EOS included, is known, but not that of each token."""
+        """A hypothesis without token scores. log_probability: log P of the output, EOS included; the score is
+        computed."""
         return cls(tokens, log_probability / penalties[len(tokens) + 1], log_probability, [])
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What to search for: the settings of `decoding`, and what they do not say.
+    """Options of a search: the settings of `decoding`, and options that are no settings.
 
-    n_best: the number of hypotheses to return; with `method: sample`, of samples.
+    n_best: the number of hypotheses (with `method: sample`, samples) to return.
     scores: if False, a search that needs no probabilities does not compute them and returns 0 for each.
     token_scores: if False, a search for which they are extra work leaves Hypothesis.token_scores empty.
-    banned_words: what finds the words in `decoding.banned`.
+    banned_words: finds the words in `decoding.banned`.
     continuing: the tokens that continue a word; a required phrase before one of them is not complete.
-    spellings: what each token writes, to find required phrases in texts; empty: only their own tokens are found.
+    spellings: the text of each token, to find required phrases in texts; empty: only their tokens are found.
     never: ids that no output may contain.
     constrained: whether sources may have a prefix or required phrases, in this search or another one of the same job.
     """
@@ -75,7 +76,7 @@ class SearchOptions:
 
     @property
     def width(self) -> int:
-        """The number of hypotheses that a search keeps of each sentence."""
+        """The number of hypotheses that a search keeps for each sentence."""
         return {"sample": self.n_best, "beam": self.decoding.beam_size}[self.decoding.method]
 
 
@@ -100,8 +101,8 @@ def length_penalties(longest: int, decoding: DecodingConfig) -> list[float]:
             bases = [1.0, *lengths[1:]]
         case _:
             assert_never(decoding.normalization)
-    with suppress(OverflowError):  # of float64
-        # Computed in float64: in float32, rounding could change their order.
+    with suppress(OverflowError):  # in float64
+        # Computed in float64: in float32, rounding could change the order of the penalties.
         penalties = array("f", [base**decoding.length_penalty for base in bases]).tolist()
         if penalties[-1] < math.inf:
             return penalties

@@ -1,4 +1,4 @@
-"""Sampling: outputs drawn from the model's distribution.
+"""Sampling: draws outputs from the model's distribution.
 
 Shapes: B sentences still sampled, N samples of each, V subwords.
 """
@@ -21,7 +21,7 @@ from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.device import from_host
 
-_STEPS_AT_ONCE = 64  # drawn together
+_STEPS_AT_ONCE = 64  # for which numbers are drawn together
 
 
 @torch.inference_mode()
@@ -34,11 +34,11 @@ def sample(
     processors: Sequence[LogitsProcessor] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """options.n_best independent samples for each sentence, best first; they may contain duplicates.
+    """options.n_best independent samples for each sentence, best first. Samples may be equal.
 
     source [B, S]; max_lengths [B]; seeds: one for each sentence; starts: as in `begin`. A sentence's samples depend
     on its seed only, not on the rest of the batch. Probabilities are the model's own, before temperature, top-k and
-    top-p. A sample that no token can continue is left out.
+    top-p. A sample that no token can continue is not returned.
     """
     if not len(source):
         return []
@@ -46,10 +46,10 @@ def sample(
     mask = NextTokenMask(max_lengths, options, processors, device)
     finished = FinishedSentences(max_lengths, device)
     sentences = torch.arange(len(source), device=device)
-    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # of each: sentences, their tokens [B, N], log P of these
+    steps: list[tuple[Tensor, Tensor, Tensor]] = []  # for each step: sentences, their tokens [B, N], log P of these
     ended = torch.zeros(len(source), n, dtype=torch.bool, device=device)  # [B, N]
     state, tokens = begin(model, source, options, starts)  # [B, 1]
-    for length, draws in enumerate(_draws(seeds, n, device)):  # length: tokens that each output has
+    for length, draws in enumerate(_draws(seeds, n, device)):  # length: tokens of each output
         hidden, state = model.step(state, tokens)
         log_p = mask.log_probabilities(model.scores(hidden), length)
         old = log_p.shape[1]
@@ -63,11 +63,12 @@ def sample(
         rows = old * torch.arange(len(tokens), device=device)[:, None] + column
         split = finished.split(ended.all(dim=1), length)
         if split is not None:
-            _, going = split
-            if not len(going):
+            _, staying = split
+            if not len(staying):
                 return build_hypotheses(steps, len(source), options)
-            rows, sentences, tokens, ended = rows[going], sentences[going], tokens[going], ended[going]
-            mask.keep(going)
+            rows, sentences = rows[staying], sentences[staying]
+            tokens, ended = tokens[staying], ended[staying]
+            mask.keep(staying)
         mask.advance(rows, tokens)
         if split is not None or old < n:
             state = model.reorder(state, rows)
@@ -75,7 +76,8 @@ def sample(
 
 
 def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator[Tensor]:
-    """For each step, numbers from 0 to 1 for the N samples of each sentence, [B, N], from the sentence's seed only."""
+    """For each step, random numbers from 0 to 1 for the N samples of each sentence, [B, N]. They depend on the
+    sentence's seed only."""
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     while True:
         drawn = [torch.rand(_STEPS_AT_ONCE, samples, generator=generator) for generator in generators]
@@ -85,18 +87,14 @@ def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator
 def _draw(log_p: Tensor, draws: Tensor, options: SearchOptions) -> Tensor:
     """Draw one token of each distribution: log_p [B, N, V], draws [B, N] → [B, N].
 
-    The tokens are sorted, likeliest first; the draw chooses the first token at which the cumulative probability
-    exceeds it.
+    The tokens are sorted, likeliest first. The draw chooses the first token whose cumulative probability exceeds it.
     """
     count = min(options.decoding.top_k or log_p.shape[2], log_p.shape[2])
     values, tokens = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf).topk(count, dim=2)
-    shares = torch.softmax(values.double() / options.decoding.temperature, dim=2).cumsum(
-        dim=2
-    )  # NaN: no token is possible
-    if options.decoding.top_p is not None:  # the fewest that together have top_p (Holtzman et al. 2020)
-        shares = shares.masked_fill(
-            shares - shares.diff(dim=2, prepend=shares.new_zeros(*draws.shape, 1)) >= options.decoding.top_p, -1
-        )
-        shares = shares.cummax(dim=2).values
-    place = torch.searchsorted(shares, draws.double()[:, :, None] * shares[:, :, -1:], right=True)
-    return tokens.gather(2, place.clamp(max=count - 1))[:, :, 0]
+    probabilities = torch.softmax(values.double() / options.decoding.temperature, dim=2)  # NaN: no token is possible
+    cumulative = probabilities.cumsum(dim=2)
+    if options.decoding.top_p is not None:  # the fewest tokens that together have top_p (Holtzman et al. 2020)
+        before = cumulative - cumulative.diff(dim=2, prepend=cumulative.new_zeros(*draws.shape, 1))
+        cumulative = cumulative.masked_fill(before >= options.decoding.top_p, -1).cummax(dim=2).values
+    chosen = torch.searchsorted(cumulative, draws.double()[:, :, None] * cumulative[:, :, -1:], right=True)
+    return tokens.gather(2, chosen.clamp(max=count - 1))[:, :, 0]

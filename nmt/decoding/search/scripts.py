@@ -1,4 +1,4 @@
-"""Which letters form a word."""
+"""The kinds of characters that form words."""
 
 import unicodedata
 from enum import Enum, auto
@@ -10,7 +10,7 @@ _JOINERS = "\u200c\u200d"  # occur inside words of Persian and Indian languages
 
 
 class CharacterKind(Enum):
-    """What a character is in a word."""
+    """The role of a character in a word."""
 
     SPACE = auto()
     WORD = auto()  # a letter or digit
@@ -39,9 +39,11 @@ def continues_word(piece: str) -> bool:
     return bool(piece) and kind(piece[0]) in (CharacterKind.WORD, CharacterKind.MARK)
 
 
-def in_one_word(text: str, place: int) -> bool:
-    """Whether the character at a place, which may be counted from the end, and the one before it are in one word."""
-    if place in (0, -len(text)):
+def in_one_word(text: str, index: int) -> bool:
+    """Whether the character at an index, which may be negative, and the one before it are in the same word."""
+    if index in (0, -len(text)):
         return False
-    before, at = kind(text[place - 1]), kind(text[place])
-    return at == CharacterKind.MARK or (at == CharacterKind.WORD and before in (CharacterKind.WORD, CharacterKind.MARK))
+    before, current = kind(text[index - 1]), kind(text[index])
+    return current == CharacterKind.MARK or (
+        current == CharacterKind.WORD and before in (CharacterKind.WORD, CharacterKind.MARK)
+    )

@@ -1,4 +1,4 @@
-"""The search algorithm that the options ask for."""
+"""Calls the search algorithm that the options name."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -23,11 +23,11 @@ def search(
     required: Sequence[Sequence[Group]] = (),
     starts: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best outputs found for each sentence, best first; fewer than n_best where fewer ended.
+    """The best outputs found for each sentence, best first; fewer than n_best if fewer are finished.
 
     source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence; required:
-    for each sentence its groups of phrases, of each of which one must appear; empty if no sentence has any; starts
-    [B, N]: the tokens between BOS and the output of each.
+    for each sentence its groups of phrases: one phrase of each group must appear; empty if no sentence has any; starts
+    [B, N]: the tokens between BOS and each output.
     """
     match options.decoding.method:
         case "sample":

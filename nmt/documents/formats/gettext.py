@@ -1,17 +1,18 @@
-"""PO files of GNU gettext. What is translated is marked as fuzzy, so that no program shows it before a person has read
-it. Format: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
+"""PO files of GNU gettext. Translations are marked as fuzzy, so that no program shows them before a person has checked
+them. Format: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 """
 
 import gettext
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
-from nmt.documents.document import Document, Segment
+from nmt.documents.document import Document, Segment, Template
 from nmt.documents.encoding import declared_codec
 from nmt.documents.file_formats import FORMATS
-from nmt.documents.placeholders.messages import KEPT, message_template
+from nmt.documents.placeholders.messages import PLACEHOLDERS, Message, message_template
 from nmt.documents.placeholders.printf import ArgumentOrder
 from nmt.errors import NmtError
 
@@ -26,188 +27,185 @@ _BLANK = re.compile(_WHITE)
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
-_FIXED_ORDER = {"python-format", "lua-format", "go-format", "object-pascal-format"}  # in which there is no `%1$s`
-_BRACES = {"python-brace-format", "rust-format", "c++-format"}  # in which `{}` is `{0}`
+_FIXED_ORDER = {"python-format", "lua-format", "go-format", "object-pascal-format"}  # without `%1$s`
+_BRACES = {"python-brace-format", "rust-format", "c++-format"}  # `{}` is the same as `{0}`
 _PLURAL_FORMS = re.compile(r"(?im)^Plural-Forms:.{0,200}?nplurals\s*=\s*(\d+).{0,200}?plural\s*=\s*([^;\n]+)")
 
 
 @dataclass
 class _Entry:
-    """start: of its flags, of its previous msgid (`#|`), or else of its first keyword; fuzzy: where that flag is
-    written, which must be before a previous msgid. flags: all lines of them; gettext reads the last one alone. domain:
-    in which it is. strings and places: of each keyword, from its first quote to its last one."""
+    """An entry: a message and its translations."""
 
     domain: str = ""
-    start: int = -1
-    fuzzy: int = -1
-    flags: list[str] = field(default_factory=list)
-    strings: dict[str, str] = field(default_factory=dict)
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    start: int = -1  # of its flags, its previous msgid (`#|`), or else its first keyword
+    fuzzy: int = -1  # where the fuzzy flag is written, before a previous msgid
+    flags: list[str] = field(default_factory=list)  # all lines of flags; gettext reads only the last one
+    strings: dict[str, str] = field(default_factory=dict)  # by keyword
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # of the strings, with their quotes, by keyword
 
     @property
     def forms(self) -> list[str]:
-        """The keywords of its translations."""
+        """The keywords of the translations."""
         return [keyword for keyword in self.strings if keyword.startswith("msgstr")]
 
     @property
     def is_header(self) -> bool:
         return not self.strings["msgid"] and "msgctxt" not in self.strings
 
-    def begin(self, place: int) -> None:
-        """What can be written begins at this place, unless it began before it."""
+    def begin(self, start: int) -> None:
+        """Sets the start, unless it is set."""
         if self.start < 0:
-            self.start = self.fuzzy = place
+            self.start = self.fuzzy = start
 
 
 def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
-    """only_missing: translations stay, also those that are fuzzy. Obsolete entries always stay. Raises NmtError for
-    what is not a PO file."""
+    """Reads a PO file. only_missing: existing translations stay, also fuzzy ones. Obsolete entries always stay. Raises
+    NmtError for content that is not a PO file."""
     entries = _entries(content, path)
     headers = {entry.domain: entry.strings.get("msgstr", "") for entry in entries if entry.is_header}
     singular = {domain: _singular_form(header) for domain, header in headers.items()}
-    break_ = "\r\n" if content[: content.find("\n")].endswith("\r") else "\n"
+    newline = "\r\n" if content[: content.find("\n")].endswith("\r") else "\n"
     segments, existing = list[Segment](), 0
     for entry in entries:
         if not entry.strings["msgid"] or not entry.forms:
             continue
         if forms := [form for form in entry.forms if not (only_missing and entry.strings[form])]:
-            segments.append(_segment(content, entry, forms, singular.get(entry.domain, 0), break_))
+            segments.append(_segment(content, entry, forms, singular.get(entry.domain, 0), newline))
         else:
             existing += 1
-    return Document(content, segments, KEPT, existing)
+    return Document(content, segments, PLACEHOLDERS, existing)
 
 
 def _entries(content: str, path: Path) -> list[_Entry]:
     codec = declared_codec(content, FORMATS[".po"].declaration)
     entries, entry = list[_Entry](), _Entry()
-    for found in _comments_and_keywords(content, path):
-        keyword = _BLANK.sub("", found["keyword"] or "")
+    for match in _comments_and_keywords(content, path):
+        keyword = _BLANK.sub("", match["keyword"] or "")
         if entry.strings and (keyword in ("", "domain", "msgctxt") or keyword in entry.strings):
             entries.append(entry)
             entry = _Entry(entry.domain)
         if not keyword:
-            _add_comment(entry, found)
+            _add_comment(entry, match)
             continue
-        string = _unescaped(_STRING.findall(found["strings"]), codec)
+        string = _unescaped(_STRING.findall(match["strings"]), codec)
         if keyword == "domain":
             entry.domain = string
             continue
-        entry.begin(found.start())
+        entry.begin(match.start())
         entry.strings[keyword] = string
-        entry.places[keyword] = found.start("strings"), content.rindex('"', 0, found.end()) + 1
+        entry.spans[keyword] = match.start("strings"), content.rindex('"', 0, match.end()) + 1
     if entry.strings:
         entries.append(entry)
-    for each in entries:
-        if "msgid" not in each.strings:
-            raise NmtError(f"{path}: an entry has no msgid: {next(iter(each.strings.values()))[:60]!r}")
+    for entry in entries:
+        if "msgid" not in entry.strings:
+            raise NmtError(f"{path}: an entry has no msgid: {next(iter(entry.strings.values()))[:60]!r}")
     return entries
 
 
 def _comments_and_keywords(content: str, path: Path) -> Iterator[re.Match[str]]:
     """Each comment, and each keyword with its strings. Raises NmtError for anything else."""
-    place = 0
+    offset = 0
     while True:
-        blank = _BLANK.match(content, place)
+        blank = _BLANK.match(content, offset)
         assert blank is not None
-        place = blank.end()
-        if place == len(content):
+        offset = blank.end()
+        if offset == len(content):
             return
-        found = _COMMENT_OR_KEYWORD.match(content, place)
-        if found is None:
-            number, line = content.count("\n", 0, place) + 1, content[place:].partition("\n")[0].strip()
-            what = "a quotation mark is not closed" if _OPEN.fullmatch(line) else "not a line of a PO file"
-            raise NmtError(f"{path}: line {number:,}: {what}: {line[:60]!r}")
-        yield found
-        place = found.end()
+        match = _COMMENT_OR_KEYWORD.match(content, offset)
+        if match is None:
+            line_number, line = content.count("\n", 0, offset) + 1, content[offset:].partition("\n")[0].strip()
+            problem = "a quotation mark is not closed" if _OPEN.fullmatch(line) else "not a line of a PO file"
+            raise NmtError(f"{path}: line {line_number:,}: {problem}: {line[:60]!r}")
+        yield match
+        offset = match.end()
 
 
-def _add_comment(entry: _Entry, found: re.Match[str]) -> None:
-    kind = found["comment"][:2]
-    if kind == "#~":  # of an entry that is obsolete
+def _add_comment(entry: _Entry, match: re.Match[str]) -> None:
+    kind = match["comment"][:2]
+    if kind == "#~":  # an obsolete entry
         entry.start, entry.flags = -1, []
     elif kind in ("#,", "#=", "#|"):
-        entry.begin(found.start())
-    if kind in ("#,", "#="):  # of gettext 0.26, whose `#=` never has `fuzzy`
-        entry.flags.append(found["comment"])
+        entry.begin(match.start())
+    if kind in ("#,", "#="):  # `#=` is from gettext 0.26 and never has `fuzzy`
+        entry.flags.append(match["comment"])
     if kind == "#,":
-        entry.fuzzy = found.start() + len(kind)
+        entry.fuzzy = match.start() + len(kind)
 
 
-def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, break_: str) -> Segment:
-    """forms: the keywords of the translations that are made; singular: the number of the form for one thing; break_:
-    how lines end."""
-    sources = {
-        form: entry.strings["msgid" if form in ("msgstr", f"msgstr[{singular}]") else "msgid_plural"]
-        if "msgid_plural" in entry.strings
-        else entry.strings["msgid"]
-        for form in forms
-    }
-    flags = {flag.strip() for line in entry.flags for flag in line[2:].split(",")}
+def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, newline: str) -> Segment:
+    """The segment of an entry. forms: the keywords of the translations to write. singular: the index of the singular
+    form. newline: the line break of the file."""
+    flags = set[str]()
+    for line in entry.flags:
+        flags.update(map(str.strip, line[2:].split(",")))
     order = ArgumentOrder(printf=not flags & _FIXED_ORDER, braces=bool(flags & _BRACES))
     lines = [line for line in entry.flags if line.startswith("#,")]
-    templates = {form: message_template(source, order) for form, source in sources.items()}
-    stop = max(stop for _, stop in entry.places.values())
+    templates = dict[str, Message | Template]()
+    for form in forms:
+        is_plural = "msgid_plural" in entry.strings and form not in ("msgstr", f"msgstr[{singular}]")
+        templates[form] = message_template(entry.strings["msgid_plural" if is_plural else "msgid"], order)
+    stop = max(stop for _, stop in entry.spans.values())
 
     def write(texts: Sequence[str]) -> str:
-        left, written, end = iter(texts), "", entry.start
-        new = {form: each.with_texts([next(left) for _ in each.texts]) for form, each in templates.items()}
+        remaining, written, end = iter(texts), "", entry.start
+        new = {form: each.with_texts(list(islice(remaining, len(each.texts)))) for form, each in templates.items()}
         if all(new[form] == entry.strings[form] for form in new):
             return content[entry.start : stop]
         if not lines or not re.search(r"\bfuzzy\b", lines[-1]):
             written, end = content[entry.start : entry.fuzzy], entry.fuzzy
-            written += " fuzzy," if lines else f"#, fuzzy{break_}"
+            written += " fuzzy," if lines else f"#, fuzzy{newline}"
         for form in forms:
-            start, last = entry.places[form]
-            written += content[end:start] + _quoted(new[form], break_)
-            end = last
+            start, form_end = entry.spans[form]
+            written += content[end:start] + _quoted(new[form], newline)
+            end = form_end
         return written + content[end:stop]
 
-    return Segment(entry.start, stop, [text for each in templates.values() for text in each.texts], write)
+    texts = chain.from_iterable(template.texts for template in templates.values())
+    return Segment(entry.start, stop, list(texts), write)
 
 
 def _singular_form(header: str) -> int:
-    """The number of the form for one thing, as the header says it; -1 if there is but one form."""
-    if found := _PLURAL_FORMS.search(header):
-        if found[1] == "1":
+    """The index of the singular form by the header; -1 if there is only one form."""
+    if match := _PLURAL_FORMS.search(header):
+        if match[1] == "1":
             return -1
         try:
-            return gettext.c2py(found[2].strip())(1)
+            return gettext.c2py(match[2].strip())(1)
         except (ValueError, RecursionError, ZeroDivisionError):
             return 0
     return 0
 
 
 def _unescaped(strings: Sequence[str], codec: str | None) -> str:
-    """The text of adjacent strings. `\303` is a byte, in UTF-8 or else in the codec that the file declares."""
+    """The text of adjacent strings. `\303` is a byte in UTF-8, or else in the codec that the file declares."""
     parts = list[str | bytes]()
     for string in strings:
         end = 0
-        for found in _ESCAPE.finditer(string):
-            octal, hexadecimal, character = found.groups()
-            parts.append(string[end : found.start()])
+        for match in _ESCAPE.finditer(string):
+            octal, hexadecimal, character = match.groups()
+            parts.append(string[end : match.start()])
             if character:
                 parts.append(_ESCAPES.get(character, character))
             else:
                 code = int(octal, 8) if octal else int(hexadecimal[-2:], 16)  # as gettext: the last byte counts
                 parts.append(bytes([code & 0xFF]))
-            end = found.end()
+            end = match.end()
         parts.append(string[end:])
-    for each in ("utf-8", codec):
-        if each is None:
-            continue
+    for encoding in filter(None, ("utf-8", codec)):
         try:
-            return b"".join(part if isinstance(part, bytes) else part.encode(each) for part in parts).decode(each)
+            encoded = [part if isinstance(part, bytes) else part.encode(encoding) for part in parts]
+            return b"".join(encoded).decode(encoding)
         except ValueError:
             continue
     return "".join(part.decode("latin-1") if isinstance(part, bytes) else part for part in parts)
 
 
-def _quoted(string: str, break_: str) -> str:
-    """As the strings of a PO file: one of several lines begins with an empty one. break_: between them."""
+def _quoted(string: str, newline: str) -> str:
+    """A string as it is written in a PO file: if it has several lines, an empty string comes first."""
     names = {character: name for name, character in _ESCAPES.items()} | {'"': '"', "\\": "\\"}
 
-    def escaped(found: re.Match[str]) -> str:
-        return f"\\{names[found[0]]}" if found[0] in names else f"\\{ord(found[0]):03o}"
+    def escaped(character: re.Match[str]) -> str:
+        return f"\\{names[character[0]]}" if character[0] in names else f"\\{ord(character[0]):03o}"
 
     lines = [f'"{_ESCAPED.sub(escaped, line)}"' for line in re.findall(r"[^\n]*\n|[^\n]+", string)]
-    return break_.join(['""', *lines] if len(lines) != 1 else lines)
+    return newline.join(['""', *lines] if len(lines) != 1 else lines)

@@ -1,4 +1,4 @@
-"""HTML, of which all is one text with tags."""
+"""HTML pages. A page is one text with tags."""
 
 from pathlib import Path
 
@@ -7,9 +7,7 @@ from nmt.documents.placeholders.codes import coded
 
 
 def read(content: str, path: Path) -> Document:
-    """The text of a page, or of the template of one. What is not well formed is read as browsers do."""
+    """Reads a page or a template of a page. HTML that is not well formed is read as browsers read it."""
     page = coded(content, has_tags=True, is_page=True)
-    return Document(
-        content,
-        [Segment(0, len(content), [TranslatableText(page.text, "html")], lambda texts: page.restored(texts[0]))],
-    )
+    text = TranslatableText(page.text, "html")
+    return Document(content, [Segment(0, len(content), [text], lambda texts: page.restored(texts[0]))])

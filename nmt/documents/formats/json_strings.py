@@ -1,8 +1,10 @@
-"""String tables in JSON, as i18next and others have them, and ARB (Flutter). Not text are in ARB keys with `@`, and in
-others `@metadata`, which MediaWiki's have. A file with a key such as `@@locale` is ARB, whatever its name is.
+"""String tables in JSON, as in i18next and others, and ARB (Flutter).
 
-A table has one language. What the table of the other language has already stays, also under keys that the source does
-not have, such as the forms of plurals that only the other language needs.
+Values are not translated under keys that begin with `@` in ARB, and under `@metadata` (MediaWiki) in other tables. A
+file with a key such as `@@locale` is ARB, whatever its name is.
+
+A table has one language. Strings that the table of the target language has already stay, also under keys that the
+source does not have, such as plural forms that only the target language needs.
 """
 
 import json
@@ -10,125 +12,123 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from nmt.documents.document import Document, Segment
-from nmt.documents.placeholders.messages import KEPT, message_template
+from nmt.documents.placeholders.messages import PLACEHOLDERS, message_template
 from nmt.errors import NmtError
 from nmt.files.notes import counted
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
-_DEEPEST = 500  # objects and lists in one another
+_DEEPEST = 500  # maximum depth of nested objects and lists
 
 
 @dataclass
 class _Member:
-    """The characters of a file from a key, or in a list a value, up to the end of the value. key: in a list the number
-    of the value. value: a string or a table, or None for anything else."""
+    """A member of an object, or an element of a list: the characters [start, stop) of a file, with the key."""
 
-    key: str | int
+    key: str | int  # in a list the index
     start: int
     stop: int = 0
-    value: "re.Match[str] | _Table | None" = None
+    value: "re.Match[str] | _Table | None" = None  # a string or a table; None for anything else
 
 
 @dataclass
 class _Table:
-    """An object, or a list. content: all of the file; start: inside of the bracket. members: in their order; of a list
-    only strings and tables. commas: how many are between the members."""
+    """An object or a list."""
 
-    content: str
+    content: str  # of the whole file
     is_object: bool
-    start: int
-    members: list[_Member] = field(default_factory=list)
-    commas: int = 0
+    start: int  # after the opening bracket
+    members: list[_Member] = field(default_factory=list)  # in order; of a list only strings and tables
+    commas: int = 0  # between the members
 
     @property
     def by_key(self) -> dict[tuple[str | int, int], _Member]:
-        """Each member by its key, and by how often the key comes again behind it: programs read the last one."""
-        found, counts = dict[tuple[str | int, int], _Member](), Counter[str | int]()
+        """Each member by its key, and by how often the key follows again: programs read the last one."""
+        members, counts = dict[tuple[str | int, int], _Member](), Counter[str | int]()
         for member in reversed(self.members):
-            found[member.key, counts[member.key]] = member
+            members[member.key, counts[member.key]] = member
             counts[member.key] += 1
-        return dict(reversed(found.items()))
+        return dict(reversed(members.items()))
 
 
 def read(content: str, path: Path, *, translated: tuple[str, Path] | None = None) -> Document:
-    """Every string that is a value, unless it has one in `translated`, the content and the path of the table of the
-    other language. Raises NmtError for what is not JSON."""
+    """Reads the strings that are values and have no translation. translated: content and path of the table in the
+    target language. Raises NmtError for content that is not JSON."""
     other = None if translated is None else _parsed(*translated)
     table = _parsed(content, path)
     tables = [member.value for member in table.members if isinstance(member.value, _Table)]
-    has_locale = any(str(member.key).startswith("@@") for each in tables for member in each.members)
+    members = chain.from_iterable(each.members for each in tables)
+    has_locale = any(str(member.key).startswith("@@") for member in members)
     reader = _Reader(is_arb=has_locale or path.suffix.lower() == ".arb")
     segments = list(reader.segments(table, other))
-    return Document(content, segments, KEPT, reader.existing, lambda _: reader.report())
+    return Document(content, segments, PLACEHOLDERS, reader.existing, lambda _: reader.report())
 
 
 @dataclass
 class _Reader:
-    """existing: how many strings have a translation. left_out: how many values of the other language have no place."""
-
     is_arb: bool
-    existing: int = 0
-    left_out: int = 0
+    existing: int = 0  # number of strings that have a translation
+    dropped: int = 0  # number of values of the target language that do not fit into the source
 
     def report(self) -> Iterator[str]:
-        if self.left_out:
-            number = counted(self.left_out, "value that was there is", "values that were there are")
-            yield f"{number} left out: the source has something else in that place"
+        if self.dropped:
+            values = counted(self.dropped, "value is", "values are")
+            yield f"{values} missing from the output: the source has values of other types under these keys"
 
     def segments(self, table: _Table, other: _Table | None) -> Iterator[Segment]:
-        """Those of a table. other: what stands in its place in the other language."""
+        """The segments of a table. other: the same table in the target language."""
         if other is not None and other.is_object != table.is_object:
-            self.left_out, other = self.left_out + 1, None
+            self.dropped, other = self.dropped + 1, None
         others = other.by_key if other else {}
         members = table.by_key
-        for place, member in members.items():
-            found = others.get(place)
+        for key, member in members.items():
+            old = others.get(key)
             if table.is_object and not self._is_text(str(member.key)):
-                if found and other and self._is_of_file(str(member.key)):
-                    yield _fixed(member.start, member.stop, other.content[found.start : found.stop])
+                if old and other and self._describes_file(str(member.key)):
+                    yield _fixed(member.start, member.stop, other.content[old.start : old.stop])
                 continue
-            instead = found.value if found and isinstance(found.value, type(member.value)) else None
-            self.left_out += found is not None and found.value is not None and instead is None
+            translation = old.value if old and isinstance(old.value, type(member.value)) else None
+            self.dropped += old is not None and old.value is not None and translation is None
             if isinstance(member.value, _Table):
-                yield from self.segments(member.value, instead if isinstance(instead, _Table) else None)
+                yield from self.segments(member.value, translation if isinstance(translation, _Table) else None)
             elif member.value is not None:
-                yield self._segment(member.value, instead)
-        more = [member for place, member in others.items() if place not in members]
+                yield self._segment(member.value, translation)
+        more = [member for key, member in others.items() if key not in members]
         if other is not None and table.is_object:
             keys = {member.key for member in table.members}
             added = [member for member in more if member.key not in keys]
-            self.left_out += len(more) - len(added)
+            self.dropped += len(more) - len(added)
             yield from _added(table, [other.content[member.start : member.stop] for member in added])
         else:
-            self.left_out += len(more)
+            self.dropped += len(more)
 
     def _is_text(self, key: str) -> bool:
         return not key.startswith("@") if self.is_arb else key != "@metadata"
 
-    def _is_of_file(self, key: str) -> bool:
-        """Whether it tells of the file, such as its language."""
+    def _describes_file(self, key: str) -> bool:
+        """Whether the value describes the file, for example its language."""
         return not self.is_arb or key.startswith("@@")
 
-    def _segment(self, string: re.Match[str], found: "re.Match[str] | _Table | None") -> Segment:
-        if not isinstance(found, re.Match) or found[0] == '""':
+    def _segment(self, string: re.Match[str], translation: "re.Match[str] | _Table | None") -> Segment:
+        if not isinstance(translation, re.Match) or translation[0] == '""':
             return _segment(string)
         self.existing += 1
-        return _fixed(*string.span(), found[0])
+        return _fixed(*string.span(), translation[0])
 
 
 def _parsed(content: str, path: Path) -> _Table:
-    """The values of a file, as a list of one."""
+    """A list with the one value of a file."""
     try:
-        json.loads(content, parse_int=str)  # which reads integers of any length
+        json.loads(content, parse_int=str)  # parse_int: for integers of any length
     except RecursionError:
-        raise NmtError(f"{path}: objects nested too deeply to be read") from None
+        raise NmtError(f"{path}: objects are nested too deeply") from None
     except ValueError as error:
         # `arb` is also the code of Arabic.
-        lines = f"; if it has lines of text: nmt translate MODEL < {path}" if path.suffix.lower() == ".arb" else ""
-        raise NmtError(f"{path}: not JSON: {error}{lines}") from None
+        fix = f"; if it has lines of text: nmt translate MODEL < {path}" if path.suffix.lower() == ".arb" else ""
+        raise NmtError(f"{path}: not JSON: {error}{fix}") from None
     tables, before = [_Table(content, is_object=False, start=0)], ""
     for token in _TOKEN.finditer(content):
         kind, table = token[0][0], tables[-1]
@@ -149,7 +149,7 @@ def _parsed(content: str, path: Path) -> _Table:
             if isinstance(value, _Table):
                 tables.append(value)
                 if len(tables) > _DEEPEST:
-                    raise NmtError(f"{path}: objects nested too deeply to be read")
+                    raise NmtError(f"{path}: objects are nested too deeply")
         before = kind
     return tables[0]
 
@@ -161,7 +161,7 @@ def _without_white_space(content: str, stop: int) -> int:
 
 
 def _added(table: _Table, texts: Sequence[str]) -> Iterator[Segment]:
-    """Members of the other language behind the last one of an object."""
+    """Adds members of the target language after the last one of an object."""
     if not table.members:
         yield _fixed(table.start, table.start, ", ".join(texts))
         return
@@ -177,7 +177,7 @@ def _fixed(start: int, stop: int, text: str) -> Segment:
 def _segment(token: re.Match[str]) -> Segment:
     string = json.loads(token[0], strict=False)
     template = message_template(string)
-    in_ascii = "\\u" in token[0] and token[0].isascii()  # so the others are written as they are
+    in_ascii = "\\u" in token[0] and token[0].isascii()  # the file escapes other characters
 
     def write(texts: list[str]) -> str:
         new = template.with_texts(texts)

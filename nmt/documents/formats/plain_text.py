@@ -1,4 +1,4 @@
-"""Text without a format: each line is a text."""
+"""Text files. Each line is a text."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ from nmt.documents.document import Document, Segment, Template
 
 
 def read(content: str, path: Path) -> Document:
-    """The lines, without the white space around them."""
-    template = Template.of_lines(content)
+    """Reads the lines, without the white space around them."""
+    template = Template.from_lines(content)
     return Document(content, [Segment(0, len(content), template.texts, template.with_texts)])

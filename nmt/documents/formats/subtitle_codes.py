@@ -1,5 +1,5 @@
-"""What stands between the words of subtitles: tags such as `<i>`, times such as `<00:01.500>` of WebVTT, and the codes
-of the format ASS that players know in SRT too, such as `{\\i1}` and `{\\an8}`.
+"""Codes in the text of subtitles: tags such as `<i>`, times such as `<00:01.500>` of WebVTT, and the codes of ASS that
+players also support in SRT, such as `{\\i1}` and `{\\an8}`.
 
 Codes of ASS: https://aegisub.org/docs/latest/ass_tags/
 """
@@ -22,10 +22,10 @@ _SPACES = re.compile(r"(?:\s|\\h)+")  # \h is a no-break space
 
 
 def around(text: str) -> tuple[str, str, str]:
-    """The codes and the white space before a text, the text, and those behind it."""
-    found = _CODES.match(text)
-    assert found is not None
-    start, stop = found.end(), len(text.rstrip())
+    """Splits a text into the codes and white space before the words, the words, and the codes and white space after."""
+    codes = _CODES.match(text)
+    assert codes is not None
+    start, stop = codes.end(), len(text.rstrip())
     for code in reversed(list(_IN_TEXT.finditer(text, start))):
         if text[code.end() : stop].strip():
             break
@@ -47,8 +47,8 @@ def one_line(text: str) -> str:
 
 
 def to_text(content: str, *, is_web: bool) -> tuple[TranslatableText, Callable[[str], str]]:
-    """What is translated of a part of a cue; and the function that writes it with another text. WebVTT has references
-    such as `&amp;` in its text, SRT has not."""
+    """Returns the text of a part of a cue, and the function that writes the part with another text. WebVTT has
+    references such as `&amp;` in its text, SRT does not."""
     if has_codes(content):
         return _to_xml(content, is_web)
     if is_web:
@@ -57,22 +57,22 @@ def to_text(content: str, *, is_web: bool) -> tuple[TranslatableText, Callable[[
 
 
 def _to_xml(content: str, is_web: bool) -> tuple[TranslatableText, Callable[[str], str]]:
-    """Codes as elements, two that belong together as one, so that they can be around other words. The times of words
-    stay in their order, as players want them."""
-    tags = stand_ins([_kind(found[0]) for found in _IN_TEXT.finditer(content)], "c")
+    """As to_text, with codes as XML elements. A pair of codes is one element, so that it can move with its words. The
+    times of words keep their order, which players require."""
+    tags = stand_ins([_kind(code[0]) for code in _IN_TEXT.finditer(content)], "c")
     codes = dict(zip(tags, _IN_TEXT.findall(content), strict=True))
     xml, end = "", 0
-    for tag, found in zip(tags, _IN_TEXT.finditer(content), strict=True):
-        between = content[end : found.start()]
+    for tag, code in zip(tags, _IN_TEXT.finditer(content), strict=True):
+        between = content[end : code.start()]
         xml += (between if is_web else escape(between, quote=False)) + tag
-        end = found.end()
+        end = code.end()
     xml += content[end:] if is_web else escape(content[end:], quote=False)
 
     def write(text: str) -> str:
         parts = _STAND_IN.split(text)
-        found = [codes[tag] for tag in parts[1::2]]
-        times = iter(sorted(filter(_TIME.fullmatch, found), key=[*codes.values()].index))
-        parts[1::2] = [next(times) if _TIME.fullmatch(code) else code for code in found]
+        in_order = [codes[tag] for tag in parts[1::2]]
+        times = iter(sorted(filter(_TIME.fullmatch, in_order), key=[*codes.values()].index))
+        parts[1::2] = [next(times) if _TIME.fullmatch(code) else code for code in in_order]
         if not is_web:
             parts[::2] = map(unescape, parts[::2])
         return "".join(parts)

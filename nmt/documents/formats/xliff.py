@@ -1,6 +1,6 @@
-"""XLIFF 1.2 and 2: the `target` of each unit, beside its `source`. What is translated in version 1.2 is marked
-`state="needs-review-translation"`. A `seg-source` has its segments as `<mrk mtype="seg" mid="…">`, and the target has
-them too.
+"""XLIFF 1.2 and 2. The translation of a unit is written as its `target`, after the `source`. In version 1.2 it has
+`state="needs-review-translation"`. The segments of a `seg-source` are `<mrk mtype="seg" mid="…">`; the target has the
+same segments.
 
 Specifications: https://docs.oasis-open.org/xliff/v1.2/os/xliff-core.html and
 https://docs.oasis-open.org/xliff/xliff-core/v2.1/xliff-core-v2.1.html
@@ -11,24 +11,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape, unescape
+from itertools import chain, islice
 from pathlib import Path
 
 from nmt.documents.document import Document, Segment, Template, TranslatableText, in_characters
 from nmt.documents.formats.xliff_protected import open_marker, protected
 from nmt.documents.placeholders import icu
 from nmt.documents.placeholders.codes import ANGULAR, VOID, Code, coded, stand_ins
-from nmt.documents.placeholders.messages import KEPT, Message, message_template, template_of
+from nmt.documents.placeholders.messages import PLACEHOLDERS, Message, message_template, template_from_parts
 from nmt.documents.placeholders.printf import ArgumentOrder, in_order, numbered
 from nmt.errors import NmtError
 from nmt.files.xml import end_of_tag, guarded_parser, parse
 
 _UNITS = ("trans-unit", "segment")
-_WITHOUT_CONTENT = ("mrk", "sm", "em", "g", "pc")  # that are no text by themselves, as codes are
-_UNTRANSLATED = ("new", "needs-translation")  # states of a target that holds no translation, but a copy of its source
-_DEEPEST = 500  # elements in one another
+_WITHOUT_CONTENT = ("mrk", "sm", "em", "g", "pc")  # without text of their own; other elements are codes
+_UNTRANSLATED = ("new", "needs-translation")  # states of a target that is a copy of the source
+_DEEPEST = 500  # maximum depth of nested elements
 _INDENTATION = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
-# Codes of the document's format, which no model should see, stand for one tag.
+# A code of the document's original format. The model sees one tag instead.
 _CODE = re.compile(
     r"""<!--.*?-->|<(?P<name>(?:[\w.-]+:)?(?:ph|bpt|ept|it|ut|x|bx|ex|sc|ec))\b(?!:)
     (?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)
@@ -38,15 +39,15 @@ _CODE = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ANGULAR = re.compile(ANGULAR)
-_OF_HTML = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:[^<>]*[^<>/])?>")
+_HTML_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)(?:[^<>]*[^<>/])?>")
 _STAND_IN = re.compile(r"</?x\d+/?>|<cutx\d+/>")
 
 
 @dataclass
 class _Mark:
-    """A segment in a `seg-source` or a target: the bytes between its tags."""
+    """A segment in a `seg-source` or a target: the bytes [start, stop) between its tags."""
 
-    mid: str
+    mid: str  # the id of the segment
     start: int
     stop: int = 0
     has_text: bool = False
@@ -54,26 +55,24 @@ class _Mark:
 
 @dataclass
 class _Unit:
-    """Byte offsets: of its source's first tag, what stands in it, and where it ends; what stands in its seg-source; of
-    its target with its tags, if it has one. number: of the `<unit>` whose segment it is, in version 2. prefix: of the
-    names of its elements."""
+    """A unit, or in version 2 a segment of a unit. Offsets are in bytes."""
 
-    translated: bool
-    number: int
-    prefix: str
-    source_begin: int = 0
-    source: tuple[int, int] = (0, 0)
-    source_end: int = 0
-    seg_source: tuple[int, int] = (0, 0)
+    translated: bool  # whether the unit is to be translated
+    number: int  # of the `<unit>` in version 2
+    prefix: str  # of the names of its elements
+    source_begin: int = 0  # of the source's start tag
+    source: tuple[int, int] = (0, 0)  # between the tags
+    source_end: int = 0  # after the end tag of the source or the seg-source
+    seg_source: tuple[int, int] = (0, 0)  # between the tags
     marks: list[_Mark] = field(default_factory=list)  # of seg-source
-    target: tuple[int, int] | None = None
+    target: tuple[int, int] | None = None  # with the tags
     target_has_text: bool = False
-    target_is_copy: bool = False
+    target_is_copy: bool = False  # of the source
     target_marks: list[_Mark] = field(default_factory=list)
 
     @cached_property
     def translations(self) -> dict[str, _Mark]:
-        """The segments of its target that are translated."""
+        """The translated segments of the target, by their ids."""
         return {} if self.target_is_copy else {mark.mid: mark for mark in self.target_marks if mark.has_text}
 
     @property
@@ -86,13 +85,13 @@ class _Unit:
 
 
 def read(content: str, path: Path, *, only_missing: bool = True, target_language: str = "") -> Document:
-    """only_missing: units with a translation stay. target_language: its code, for a file that does not name it. Raises
-    NmtError for what is not XLIFF, and for entities, which can make a small file huge."""
-    found, data = _Units(path), content.encode()
-    found.read(data)
-    segments, existing, left = list[Segment](), 0, list[str]()
-    unit_number, marker = 0, ""  # what is open before a segment
-    for unit in found.units:
+    """Reads an XLIFF file. only_missing: existing translations stay. target_language: the code for a file that does not
+    name it. Raises NmtError for content that is not XLIFF, and for entities, which can make a small file huge."""
+    data = content.encode()
+    reader = _Reader(path, data)
+    segments, existing, untranslated = list[Segment](), 0, list[str]()
+    unit_number, marker = 0, ""  # marker: the `<sm>` that is open before a segment
+    for unit in reader.units:
         source = data[slice(*unit.source)].decode()
         before, marker = marker if unit.number == unit_number else "", open_marker(source, marker)
         unit_number = unit.number
@@ -103,72 +102,69 @@ def read(content: str, path: Path, *, only_missing: bool = True, target_language
             continue
         pieces = _pieces(unit, data, before, only_missing=only_missing)
         if pieces is None:
-            left.append(f"left as it is, since an element in it is only partly translate=no: {source!r:.80}")
+            untranslated.append(f"not translated, because an element in it is only partly translate=no: {source!r:.80}")
             continue
         start, stop = unit.target or (unit.source_end, unit.source_end)
         indentation = _INDENTATION.search(data, max(0, unit.source_begin - 200), unit.source_begin)
         white = indentation[0].decode() if indentation else ""
-        segments.append(_segment(data, (start, stop), pieces, unit.prefix, white, found.version))
-    if found.language_place is not None and any(segment.texts for segment in segments):
+        segments.append(_segment(data, (start, stop), pieces, unit.prefix, white, reader.version))
+    if reader.language_offset is not None and any(segment.texts for segment in segments):
         if not target_language:
             raise NmtError(f'{path}: does not name the target language: add it to <xliff>, such as trgLang="de"')
-        place = found.language_place
         attribute = f' trgLang="{escape(target_language.replace("_", "-"))}"'
-        segments.insert(0, Segment(place, place, [], lambda _: attribute))
-    return Document(content, in_characters(data, segments), KEPT, existing, lambda _: left)
+        segments.insert(0, Segment(reader.language_offset, reader.language_offset, [], lambda _: attribute))
+    return Document(content, in_characters(data, segments), PLACEHOLDERS, existing, lambda _: untranslated)
 
 
-class _Units:
-    """The units of a document, in its order."""
+class _Reader:
+    """Reads the units of a document in UTF-8, in order."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, data: bytes):
         self.path, self.units, self.version = path, list[_Unit](), "1.2"
-        self.language_place: int | None = None  # where trgLang is to be written, if it must be
+        self.language_offset: int | None = None  # where trgLang must be written; None if it is present or not needed
+        self._data = data
         self._open, self._translated, self._starts = list[str](), [True], list[int]()
         self._unit_count, self._in_target, self._in_seg_source = 0, False, False
-        self._mark: tuple[int, _Mark] | None = None  # the one that is open, and how deep it is
-        self._parser = parser = guarded_parser(str(path))  # in UTF-8, whatever encoding the document had
+        self._mark: tuple[int, _Mark] | None = None  # the open mark and its depth
+        self._parser = parser = guarded_parser(str(path))  # in UTF-8, even if the document declares another encoding
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.CharacterDataHandler = self._text
-
-    def read(self, data: bytes) -> None:
-        self._data = data
-        parse(self._parser, data, str(self.path))
+        parse(parser, data, str(path))
 
     @property
     def _in(self) -> str:
         return "/".join(self._open[-2:])
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        place = self._parser.CurrentByteIndex
+        start = self._parser.CurrentByteIndex
         prefix, _, local = name.rpartition(":")
         self._open.append(local)
         if len(self._open) > _DEEPEST:
-            raise NmtError(f"{self.path}: more than {_DEEPEST} elements in one another: not translated")
+            raise NmtError(f"{self.path}: more than {_DEEPEST} nested elements: not translated")
         if len(self._open) == 1 and local != "xliff":
             raise NmtError(f"{self.path}: not XLIFF: its first element is <{local:.40}>, not <xliff>")
         if local == "xliff":
             self.version = attributes.get("version", self.version)
             if not self.version.startswith("1") and "trgLang" not in attributes:
-                self.language_place = end_of_tag(self._data, place) - 1
-        wanted = {"no": False, "yes": True}.get(attributes.get("translate", ""), self._translated[-1])
-        self._translated.append(wanted)
-        self._starts.append(place)
+                self.language_offset = end_of_tag(self._data, start) - 1
+        translated = {"no": False, "yes": True}.get(attributes.get("translate", ""), self._translated[-1])
+        self._translated.append(translated)
+        self._starts.append(start)
         self._unit_count += local == "unit"
         if local in _UNITS:
-            self.units.append(_Unit(wanted, self._unit_count, prefix))
+            self.units.append(_Unit(translated, self._unit_count, prefix))
         elif self._in in ("trans-unit/source", "segment/source"):
-            self.units[-1].source_begin = place
-            self.units[-1].source = end_of_tag(self._data, place), 0
+            self.units[-1].source_begin = start
+            self.units[-1].source = end_of_tag(self._data, start), 0
         elif self._in == "trans-unit/seg-source":
             self._in_seg_source = True
-            self.units[-1].seg_source = end_of_tag(self._data, place), 0
+            self.units[-1].seg_source = end_of_tag(self._data, start), 0
         elif self._in in ("trans-unit/target", "segment/target"):
             self._in_target = True
-            self.units[-1].target = place, 0
+            self.units[-1].target = start, 0
             self.units[-1].target_is_copy = attributes.get("state") in _UNTRANSLATED
         elif (self._in_target or self._in_seg_source) and attributes.get("mtype") == "seg" and self._mark is None:
-            mark = _Mark(attributes.get("mid", ""), end_of_tag(self._data, place))
+            mark = _Mark(attributes.get("mid", ""), end_of_tag(self._data, start))
             (self.units[-1].target_marks if self._in_target else self.units[-1].marks).append(mark)
             self._mark = len(self._open), mark
         elif local not in _WITHOUT_CONTENT:
@@ -179,30 +175,30 @@ class _Units:
             self._content()
 
     def _content(self) -> None:
-        """A text, or a code that is not translated."""
+        """Notes text, or a code that is not translated."""
         if self._in_target:
             self.units[-1].target_has_text = True
         if self._mark:
             self._mark[1].has_text = True
 
     def _end(self, name: str) -> None:
-        begun = end_of_tag(self._data, self._starts.pop())
-        if self._data[begun - 2 : begun] == b"/>":  # one tag, behind which the parser is
-            place = end = begun
+        after_start_tag = end_of_tag(self._data, self._starts.pop())
+        if self._data[after_start_tag - 2 : after_start_tag] == b"/>":  # an empty-element tag; the parser is after it
+            end_tag = end = after_start_tag
         else:
-            place = self._parser.CurrentByteIndex
-            end = end_of_tag(self._data, place)
+            end_tag = self._parser.CurrentByteIndex
+            end = end_of_tag(self._data, end_tag)
         if self._mark and self._mark[0] == len(self._open):
-            self._mark[1].stop = place
+            self._mark[1].stop = end_tag
             self._mark = None
         match self._in:
             case "trans-unit/source" | "segment/source":
                 unit = self.units[-1]
-                unit.source = unit.source[0], place
+                unit.source = unit.source[0], end_tag
                 unit.source_end = end
             case "trans-unit/seg-source":  # the target comes after it
                 self._in_seg_source = False
-                self.units[-1].seg_source = self.units[-1].seg_source[0], place
+                self.units[-1].seg_source = self.units[-1].seg_source[0], end_tag
                 self.units[-1].source_end = end
             case "trans-unit/target" | "segment/target":
                 self._in_target = False
@@ -215,15 +211,15 @@ class _Units:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What is translated of a unit. write: it with other texts; it raises NotTranslatable."""
+    """A part of a unit that is translated."""
 
     texts: Sequence[TranslatableText]
-    write: Callable[[Sequence[str]], str]
+    write: Callable[[Sequence[str]], str]  # returns the piece with other texts, or raises NotTranslatable
 
 
 def _pieces(unit: _Unit, data: bytes, marker: str, *, only_missing: bool) -> list[_Piece | str] | None:
-    """The content of a unit's target: pieces that are translated, and what stays between them. marker: as for
-    `protected`. None if the unit cannot be translated."""
+    """The content of a unit's target: pieces that are translated, and strings between them that do not change. None if
+    the unit cannot be translated. marker: as for `protected`."""
     if not unit.marks:
         piece = _piece(data[slice(*unit.source)].decode(), marker)
         return None if piece is None else [piece]
@@ -231,8 +227,8 @@ def _pieces(unit: _Unit, data: bytes, marker: str, *, only_missing: bool) -> lis
     for mark in unit.marks:
         pieces.append(data[end : mark.start].decode())
         end = mark.stop
-        if only_missing and (there := unit.translations.get(mark.mid)):
-            pieces.append(data[there.start : there.stop].decode())
+        if only_missing and (translation := unit.translations.get(mark.mid)):
+            pieces.append(data[translation.start : translation.stop].decode())
         elif piece := _piece(data[mark.start : mark.stop].decode()):
             pieces.append(piece)
         else:
@@ -241,46 +237,45 @@ def _pieces(unit: _Unit, data: bytes, marker: str, *, only_missing: bool) -> lis
 
 
 def _piece(source: str, marker: str = "") -> _Piece | None:
-    """source: what stands between the tags of an element. marker: as for `protected`. None if it cannot be
-    translated."""
-    without_data = _CDATA.sub(lambda found: escape(found[1], quote=False), source)
+    """The piece of an element's content, or None if it cannot be translated. marker: as for `protected`."""
+    without_data = _CDATA.sub(lambda data: escape(data[1], quote=False), source)
     protection = protected(without_data, marker)
     if protection is None:
         return None
     text, codes = _without_codes(protection.text) if "<" in protection.text else (protection.text, {})
-    carriage_return = re.compile("\r(?!\n)" if "\r" in text else "\r")  # that of no line end of the file
+    carriage_return = re.compile("\r(?!\n)" if "\r" in text else "\r")  # not in a line break of the file
     is_marked = "<" in text
     marked = coded(numbered(text), has_tags=True, has_forms=icu.has_forms(text))
     template: Message | Template
     if is_marked:  # Angular has codes in the forms of ICU messages
-        template = template_of(icu.parts_of(marked.text) or ["", marked.text], icu.IcuStyle(), "xml")
+        template = template_from_parts(icu.split_message(marked.text) or ["", marked.text], icu.IcuStyle(), "xml")
     else:
         template = message_template(unescape(text))
 
-    # Arguments in what is protected have no numbers.
-    order = ArgumentOrder(printf=not any("%" in each for each in protection.texts))
+    # Arguments in protected text get no numbers.
+    order = ArgumentOrder(printf=not any("%" in protected_text for protected_text in protection.texts))
 
     def write(texts: Sequence[str]) -> str:
         new = template.with_texts(texts)
         if not is_marked:
             return carriage_return.sub("&#13;", escape(new, quote=False))
         new = in_order(marked.restored(new), text, order)
-        return protection.restored(_STAND_IN.sub(lambda found: codes[found[0]], new))
+        return protection.restored(_STAND_IN.sub(lambda tag: codes[tag[0]], new))
 
     return _Piece(template.texts, write)
 
 
 def _segment(
-    data: bytes, place: tuple[int, int], pieces: Sequence[_Piece | str], prefix: str, before: str, version: str
+    data: bytes, span: tuple[int, int], pieces: Sequence[_Piece | str], prefix: str, before: str, version: str
 ) -> Segment:
-    """place: of the target that is there, or where one can be; pieces: what stands in it; before: a line break and
-    white space for a new one."""
-    old = data[slice(*place)].decode()
+    """The segment of a target. span: of the existing target, or where a new one is inserted. pieces: its content.
+    before: a line break and white space before a new target."""
+    old = data[slice(*span)].decode()
 
     def write(texts: Sequence[str]) -> str:
-        left = iter(texts)
-        new = [piece if isinstance(piece, str) else piece.write([next(left) for _ in piece.texts]) for piece in pieces]
-        written = "".join(new)
+        remaining, written = iter(texts), ""
+        for piece in pieces:
+            written += piece if isinstance(piece, str) else piece.write(list(islice(remaining, len(piece.texts))))
         if not texts:
             return old
         opening = f"{before}<{prefix}:target" if prefix else f"{before}<target"
@@ -296,41 +291,44 @@ def _segment(
             opening += ' state="needs-review-translation"'
         return f"{opening}>{written}</{name}>"
 
-    return Segment(*place, [text for piece in pieces if isinstance(piece, _Piece) for text in piece.texts], write)
+    texts = chain.from_iterable(piece.texts for piece in pieces if isinstance(piece, _Piece))
+    return Segment(*span, list(texts), write)
 
 
 def _without_codes(source: str) -> tuple[str, dict[str, str]]:
-    """A source with tags for its codes, two that belong together as an element; and the codes by their tags."""
-    found = list(_CODE.finditer(source))
-    tags = stand_ins([_kind(each) for each in found], "x", "cutx")
+    """Replaces the codes of a source by tags; a pair of codes becomes an element. Returns the text, and the codes by
+    their tags."""
+    matches = list(_CODE.finditer(source))
+    tags = stand_ins([_kind(match) for match in matches], "x", "cutx")
     text, codes, end = list[str](), dict[str, str](), 0
-    for tag, each in zip(tags, found, strict=True):
-        text += source[end : each.start()], tag
-        codes[tag] = each[0]
-        end = each.end()
+    for tag, match in zip(tags, matches, strict=True):
+        text += source[end : match.start()], tag
+        codes[tag] = match[0]
+        end = match.end()
     return "".join([*text, source[end:]]), codes
 
 
-def _kind(found: re.Match[str]) -> Code:
-    """Whether a code begins or ends something, by its element, by the names that Angular gives, or by the tag in it; or
-    separates lines."""
-    attributes = {name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(found["attributes"] or "")}
-    number, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
-    name = (found["name"] or "").rpartition(":")[2]
+def _kind(code: re.Match[str]) -> Code:
+    """The kind and the name of a code, by its element, by the names of Angular, or by the tag in it."""
+    attributes = {
+        name: unescape(double or single) for name, double, single in _ATTRIBUTE.findall(code["attributes"] or "")
+    }
+    id_, isolated = attributes.get("rid", attributes.get("id", "")), attributes.get("isolated") == "yes"
+    name = (code["name"] or "").rpartition(":")[2]
     match name:
         case "bpt" | "bx":
-            return "begin", f"{name[1]}{number}"
+            return "begin", f"{name[1]}{id_}"
         case "ept" | "ex":
-            return "end", f"{name[1]}{number}"
+            return "end", f"{name[1]}{id_}"
         case "sc" if not isolated:
-            return "begin", f"sc{number}"
+            return "begin", f"sc{id_}"
         case "ec" if not isolated:
             return "end", f"sc{attributes.get('startRef', '')}"
         case "x" | "ph":
             for text in (attributes.get("equiv", ""), attributes.get("id", "")):
-                if of_angular := _ANGULAR.fullmatch(text):
-                    return "begin" if of_angular[1] == "START" else "end", of_angular[2]
-            shown = unescape(found["content"] or "") or attributes.get("equiv-text", "")
-            if (tag := _OF_HTML.fullmatch(shown.strip())) and tag[2].lower() not in VOID:
+                if angular_name := _ANGULAR.fullmatch(text):
+                    return "begin" if angular_name[1] == "START" else "end", angular_name[2]
+            content = unescape(code["content"] or "") or attributes.get("equiv-text", "")
+            if (tag := _HTML_TAG.fullmatch(content.strip())) and tag[2].lower() not in VOID:
                 return "end" if tag[1] else "begin", f"<{tag[2].lower()}"
-    return "between" if found[0].startswith("&") else "alone", ""
+    return "between" if code[0].startswith("&") else "alone", ""  # "&": line breaks

@@ -1,5 +1,6 @@
-"""What is not translated inside a text of XLIFF: `<mrk translate="no">`, `<mrk mtype="protected">` of version 1.2, and
-what stands between `<sm translate="no"/>` and its `<em/>`, which can be in another segment.
+"""Protected text of XLIFF, which is not translated: the content of `<mrk translate="no">`, in version 1.2 also of
+`<mrk mtype="protected">`, and everything between `<sm translate="no"/>` and its `<em/>`, which can be in another
+segment.
 """
 
 import re
@@ -12,32 +13,33 @@ _TAG = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _ATTRIBUTE = re.compile(r"""(?<![\w.:-])(?:[\w.-]+:)?+([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_CODE = re.compile(r"<((?:[\w.-]+:)?(?:ph|bpt|ept|it|ut))\b[^<>]*(?<!/)>[^<]*</\1\s*>")  # of the document's format
+_CODE = re.compile(r"<((?:[\w.-]+:)?(?:ph|bpt|ept|it|ut))\b[^<>]*(?<!/)>[^<]*</\1\s*>")  # codes of the original format
 _BRACKETS = re.compile(r"[{}\[\]]")
 _STAND_IN = re.compile(r'<protected nmt="(\d+)" translate="no">[^<]*</protected>')
 
 
 @dataclass(frozen=True)
 class ProtectedText:
-    """A text as it is translated. text: with elements that are not translated in place of what is protected; these have
-    no tags inside, nor brackets, which could belong to one outside. texts: what is protected."""
+    """A text in which elements replace the protected texts. The elements contain no tags, and no brackets, which could
+    form a pair with a bracket outside."""
 
     text: str
-    texts: Sequence[str]
+    texts: Sequence[str]  # the protected texts
 
     def restored(self, translation: str) -> str:
-        """A translation of the text with what is protected as it was."""
-        return _STAND_IN.sub(lambda found: self.texts[int(found[1])], translation)
+        """A translation of the text, with the protected texts."""
+        return _STAND_IN.sub(lambda element: self.texts[int(element[1])], translation)
 
 
 def open_marker(content: str, marker: str = "") -> str:
-    """The id of the `<sm/>` that is open behind the content of an element, or nothing. marker: the one before it."""
+    """The id of the `<sm/>` that is open after the content of an element; empty if there is none. marker: the id of the
+    one that is open before it."""
     return _spans(content, marker)[1]
 
 
 def protected(content: str, marker: str = "") -> ProtectedText | None:
-    """The content of an element, or None if an element in it is only partly protected. marker: the id of an `<sm/>`
-    that is open before it."""
+    """Protects the content of an element. Returns None if an element in it is only partly protected. marker: the id of
+    an `<sm/>` that is open before it."""
     spans, _ = _spans(content, marker)
     if spans is None:
         return None
@@ -51,10 +53,10 @@ def protected(content: str, marker: str = "") -> ProtectedText | None:
 
 
 def _spans(content: str, marker: str) -> tuple[list[tuple[int, int]] | None, str]:
-    """Where protected parts begin and end, or None if one has a tag of an element without its other tag; and what
-    `open_marker` returns."""
+    """The spans of protected texts, or None if one of them contains only one tag of an element; and what `open_marker`
+    returns."""
     spans, depth, overlaps = list[tuple[int, int]](), 0, False
-    start, level, in_mrk = 0, 0, False  # of the part that is open: its first character, and how deep it is
+    start, level, in_mrk = 0, 0, False  # start and depth of the open protected text
     for tag in _TAG.finditer(content):
         if not tag["name"]:
             continue

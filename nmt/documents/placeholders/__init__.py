@@ -1,1 +1,1 @@
-"""What stays as it is inside the strings of documents."""
+"""Parts of strings that are not translated: codes, arguments, and the syntax of messages."""

@@ -1,5 +1,5 @@
-"""The strings of string tables: their placeholders, tags, arguments of printf and ICU messages, of which each form is
-translated by itself."""
+"""Strings of string tables: their placeholders, tags, printf arguments and ICU messages. Each form of an ICU message is
+translated separately."""
 
 import re
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from nmt.documents.placeholders.codes import CodedText, coded
 from nmt.documents.placeholders.printf import DATE, NAMED, NUMBERED, ArgumentOrder, in_order, numbered
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
-# decoding.keep for string tables: `verbatim`, and placeholders that would be something else in prose.
-KEPT = (
+# Patterns of decoding.keep for string tables: `verbatim`, and placeholders that are ordinary text in prose.
+PLACEHOLDERS = (
     icu.LITERAL,
     rf"@(?:\.[a-z]+)?:(?:{_NAME}(?:\.[A-Za-z0-9_]+)*|\([^()]{{1,80}}\)|(?=\{{))",  # Vue
     NAMED,
@@ -26,7 +26,7 @@ KEPT = (
     r"[$#]?\{[^{}]*\}",  # ICU: `{n, number}`
     rf"(?<![A-Za-z0-9_:/.)\]}}]):{_NAME}:?",  # Laravel
     rf"\${_NAME}(?:@\d)?\$?",  # shell, Chrome
-    r"(?<![A-Z])\$\d(?![.,]?\d|[A-Za-z])",  # MediaWiki; no price
+    r"(?<![A-Z])\$\d(?![.,]?\d|[A-Za-z])",  # MediaWiki; not a price
     r"@[A-Z][A-Z0-9_]*@|__[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*__|#{1,3}[A-Z][A-Z0-9_]*#{1,3}",
     r"(?<![A-Za-z0-9_@!.])[@!][a-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?",  # Drupal
     r"\[_\d{1,2}\]|\[[a-z]+,_\d[^\[\]]*\]",  # Perl's Maketext
@@ -35,37 +35,36 @@ _TAG, _NUMBERED_TAG = (
     re.compile(r"<[/!]?[a-zA-Z](?:[^<>\"']++|\"[^\"]*\"|'[^']*')*>"),
     re.compile(r"<(/?)(\d+)(\s?/?)>"),
 )
-_NAMED_TAG = re.compile(r"<(/?)n(\d+)(\s?/?)>")  # a numbered one, as parsers of XML accept it
-_NAME_OF_ARGUMENT = re.compile(r"%[^\s<>%]{0,20}<\w{1,40}>")  # no tag
+_NAMED_TAG = re.compile(r"<(/?)n(\d+)(\s?/?)>")  # a numbered tag in a form that XML parsers accept
+_NAME_OF_ARGUMENT = re.compile(r"%[^\s<>%]{0,20}<\w{1,40}>")  # not a tag
 _REFERENCE = re.compile(r"&#?\w+;")
 
 
 class Malformed(Template):
-    """An ICU message that is not well formed, without texts."""
+    """An ICU message that is not well formed. It has no texts."""
 
     def with_texts(self, texts: Iterable[str]) -> str:
-        raise NotTranslatable(f"it is an ICU message that is not well formed: {self.parts[0]!r:.80}")
+        raise NotTranslatable(f"the ICU message is not well formed: {self.parts[0]!r:.80}")
 
 
 @dataclass(frozen=True)
 class Message:
-    """A string of a table. template: of its texts as a model reads them; coded: what has the codes of its tags;
-    writing: how the string has its texts; order: which arguments of printf and the like can have numbers."""
+    """A string of a string table."""
 
     string: str
-    template: Template
-    coded: CodedText
-    writing: icu.IcuStyle
-    order: ArgumentOrder
+    template: Template  # with the texts as the model reads them
+    coded: CodedText  # restores the codes
+    style: icu.IcuStyle  # how the texts are written in the string
+    order: ArgumentOrder  # which arguments can have numbers
 
     @property
     def texts(self) -> list[TranslatableText]:
         return self.template.texts
 
     def with_texts(self, texts: Iterable[str]) -> str:
-        """The string with other texts. Raises NotTranslatable if its arguments are in an order that it cannot have."""
-        new = self.template.with_texts(map(self.writing.encoded, texts))
-        if self.template.markup and not _REFERENCE.search(self.string):  # such as React has it
+        """The string with other texts. Raises NotTranslatable if its arguments cannot have the order of the texts."""
+        new = self.template.with_texts(map(self.style.encoded, texts))
+        if self.template.markup and not _REFERENCE.search(self.string):  # for example React
             new = new.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
         if self.template.markup == "xml":
             new = _NAMED_TAG.sub(r"<\1\2\3>", new)
@@ -73,7 +72,7 @@ class Message:
 
 
 def message_template(string: str, order: ArgumentOrder = NUMBERED) -> Message | Template:
-    """A string of a table as texts and what stands around them."""
+    """Reads a string of a string table."""
     marked: Markup | None = None
     if _NUMBERED_TAG.search(string) and not _NAMED_TAG.search(string):  # components of React
         marked = "xml"
@@ -82,15 +81,15 @@ def message_template(string: str, order: ArgumentOrder = NUMBERED) -> Message | 
     has_forms = icu.has_forms(string)
     text = coded(numbered(string), has_tags=marked is not None, has_forms=has_forms)
     marked = marked or ("xml" if text.codes else None)
-    parts = icu.parts_of(_NUMBERED_TAG.sub(r"<\1n\2\3>", text.text) if marked == "xml" else text.text)
+    parts = icu.split_message(_NUMBERED_TAG.sub(r"<\1n\2\3>", text.text) if marked == "xml" else text.text)
     if parts is None:
         return Malformed([string])
-    writing = icu.IcuStyle.of(string, has_forms=has_forms)
+    style = icu.IcuStyle.from_string(string, has_forms=has_forms)
     order = replace(order, printf=order.printf and not has_forms)  # each form has the same arguments
-    message = Message(string, template_of(parts, writing, marked), text, writing, order)
+    message = Message(string, template_from_parts(parts, style, marked), text, style, order)
     if message.with_texts(text.text for text in message.texts) == string:
         return message
-    return Template.of_lines(string, marked)
+    return Template.from_lines(string, marked)
 
 
 def _has_comment(string: str) -> bool:
@@ -98,13 +97,13 @@ def _has_comment(string: str) -> bool:
     return start >= 0 and string.find("-->", start) >= 0
 
 
-def template_of(parts: list[str], writing: icu.IcuStyle, markup: Markup | None) -> Template:
-    """Each line is a text of those parts that are at the odd places."""
-    found, between = list[str](), list[str]()  # between: what stands before the next text
-    for number, part in enumerate(parts):
-        first, *others = Template.of_lines(writing.decoded(part), markup).parts if number % 2 else [part]
+def template_from_parts(parts: list[str], style: icu.IcuStyle, markup: Markup | None) -> Template:
+    """A template whose texts are the lines of the parts at odd indices, as from icu.split_message."""
+    template_parts, between = list[str](), list[str]()  # between: the syntax before the next text
+    for i, part in enumerate(parts):
+        first, *others = Template.from_lines(style.decoded(part), markup).parts if i % 2 else [part]
         between.append(first)
         if others:
-            found += "".join(between), *others[:-1]
+            template_parts += "".join(between), *others[:-1]
             between = others[-1:]
-    return Template([*found, "".join(between)], markup)
+    return Template([*template_parts, "".join(between)], markup)

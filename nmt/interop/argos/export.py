@@ -1,10 +1,9 @@
-"""Exports a model for Argos Translate, which LibreTranslate uses too: a package, `.argosmodel`, for each pair of
-languages.
+"""Exports a model for Argos Translate, which LibreTranslate uses too: a package, `.argosmodel`, for each language pair.
 
 A package is a zip archive of one folder: `metadata.json`, the CTranslate2 model in `model/`, `sentencepiece.model`,
-which encodes the source and decodes the target, `README.md`, and the splitter of sentences in `stanza/` or `minisbd/`
-if there is one. A model of several pairs is told its languages by the token that CTranslate2 puts before each source,
-and by `target_prefix` of `metadata.json`.
+which encodes the source and decodes the target, `README.md`, and an optional sentence splitter in `stanza/` or
+`minisbd/`. A model of several language pairs gets its languages from the token that CTranslate2 puts before each
+source, and from `target_prefix` in `metadata.json`.
 Source: argostranslate 1.11 (package.py, tokenizer.py, translate.py, sbd.py).
 """
 
@@ -35,17 +34,17 @@ from nmt.interop.model_card import EngineUsage
 from nmt.machine import cpu_threads
 
 MODEL, SUBWORDS, METADATA = "model", "sentencepiece.model", "metadata.json"
-# What Argos Translate leaves at CTranslate2's defaults: sources are cut after so many subwords, EOS included, and
-# outputs after so many. Beyond the table of positions, CTranslate2 would raise an error instead.
+# Argos Translate uses CTranslate2's defaults: the most subwords of a source, EOS included, and of an output; the rest
+# is cut. CTranslate2 raises an error for positions beyond the table of positions.
 LONGEST_SOURCE, LONGEST_OUTPUT = 1024, 256
-# LibreTranslate and Argos Translate replace a package when their index has a higher version for its languages.
-_VERSION, _ARGOS_VERSION = "100.0", "1.9.0"  # of the package; of Argos Translate, as its own packages have it
-# Codes of its own, by which LibreTranslate shows pt-BR and zh-Hant, with their names.
+# LibreTranslate and Argos Translate replace a package if their index has a higher version for its languages.
+_VERSION, _ARGOS_VERSION = "100.0", "1.9.0"  # of the package, and of Argos Translate as in its own packages
+# LibreTranslate's own codes for pt-BR and zh-Hant, and their names.
 _OWN_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
 
 
 class ArgosExporter:
-    """A package for each pair of languages in a folder, or the one of a model of one pair. As
+    """Writes a folder with a package for each language pair, or the only package of a model with one pair. As
     nmt.interop.exporter.Exporter."""
 
     program = "Argos Translate"
@@ -63,8 +62,8 @@ class ArgosExporter:
             )
         if (limit := config.model.longest_position) is not None and limit < LONGEST_SOURCE:
             raise NmtError(
-                f"model.max_positions: {limit}: Argos Translate gives up to {LONGEST_SOURCE} subwords, and CTranslate2 "
-                f"would stop with an error: train with at least {LONGEST_SOURCE}, or with other model.positions"
+                f"model.max_positions: {limit}: Argos Translate sends up to {LONGEST_SOURCE} subwords, and CTranslate2 "
+                f"would raise an error: train with at least {LONGEST_SOURCE}, or with other model.positions"
             )
         for language, code in codes(config).items():
             if not re.fullmatch("[a-z0-9-]+", code):
@@ -77,8 +76,8 @@ class ArgosExporter:
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
         if options.sentence_splitter is not None:
             _check_splitter(options.sentence_splitter, loaded.config)
-        with TemporaryDirectory(dir=destination.parent) as made:
-            folder = Path(made)
+        with TemporaryDirectory(dir=destination.parent) as temporary:
+            folder = Path(temporary)
             (folder / MODEL).mkdir()
             positions = max(export_folder.longest_position(loaded.config), LONGEST_SOURCE)
             write_model(folder / MODEL, loaded, positions, options.quantization)
@@ -90,7 +89,7 @@ class ArgosExporter:
                 _write_archive(package, package_name(loaded.config, pair), folder)
 
     def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
-        """By CTranslate2, called as Argos Translate does."""
+        """As Exporter.translate, with the same call of CTranslate2 as in Argos Translate."""
         package, *_ = packages(destination, loaded.config).values()
         return translate(package, lines, beam_size=1)
 
@@ -99,11 +98,13 @@ class ArgosExporter:
         lines = [f"languages: a package for each of {', '.join(map(str, pairs.pairs))}"] if pairs.has_tags else []
         lines.append(
             f"Argos Translate has its own search and length penalty, splits text into sentences by itself, cuts a "
-            f"sentence after {LONGEST_SOURCE} subwords and its translation after {LONGEST_OUTPUT}, and writes a space "
-            "for each _"
+            f"sentence after {LONGEST_SOURCE} subwords and its translation after {LONGEST_OUTPUT}, and replaces each _ "
+            "by a space"
         )
         if loaded.vocabulary.source.punctuation:
-            lines.append("Argos Translate does not normalize punctuation, as this model was trained with and nmt does")
+            lines.append(
+                "Argos Translate does not normalize punctuation, but this model was trained with it, and nmt does"
+            )
         if options.sentence_splitter is None:
             lines.append(
                 "no --sentence-splitter: Argos Translate downloads one for the language at the first translation"
@@ -114,22 +115,22 @@ class ArgosExporter:
 
 
 def codes(config: Config) -> Mapping[str, str]:
-    """The code in Argos Translate of each of the model's languages: that of the language alone, `pb` and `zt`; the
-    whole one for those of which this would be the same."""
+    """Argos Translate's code of each of the model's languages: the code of the language alone, `pb` or `zt`; the whole
+    code for languages that would have the same short code."""
     pairs = config.data.language_pairs
-    own = {language: _code(language) for language in dict.fromkeys([*pairs.sources, *pairs.targets])}
-    several = [code for code in own.values() if list(own.values()).count(code) > 1]
-    return {language: normal(language) if code in several else code for language, code in own.items()}
+    codes_alone = {language: _code(language) for language in dict.fromkeys([*pairs.sources, *pairs.targets])}
+    repeated = [code for code in codes_alone.values() if list(codes_alone.values()).count(code) > 1]
+    return {language: normal(language) if code in repeated else code for language, code in codes_alone.items()}
 
 
 def package_name(config: Config, pair: LanguagePair) -> str:
-    """Of the package of a pair, without its suffix: as Argos Translate names its own."""
-    known = codes(config)
-    return f"translate-{known[pair.source]}_{known[pair.target]}-{_VERSION.replace('.', '_')}"
+    """The name of a pair's package without the suffix, in the form of Argos Translate's own packages."""
+    argos_codes = codes(config)
+    return f"translate-{argos_codes[pair.source]}_{argos_codes[pair.target]}-{_VERSION.replace('.', '_')}"
 
 
 def packages(destination: Path, config: Config) -> dict[LanguagePair, Path]:
-    """The package of each pair: files in a folder, or one file."""
+    """The path of each pair's package: in the folder `destination`, or the file `destination` itself."""
     pairs = config.data.language_pairs.pairs
     if not destination.is_dir():
         return {pairs[0]: destination}
@@ -138,7 +139,7 @@ def packages(destination: Path, config: Config) -> dict[LanguagePair, Path]:
 
 @contextmanager
 def unpacked(package: Path) -> Iterator[Path]:
-    """The folder in a package that `write` has written, for as long as it is needed."""
+    """Unpack a package into a temporary folder, and give the folder that is in it."""
     with TemporaryDirectory(prefix="nmt-") as folder:
         with zipfile.ZipFile(package) as archive:
             archive.extractall(folder)
@@ -147,19 +148,19 @@ def unpacked(package: Path) -> Iterator[Path]:
 
 
 def encode(processor: sentencepiece.SentencePieceProcessor, line: str) -> list[str]:
-    """As Argos Translate does."""
+    """The subwords of a line, as in Argos Translate."""
     return list(processor.encode(line, out_type=str))
 
 
 def decode(processor: sentencepiece.SentencePieceProcessor, subwords: list[str]) -> str:
-    """As Argos Translate does: `_` becomes a space, and what the model does not know stays as it is."""
+    """The text of subwords, as in Argos Translate: `_` becomes a space, and unknown subwords stay as they are."""
     text = str(processor.decode_pieces(subwords)).replace("▁", " ").replace("_", " ")
     return text.removeprefix(" ")
 
 
 def translate(package: Path, sentences: Sequence[str], beam_size: int = 4) -> list[str]:
-    """As Argos Translate translates each sentence, where beam_size is always 4: the same call of CTranslate2, with
-    batches on all threads."""
+    """Translate sentences with the same call of CTranslate2 as in Argos Translate, which always uses beam_size 4;
+    batches use all threads."""
     with unpacked(package) as folder:
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / SUBWORDS))
         prefix = json.loads((folder / METADATA).read_text(encoding="ascii")).get("target_prefix")
@@ -179,17 +180,18 @@ def translate(package: Path, sentences: Sequence[str], beam_size: int = 4) -> li
 
 
 def _check_decoding(vocabulary: Vocabulary) -> None:
-    """Raises NmtError unless the SentencePiece model of the source writes every target subword as the target's own."""
+    """Raises NmtError unless the source's SentencePiece model decodes every target subword as the target's model
+    does."""
     if vocabulary.source is vocabulary.target:
         return
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.source.proto)
     texts = vocabulary.target.decode([[i, i] for i in range(len(vocabulary.target))])
-    for i, (piece, text) in enumerate(zip(vocabulary.target.every_piece(), texts, strict=True)):
-        theirs = decode(processor, [piece, piece]).replace("\n", " ")
-        if i > EOS and theirs.strip(" ") != text.replace("_", " ").strip(" "):
+    for i, (piece, nmt_text) in enumerate(zip(vocabulary.target.every_piece(), texts, strict=True)):
+        argos_text = decode(processor, [piece, piece]).replace("\n", " ")
+        if i > EOS and argos_text.strip(" ") != nmt_text.replace("_", " ").strip(" "):
             raise NmtError(
-                f"vocabulary.shared: false: Argos Translate writes the target with the SentencePiece model of the "
-                f"source, which writes {piece} otherwise: train with a shared vocabulary"
+                f"vocabulary.shared: false: Argos Translate decodes the target with the SentencePiece model of the "
+                f"source, which decodes {piece} differently: train with a shared vocabulary"
             )
 
 
@@ -197,9 +199,9 @@ def _check_splitter(splitter: Path, config: Config) -> None:
     if len(sources := config.data.language_pairs.sources) > 1:
         raise NmtError(f"--sentence-splitter: has one language, and the model reads {', '.join(sources)}: leave it out")
     if splitter.is_dir() and not (splitter / "resources.json").is_file():
-        raise NmtError(f"{splitter}: has no resources.json: give a folder of Stanza, or an .onnx file of MiniSBD")
+        raise NmtError(f"{splitter}: has no resources.json: give a Stanza folder, or an .onnx file of MiniSBD")
     if not splitter.is_dir() and (splitter.suffix != ".onnx" or not splitter.is_file()):
-        raise NmtError(f"{splitter}: give an .onnx file of MiniSBD, or a folder of Stanza")
+        raise NmtError(f"{splitter}: give an .onnx file of MiniSBD, or a Stanza folder")
 
 
 def _copy_splitter(splitter: Path, folder: Path) -> None:
@@ -211,28 +213,28 @@ def _copy_splitter(splitter: Path, folder: Path) -> None:
 
 
 def _write_pair(folder: Path, loaded: Checkpoint, pair: LanguagePair, quantization: str) -> None:
-    """Write what differs between the packages of a model."""
-    pairs, known = loaded.config.data.language_pairs, codes(loaded.config)
+    """Write the files that differ between the packages of a model."""
+    pairs, argos_codes = loaded.config.data.language_pairs, codes(loaded.config)
     if tags := pairs.tags(pair):
         path = folder / MODEL / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         [config["bos_token"]], config["add_source_bos"] = tags, True
         path.write_text(json.dumps(config, indent=2), encoding="utf-8")
     languages = {
-        "from_code": known[pair.source],
-        "from_name": _name(known[pair.source]),
-        "to_code": known[pair.target],
-        "to_name": _name(known[pair.target]),
+        "from_code": argos_codes[pair.source],
+        "from_name": _name(argos_codes[pair.source]),
+        "to_code": argos_codes[pair.target],
+        "to_name": _name(argos_codes[pair.target]),
     }
     metadata = {"package_version": _VERSION, "argos_version": _ARGOS_VERSION, **languages}
     if start := pairs.tags(pair, side=1):
-        [metadata["target_prefix"]] = start  # a control symbol, which gives no text
+        [metadata["target_prefix"]] = start  # a control symbol, which is decoded to no text
     (folder / METADATA).write_text(json.dumps(metadata, indent=2) + "\n", encoding="ascii")
     model_card.write(folder, loaded, EngineUsage("argostranslate", _usage(loaded.config, pair), [pair], quantization))
 
 
 def _write_archive(path: Path, name: str, folder: Path) -> None:
-    """Write the files of a folder as `name/…`; the same files give the same bytes."""
+    """Write a zip archive with the files of a folder as `name/…`. Equal files give equal bytes."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(file for file in folder.rglob("*") if file.is_file()):
             entry = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}")

@@ -1,8 +1,8 @@
-"""The head of attention by which Bergamot aligns words, for the markup of web pages.
+"""Chooses the attention head with which Bergamot aligns words, for the markup of web pages.
 
-The engine takes the first head of one layer. Here it is the head whose attention is most on the source position that
-all heads of all layers together attend to most, which is what aligns in nmt. The order of heads does not change a
-model.
+The engine uses the first head of one layer. nmt aligns with the mean of all heads of all layers: a target position is
+aligned to the source position with the most attention. The head that attends most to these positions becomes the first
+one. The order of heads does not change a model.
 
 Shapes: B sentences, S source and T target positions, L decoder layers, H heads, D d_model, d width of a head.
 """
@@ -20,8 +20,8 @@ Batch = tuple[Tensor, Tensor]  # source [B, S], and the decoder's input [B, T]
 
 
 def put_first(model: Transformer, batches: Sequence[Batch]) -> int:
-    """Exchange the first head of a layer and the one that aligns best; returns the layer, from 0. model: after
-    layers.split_attention."""
+    """Exchange the first head of a layer and the head that aligns best. Returns the index of the layer, from 0. model:
+    after layers.split_attention."""
     layer, head = divmod(_best_head(model, batches), model.config.heads)
     attention: Any = model.decoder[layer].cross_attention
     order = list(range(attention.heads))
@@ -37,14 +37,14 @@ def put_first(model: Transformer, batches: Sequence[Batch]) -> int:
 
 @torch.inference_mode()
 def _best_head(model: Transformer, batches: Sequence[Batch]) -> int:
-    """The number of the head among those of all decoder layers."""
-    found = torch.zeros(len(model.decoder) * model.config.heads)
+    """The index of the head that aligns best, among the heads of all decoder layers."""
+    totals = torch.zeros(len(model.decoder) * model.config.heads)
     for source, target in batches:
         weights = torch.cat(model.attention_weights(source, target).cross, dim=1)  # [B, L·H, T, S]
-        most = weights.mean(dim=1, keepdim=True).argmax(dim=3, keepdim=True)  # [B, 1, T, 1]
-        there = weights.gather(3, most.expand(-1, weights.shape[1], -1, -1))[..., 0]
-        found += (there * (target != PAD)[:, None]).sum(dim=(0, 2))
-    return int(found.argmax())
+        positions = weights.mean(dim=1, keepdim=True).argmax(dim=3, keepdim=True)  # [B, 1, T, 1]
+        attention = weights.gather(3, positions.expand(-1, weights.shape[1], -1, -1))[..., 0]
+        totals += (attention * (target != PAD)[:, None]).sum(dim=(0, 2))
+    return int(totals.argmax())
 
 
 def _by_head(rows: Tensor, heads: int) -> Tensor:

@@ -1,11 +1,12 @@
-"""The binary file of a Marian model: named arrays of numbers, some of them 8-bit integers that stand for numbers.
+"""Writes the binary file of a Marian model: named arrays of numbers; some of them are quantised to 8-bit integers.
 
-Little-endian: the version 1 and the number of items (uint64); of each item four uint64: the bytes of its name with a
-NUL, its type, its dimensions and its bytes; all names; all shapes (int32); a number of zeros (uint64) and those zeros,
-up to a multiple of 256 bytes; then each item's bytes, filled up with zeros to a multiple of 256.
+All numbers are little-endian. The file begins with the version 1 and the number of items (uint64). Then come, for each
+item, four uint64: the bytes of its name with a NUL, its type, the number of its dimensions, and its bytes; then all
+names; all shapes (int32); the number of padding zeros (uint64) and these zeros, up to a multiple of 256 bytes; and the
+bytes of each item, padded with zeros to a multiple of 256.
 
-Matrices of 8-bit integers end in a float32, the multiplier by which numbers became integers. They are stored by
-columns, but for embeddings, of which the product with the output layer needs the rows.
+After a matrix of 8-bit integers comes a float32, the multiplier that was used to quantise it. These matrices are stored
+by columns, except embeddings, whose rows are needed by the output layer.
 Source: browsermt/marian-dev, src/common/binary.cpp, src/common/types.h and src/tensors/cpu/integer_common.h.
 """
 
@@ -26,8 +27,8 @@ _TYPES = {_FLOAT32: "<f4", _INT8: "<i1", _QUANTISED: "<i1"}
 
 @dataclass(frozen=True)
 class BergamotTensor:
-    """values: float32 or int8, in the shape that Marian computes with. multiplier: None, or what numbers were
-    multiplied by before they were rounded to int8 values; such items are matrices."""
+    """A named array of a model. values: float32 or int8, in the shape that Marian computes with; multiplier: of a
+    quantised matrix, whose values were multiplied by it before they were rounded to int8; else None."""
 
     name: str
     values: NDArray[Any]
@@ -35,23 +36,24 @@ class BergamotTensor:
 
 
 def quantised(name: str, matrix: NDArray[np.float32], multiplier: np.float32) -> BergamotTensor:
-    """A matrix of 8-bit integers, each the nearest to a number times the multiplier."""
+    """A matrix quantised to 8-bit integers: each value times the multiplier, rounded."""
     return BergamotTensor(name, np.rint(matrix * multiplier).clip(-LARGEST, LARGEST).astype(np.int8), multiplier)
 
 
 def multiplier_of(largest: float) -> np.float32:
-    """By which a number with the largest absolute value becomes 127; for zeros alone any number."""
+    """The multiplier with which the largest absolute value becomes 127; any number if all values are zeros."""
     return np.float32(LARGEST) / np.float32(largest if largest > 0 else 1)
 
 
 def write(path: Path, items: Sequence[BergamotTensor]) -> None:
-    """Write a new file."""
+    """Write the items to a new file."""
     contents = [_content(item) for item in items]
     names = [item.name.encode() + b"\0" for item in items]
     head = struct.pack("<2Q", _VERSION, len(items))
     for item, name, content in zip(items, names, contents, strict=True):
         head += struct.pack("<4Q", len(name), _type(item), item.values.ndim, len(content))
-    head += b"".join(names) + b"".join(struct.pack(f"<{item.values.ndim}i", *item.values.shape) for item in items)
+    shapes = [struct.pack(f"<{item.values.ndim}i", *item.values.shape) for item in items]
+    head += b"".join(names) + b"".join(shapes)
     zeros = -(len(head) + 8) % _ALIGNMENT
     with path.open("xb") as file:
         file.write(head + struct.pack("<Q", zeros) + bytes(zeros))

@@ -1,7 +1,8 @@
 """Exports a model for Bergamot, the translation engine of Firefox and translateLocally, a fork of Marian.
 
-It multiplies matrices of 8-bit integers: weights are rounded here, and inputs there, by multipliers that are written
-beside the weights (`inputs`). All else is float32. Models that it cannot represent are refused.
+The engine multiplies matrices of 8-bit integers. Weights are quantised here; the engine quantises inputs, with
+multipliers that are written beside the weights (`inputs`). All else is float32. Models that the engine cannot represent
+are refused.
 Source: browsermt/marian-dev, src/models/transformer.h and src/layers/generic.h; browsermt/bergamot-translator;
 XapaJIaMnu/translateLocally, README.md and src/inventory/ModelManager.cpp.
 
@@ -34,12 +35,12 @@ from nmt.models.transformer.model import Transformer
 
 CONFIG, MODEL_INFO = "config.intgemm8bitalpha.yml", "model_info.json"  # the names that translateLocally looks for
 SETTINGS_ITEM = "special:model.yml"
-_ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Marian's gelu is the quick one
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "quick_gelu": "gelu"}  # Marian's gelu is quick_gelu
 _NORM_EPSILON = 1e-6  # Marian's
-_WIDTHS, _ROWS = 64, 8  # its products need widths and vocabularies that are multiples of these
+_WIDTHS, _ROWS = 64, 8  # widths and vocabularies must be multiples of these
 _FIX = "train a model with this setting, or export with --format ctranslate2"
-# Two neighbours in a column, of one sign, may have this sum as integers. Processors multiply them with inputs of up to
-# 254 (127 more than they are), and add both products in 16 bits, where larger sums are cut off.
+# The largest sum of two neighbours in a column, as integers of the same sign. Processors multiply them with inputs of
+# up to 254 (127 is added to inputs), and add both products in 16 bits; larger sums saturate.
 _LARGEST_PAIR = 32767 // 254
 
 
@@ -55,8 +56,8 @@ class BergamotExporter:
         check(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
-        """By the given lines, or by the validation text, the inputs of the matrices are measured. Raises NmtError if
-        there are none."""
+        """As Exporter.write. The inputs of the matrices are measured on the given lines, or on the validation text.
+        Raises NmtError if there is neither."""
         names = file_names(loaded)
         lines = inputs.validation_sample(loaded) if options.lines is None else options.lines
         model = loaded.build()
@@ -75,21 +76,19 @@ class BergamotExporter:
         model_card.write(destination, loaded, EngineUsage("bergamot", _usage(names), quantization="int8"))
 
     def translate(self, destination: Path, loaded: Checkpoint, lines: Sequence[str]) -> None:
-        """It runs in browsers and under Node.js: scripts/bergamot_parity.py."""
+        """Returns None: the engine runs in browsers and Node.js. See scripts/bergamot_parity.py."""
 
     def notes(self, loaded: Checkpoint, options: ExportOptions) -> list[str]:
         return []
 
 
 def check(config: Config) -> None:
-    """Raises NmtError, with the setting, if the engine cannot represent the model but for rounding."""
+    """Raises NmtError, which names the setting, if the engine cannot represent the model apart from rounding."""
     model, pairs = config.model, config.data.language_pairs
     assert isinstance(model, TransformerConfig)
     if pairs.has_tags:
         listed = ", ".join(map(str, pairs.pairs))
-        raise NmtError(
-            f"data.train: languages {listed}: Bergamot has no tokens of languages: train a model of one pair"
-        )
+        raise NmtError(f"data.train: languages {listed}: Bergamot has no language tokens: train a model of one pair")
     width = model.d_model // model.heads
     if model.d_model % model.heads or model.head_widths != (width, width):
         raise NmtError(
@@ -97,8 +96,8 @@ def check(config: Config) -> None:
             "Bergamot's heads are d_model / heads wide: train with heads that divide d_model, and without key_size and "
             "value_size"
         )
-    needed: dict[str, Sequence[object]] = {
-        "norm": ["post"],  # with pre, Marian's keys and values are of inputs that are not normalised
+    supported: dict[str, Sequence[object]] = {
+        "norm": ["post"],  # with pre, Marian computes keys and values from inputs that are not normalised
         "positions": ["concatenated"],
         "position_offset": [0],
         "decoder_start": ["zero"],
@@ -106,7 +105,7 @@ def check(config: Config) -> None:
         "activation": list(_ACTIVATIONS),
         "tie": ["all", "target"],
     }
-    for key, values in needed.items():
+    for key, values in supported.items():
         if (value := getattr(model, key)) not in values:
             raise NmtError(f"model.{key}: {value}: Bergamot needs {' or '.join(map(str, values))}: {_FIX}")
     for key in ("d_model", "feed_forward"):
@@ -115,7 +114,7 @@ def check(config: Config) -> None:
 
 
 def file_names(loaded: Checkpoint) -> dict[str, str]:
-    """The names of Firefox's files: the model, and the vocabulary of each side, which may be the same file."""
+    """The file names that Firefox uses: the model, and the vocabulary of each side, which can be the same file."""
     pair = "".join(loaded.config.data.language_pairs.pairs[0])
     same = loaded.vocabulary.source.proto == loaded.vocabulary.target.proto
     return {
@@ -126,8 +125,8 @@ def file_names(loaded: Checkpoint) -> dict[str, str]:
 
 
 def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) -> Iterator[BergamotTensor]:
-    """The model as Marian stores it. multipliers: of the input of each matrix, by its name. aligning: the decoder layer
-    of which the first head aligns, from 0."""
+    """The model as Marian stores it. multipliers: for the input of each matrix, by its name; aligning: the index of the
+    decoder layer whose first head aligns, from 0."""
     if not model.config.ties_embeddings:
         table = _with_spare_rows(model.source_embedding)
         yield quantised("encoder_Wemb", table, multiplier_of(np.abs(table).max()))
@@ -155,8 +154,9 @@ def _items(model: Transformer, multipliers: Mapping[str, float], aligning: int) 
 def _output_embeddings(model: Transformer) -> BergamotTensor:
     """The embeddings whose transpose is the matrix of the output layer, [V, D].
 
-    The engine computes the multiplier of the product itself, of the largest number. So that it is the one here, the row
-    of padding, which is never read, has that number."""
+    The engine computes the multiplier of this matrix itself, from the largest value. The row of padding, which is never
+    read, gets a value that leads to the multiplier that is used here.
+    """
     table = _with_spare_rows(model.target_embedding)
     table[PAD] = 0
     multiplier = _multiplier(table.T)
@@ -165,13 +165,13 @@ def _output_embeddings(model: Transformer) -> BergamotTensor:
 
 
 def _with_spare_rows(embedding: nn.Embedding) -> NDArray[np.float32]:
-    """A copy, [V, D], with rows of zeros, which no id means, up to the next multiple that products need."""
+    """A copy [V, D] with unused rows of zeros, up to a multiple of _ROWS."""
     table = _numbers(embedding.weight)
     return np.pad(table, ((0, -len(table) % _ROWS), (0, 0)))
 
 
 def _multiplier(matrix: NDArray[np.float32]) -> np.float32:
-    """Of a matrix [I, O]: the largest with which sums of products are exact on every processor."""
+    """The largest multiplier of a matrix [I, O] with which sums of products are exact on every processor."""
     pairs = matrix.reshape(len(matrix) // 2, 2, -1)
     sums = [np.maximum(sign * pairs, 0).sum(axis=1).max() for sign in (1, -1)]
     largest_pair = max(sums) * LARGEST / (_LARGEST_PAIR - 1)  # rounding adds up to 1
@@ -183,7 +183,7 @@ def _numbers(weight: Tensor) -> NDArray[np.float32]:
 
 
 def _model_settings(model: Transformer, aligning: int) -> dict[str, Any]:
-    """The shape of the model, in Marian's terms."""
+    """The settings of the model in Marian's terms."""
     config = model.config
     rows = [-(-size // _ROWS) * _ROWS for size in (model.source_embedding.num_embeddings, model.target_vocabulary)]
     return {
@@ -218,7 +218,7 @@ def _model_settings(model: Transformer, aligning: int) -> dict[str, Any]:
 
 
 def _decoder_settings(names: Mapping[str, str]) -> str:
-    """What translateLocally reads, and the command line of the engine; Firefox has its own settings."""
+    """The search settings for translateLocally and the engine's command line. Firefox has its own settings."""
     settings = {
         "relative-paths": True,
         "models": [names["model"]],
@@ -238,7 +238,7 @@ def _decoder_settings(names: Mapping[str, str]) -> str:
 
 def _model_info(pair: LanguagePair) -> str:
     source, target = (english_name(code) for code in pair)
-    kind = "tiny"  # or base: how translateLocally names the sizes of models
+    kind = "tiny"  # or base: translateLocally's names for the sizes of models
     info = {
         "modelName": f"{source}-{target} {kind}",
         "shortName": f"{pair.source}-{pair.target}-{kind}",

@@ -1,9 +1,9 @@
-"""The multipliers by which Bergamot rounds the inputs of a model's matrices to 8-bit integers.
+"""Measures the multipliers with which Bergamot quantises the inputs of a model's matrices to 8-bit integers.
 
-They are fixed in advance, by what the inputs are for a sample of text: 127 / (mean + 1.1 · standard deviation) of their
-largest absolute values. An input beyond 127 / multiplier is cut off there.
-Source: browsermt/marian-dev, scripts/alphas/extract_stats.py, which reads what Marian prints for each product: the
-largest value over a batch, of the encoder over all positions, of the decoder over one.
+They are fixed in advance, from the inputs for a sample of text: 127 / (mean + 1.1 · standard deviation) of the largest
+absolute values. Inputs beyond 127 / multiplier saturate in the engine.
+Source: browsermt/marian-dev, scripts/alphas/extract_stats.py, which reads Marian's output for each product: the largest
+value in a batch, over all positions in the encoder, and at one position in the decoder.
 
 Shapes: B sentences, S source and T target positions, D inputs of a matrix.
 """
@@ -32,7 +32,7 @@ from nmt.models.transformer.model import Transformer
 _BATCH = 32  # sentences, as in Marian's scripts
 _DEVIATIONS = 1.1
 _LINES = 200  # of the validation text
-_REASON = "Bergamot's 8-bit numbers are scaled"
+_REASON = "used to scale Bergamot's 8-bit numbers"
 
 
 def validation_sample(loaded: Checkpoint) -> list[str]:
@@ -40,7 +40,7 @@ def validation_sample(loaded: Checkpoint) -> list[str]:
     try:
         sources = parity.validation_lines(loaded)
     except NmtError as error:
-        raise NmtError(f"{error}: give --sample FILE with text like that to translate, by which {_REASON}") from None
+        raise NmtError(f"{error}: give --sample FILE with text like that to translate; it is {_REASON}") from None
     return sources[:: -(-len(sources) // _LINES)]
 
 
@@ -52,23 +52,23 @@ def _usable(loaded: Checkpoint, lines: Sequence[str]) -> list[list[int]]:
     usable = [ids for ids in encoded if 0 < len(ids) <= limit]
     if not usable:
         raise NmtError(
-            f"--sample: none of its {len(lines)} lines has 1 to {limit} subwords: give other text, by which {_REASON}"
+            f"--sample: none of its {len(lines)} lines has 1 to {limit} subwords: give other text; it is {_REASON}"
         )
     return usable
 
 
 def translated(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) -> list[Batch]:
-    """The lines with what the model translates them to greedily. Raises NmtError if no line can be used, or the model
-    gives no probabilities."""
+    """Batches of the lines and the model's translations by greedy search. Raises NmtError if no line can be used, or if
+    the model computes no probabilities."""
     decoding = loaded.config.decoding
     sources = sorted(_usable(loaded, lines), key=len, reverse=True)
     inputs = [SearchInput(ids, decoding.longest_output(len(ids))) for ids in sources]
     engine = PyTorchEngine([model], torch.device("cpu"))
     options = SearchOptions(DecodingConfig(beam_size=1))
-    found = engine.search(inputs, options, engine.auto_batch_tokens)
-    if not all(found):
+    hypotheses = engine.search(inputs, options, engine.auto_batch_tokens)
+    if not all(hypotheses):
         raise NmtError("the scores of the model are not finite: its weights are damaged or too large")
-    pairs = [([*ids, EOS], [BOS, *best.tokens]) for ids, (best, *_) in zip(sources, found, strict=True)]
+    pairs = [([*ids, EOS], [BOS, *best.tokens]) for ids, (best, *_) in zip(sources, hypotheses, strict=True)]
     batches = []
     for start in range(0, len(pairs), _BATCH):
         source, target = zip(*pairs[start : start + _BATCH], strict=True)
@@ -78,12 +78,13 @@ def translated(model: Transformer, loaded: Checkpoint, lines: Sequence[str]) -> 
 
 @torch.inference_mode()
 def multipliers(model: Transformer, batches: Sequence[Batch]) -> dict[str, float]:
-    """By Marian's name of each matrix. model: after layers.split_attention; batches: of `translated`."""
-    with _largest_inputs(model) as found:
+    """The multiplier for the input of each matrix, by Marian's name of the matrix. model: after layers.split_attention;
+    batches: from `translated`."""
+    with _largest_inputs(model) as inputs:
         for source, target in batches:
-            found.source, found.target = source != PAD, target != PAD
+            inputs.source, inputs.target = source != PAD, target != PAD
             model.logits(model(source, target))
-    return {name: _multiplier(largest) for name, largest in found.largest.items()}
+    return {name: _multiplier(largest) for name, largest in inputs.largest.items()}
 
 
 def _multiplier(largest: list[float]) -> float:
@@ -91,35 +92,41 @@ def _multiplier(largest: list[float]) -> float:
     return float(multiplier_of(float(values.mean() + _DEVIATIONS * values.std(correction=0))))
 
 
-class _Found:
-    """largest: by matrix, of each batch, and in the decoder of each position. source, target: the tokens of the present
-    batch, [B, S] and [B, T]."""
+class _LargestInputs:
+    """The largest absolute inputs of each matrix.
+
+    largest: by matrix, a value for each batch, and in the decoder for each position; source, target: whether a position
+    of the current batch is a token, [B, S] and [B, T].
+    """
 
     def __init__(self) -> None:
         self.largest: dict[str, list[float]] = defaultdict(list)
         self.source = self.target = torch.empty(0, 0)
 
-    def note(self, name: str, x: Tensor, of_source: bool) -> None:
-        """x [B, S or T, D]: the input of a matrix."""
-        tokens = self.source if of_source else self.target
+    def add(self, name: str, x: Tensor, reads_source: bool) -> None:
+        """Add the input x [B, S or T, D] of a matrix."""
+        tokens = self.source if reads_source else self.target
         largest = x.abs().amax(dim=2).where(tokens, 0)
-        self.largest[name] += [float(largest.max())] if of_source else largest.amax(dim=0).tolist()
+        self.largest[name] += [float(largest.max())] if reads_source else largest.amax(dim=0).tolist()
 
 
 @contextmanager
-def _largest_inputs(model: Transformer) -> Iterator[_Found]:
-    """What the matrices are given while this context is open."""
-    found, hooks = _Found(), []
+def _largest_inputs(model: Transformer) -> Iterator[_LargestInputs]:
+    """The largest inputs that the matrices get while this context is open."""
+    largest, hooks = _LargestInputs(), []
 
-    def watch(module: nn.Module, name: str, of_source: bool) -> None:
-        hooks.append(module.register_forward_pre_hook(lambda _, inputs: found.note(name, inputs[0], of_source)))
+    def watch(module: nn.Module, name: str, reads_source: bool) -> None:
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            largest.add(name, inputs[0], reads_source)
+
+        hooks.append(module.register_forward_pre_hook(hook))
 
     for name, _, layer in layers.linear_layers(model):
         watch(layer, name, layers.reads_source(name))
     for name in layers.output_names(model):
         watch(model.output, name, False)
     try:
-        yield found
+        yield largest
     finally:
         for hook in hooks:
             hook.remove()

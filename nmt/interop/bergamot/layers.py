@@ -1,6 +1,6 @@
-"""A Transformer's layers by the names that Marian gives their weights.
+"""A Transformer's layers with Marian's names of their weights.
 
-In Marian queries, keys and values have a matrix each; ours are one stacked matrix, which is split here.
+In Marian, queries, keys and values have a matrix each; in nmt they have one stacked matrix, which is split here.
 Source: marian, src/models/transformer.h and src/layers/generic.h.
 """
 
@@ -17,28 +17,28 @@ from nmt.models.transformer.model import Transformer
 
 
 class _Projections(nn.Module):
-    """x → queries, keys and values, [..., D] → [..., H·dk + H·dk + H·dv], by a layer each."""
+    """x → queries, keys and values, [..., D] → [..., H·dk + H·dk + H·dv], with a layer for each."""
 
     def __init__(self, stacked: nn.Linear, widths: list[int]):
         super().__init__()
         weights = torch.split(stacked.weight, widths)
-        biases = [None] * len(widths) if stacked.bias is None else torch.split(stacked.bias, widths)
-        self.parts = nn.ModuleList(_linear(weight, bias) for weight, bias in zip(weights, biases, strict=True))
+        biases = (None, None, None) if stacked.bias is None else torch.split(stacked.bias, widths)
+        self.parts = nn.ModuleList(map(_linear, weights, biases))
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([part(x) for part in self.parts], dim=-1)
 
 
 class _SplitAttention(MultiHeadAttention):
-    """The same attention, in which each matrix is a layer that is called."""
+    """An equal attention in which each matrix is a layer that is called."""
 
     projection: Any
 
-    def __init__(self, of: MultiHeadAttention):
-        width = of.output.out_features
+    def __init__(self, attention: MultiHeadAttention):
+        width = attention.output.out_features
         with torch.device("meta"):
-            super().__init__(width, of.heads, of.key_size, of.value_size, dropout=0.0, bias=False)
-        self.projection, self.output = _Projections(of.projection, of.widths), of.output
+            super().__init__(width, attention.heads, attention.key_size, attention.value_size, dropout=0.0, bias=False)
+        self.projection, self.output = _Projections(attention.projection, attention.widths), attention.output
 
     def _project(self, x: Tensor, part: slice) -> Tensor:
         """x [B, T, D] → queries only, or keys and values."""
@@ -47,7 +47,7 @@ class _SplitAttention(MultiHeadAttention):
 
 
 def split_attention(model: Transformer) -> None:
-    """Replace the attention of a model, which computes the same afterwards. It is for search and scoring."""
+    """Replace the attention of a model, for search and scoring. Its results do not change."""
     for layer in [*model.encoder, *model.decoder]:
         layer.self_attention = _SplitAttention(layer.self_attention)
         if hasattr(layer, "cross_attention"):
@@ -55,30 +55,30 @@ def split_attention(model: Transformer) -> None:
 
 
 def linear_layers(model: Transformer) -> Iterator[tuple[str, str, nn.Linear]]:
-    """The linear layers of a model after `split_attention`, but for the output layer, each after Marian's names of its
-    matrix and its bias."""
-    for side, number, layer in _layers(model):
+    """Marian's names of matrix and bias, and the layer, for all linear layers except the output layer. model: after
+    `split_attention`."""
+    for side, index, layer in _layers(model):
         for name in ATTENTIONS[side]:
             attention = getattr(layer, name)
             linears = [*attention.projection.parts, attention.output]
             for part, linear in zip(ATTENTION_PARTS, linears, strict=True):
-                yield (*linear_names(side, number, f"{name}.{part}"), linear)
+                yield (*linear_names(side, index, f"{name}.{part}"), linear)
         for part in ("inner", "outer"):
-            yield (*linear_names(side, number, f"feed_forward.{part}"), getattr(layer.feed_forward, part))
+            yield (*linear_names(side, index, f"feed_forward.{part}"), getattr(layer.feed_forward, part))
 
 
 def norms(model: Transformer) -> Iterator[tuple[str, str, nn.LayerNorm]]:
-    """The layer norms of a post-norm model, each after Marian's names of its scale and its bias."""
-    for side, number, layer in _layers(model):
+    """Marian's names of scale and bias, and the layer norm, for all layer norms of a post-norm model."""
+    for side, index, layer in _layers(model):
         for block in (*ATTENTIONS[side], "feed_forward"):
-            yield (*norm_names(side, number, block), getattr(layer, f"{block}_residual").norm)
+            yield (*norm_names(side, index, block), getattr(layer, f"{block}_residual").norm)
 
 
 def _layers(model: Transformer) -> Iterator[tuple[str, int, nn.Module]]:
-    """The side, the number and the module of each layer."""
+    """The side, the index and the module of each layer."""
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
-        for number, layer in enumerate(layers):
-            yield side, number, layer
+        for index, layer in enumerate(layers):
+            yield side, index, layer
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
@@ -90,10 +90,12 @@ def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
 
 
 def reads_source(matrix: str) -> bool:
-    """Whether the input of a matrix is of the source: in the encoder, and as keys and values of cross-attention."""
+    """Whether the input of a matrix belongs to the source: in the encoder, and for keys and values of
+    cross-attention."""
     return matrix.startswith("encoder") or matrix.endswith(("context_Wk", "context_Wv"))
 
 
 def output_names(model: Transformer) -> list[str]:
-    """The names of the output layer's matrix: the embedding's, and another one with a shortlist of subwords."""
+    """The names of the output layer's matrix: of the embedding, and `none`, which is used with a shortlist of
+    subwords."""
     return ["Wemb" if model.config.ties_embeddings else "decoder_Wemb", "none"]

@@ -1,1 +1,1 @@
-"""CTranslate2's models: written, and used for search."""
+"""Writes models for CTranslate2, and searches with them."""

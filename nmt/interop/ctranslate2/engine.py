@@ -1,18 +1,19 @@
-"""Search by CTranslate2, for a model file and for an exported folder. What it does not have goes to PyTorch's engine.
+"""Search with CTranslate2, for model files and exported folders. PyTorch's engine does what CTranslate2 cannot.
 
-The result is nearly that of nmt's own search: the same hypotheses compete, and finished ones are ranked here, with the
-length penalty of nmt. What differs:
+The results are nearly those of nmt's own search: the same hypotheses compete, and finished hypotheses are ranked here,
+with nmt's length penalty. The differences:
 
-- Padding, BOS and the unknown subword are forbidden before the softmax, so their share goes to the other subwords.
+- Padding, BOS and the unknown subword are forbidden before the softmax, so the other subwords get their probability.
 - If more than K hypotheses end in the last step, CTranslate2 returns only the K with the highest log P.
-- The length limit is one for a batch; a longer output is cut.
-- After a target prefix (`SearchInput.start`), the empty output is found only if it is the likeliest.
+- All sources of a batch have the same length limit; a longer output is cut.
+- After a target prefix (`SearchInput.start`), the empty output is only found if it has the highest probability.
 """
 
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -31,18 +32,19 @@ from nmt.interop.ctranslate2.model import Batch, CTranslate2Model, load_package
 
 log = logging.getLogger("nmt")
 
-_MOST_POSITIONS = 10_000  # of a table of sinusoids: to write a longer one would take seconds
-_WORKER_TOKENS = 8_000  # decoding.batch_tokens: auto, for each thread: smaller batches would take more time per token
+_MOST_POSITIONS = 10_000  # of a table of sinusoids: writing a longer one takes seconds
+_WORKER_TOKENS = 8_000  # for each thread with decoding.batch_tokens: auto; smaller batches take more time per token
 
 
 class CTranslate2Engine:
-    """A model in CTranslate2. PyTorch's engine computes what CTranslate2 does not have; without it, that is refused."""
+    """A model in CTranslate2. Options that CTranslate2 lacks go to PyTorch's engine; without it, they raise
+    NmtError."""
 
     def __init__(
         self, model: CTranslate2Model, positions: int | None, load_pytorch: Callable[[], Engine] | None = None
     ):
-        """positions: as nmt.decoding.engine_protocol.Searcher; load_pytorch: opens PyTorch's engine. Raises NmtError
-        if the model's scores are not numbers: greedy search would not notice."""
+        """positions: as nmt.decoding.engine_protocol.Searcher; load_pytorch: returns PyTorch's engine. Raises NmtError
+        if the model's scores are not finite, which greedy search would not notice."""
         self.model, self.positions, self._load_pytorch = model, positions, load_pytorch
         self.aligns, self.on_cuda = load_pytorch is not None, model.translator.device == "cuda"
         self.auto_batch_tokens = max(AUTO_BATCH_TOKENS, _WORKER_TOKENS * model.workers)
@@ -60,19 +62,19 @@ class CTranslate2Engine:
     def search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> list[list[Hypothesis]]:
-        """As nmt.decoding.engine_protocol.Searcher. Raises NmtError for what is refused."""
+        """As nmt.decoding.engine_protocol.Searcher. Raises NmtError for options that cannot be used."""
         return self.begin_search(sources, options, batch_tokens)()
 
     def begin_search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """As nmt.decoding.engine_protocol.Engine: CTranslate2's own threads search. Raises NmtError for what is
-        refused."""
+        """As nmt.decoding.engine_protocol.Engine; CTranslate2 searches in its own threads. Raises NmtError for options
+        that cannot be used."""
         lacking = ctranslate2_lacks(options.decoding, in_folder=self._load_pytorch is None)
         if options.constrained:
             lacking = "prefixes and glossaries: CTranslate2 has none"
         if lacking and self._load_pytorch is None:
-            raise NmtError(f"{lacking}: change that, or translate with the model file")
+            raise NmtError(f"{lacking}: change the option, or translate with the model file")
 
         def by_pytorch() -> list[list[Hypothesis]]:
             if "pytorch" not in vars(self):
@@ -83,12 +85,12 @@ class CTranslate2Engine:
         if lacking:
             return by_pytorch
         batches = self.model.search(sources, options, batch_tokens)
-        return partial(self._results, sources, batches, options, batch_tokens)
+        return lambda: self._results(sources, batches, options, batch_tokens)
 
     def _results(
         self, sources: Sequence[SearchInput], batches: Iterator[Batch], options: SearchOptions, batch_tokens: int
     ) -> list[list[Hypothesis]]:
-        """The n best of each source, when all batches are searched."""
+        """The n best hypotheses of each source, after all batches are searched."""
         penalties = length_penalties(max((source.longest for source in sources), default=0) + 1, options.decoding)
         results = [list[Hypothesis]() for _ in sources]
         is_text_only = options.decoding.beam_size == 1 and not options.scores
@@ -109,9 +111,11 @@ class CTranslate2Engine:
         results = [best_first(hypotheses)[: options.n_best] for hypotheses in results]
         if not (options.scores and options.token_scores):
             return results
-        outputs_of_all = [(i, each.tokens) for i, hypotheses in enumerate(results) for each in hypotheses]
-        scored = iter(self._scored(sources, outputs_of_all, options, batch_tokens))
-        return [best_first(next(scored) for _ in hypotheses) for hypotheses in results]
+        best_outputs = list[tuple[int, list[int]]]()
+        for i, hypotheses in enumerate(results):
+            best_outputs += [(i, hypothesis.tokens) for hypothesis in hypotheses]
+        scored = iter(self._scored(sources, best_outputs, options, batch_tokens))
+        return [best_first(islice(scored, len(hypotheses))) for hypotheses in results]
 
     def _scored(
         self,
@@ -120,7 +124,7 @@ class CTranslate2Engine:
         options: SearchOptions,
         batch_tokens: int,
     ) -> list[Hypothesis]:
-        """Outputs, each of the source with this index, as hypotheses with token scores."""
+        """Outputs, each with the index of its source, as hypotheses with token scores."""
         scores = self.model.score([sources[i].pair(tokens) for i, tokens in outputs], batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), options.decoding)
         return [
@@ -140,7 +144,8 @@ class CTranslate2Engine:
         return self.pytorch.align(pairs, batch_tokens)
 
     def encode(self, sources: Sequence[list[int]], batch_tokens: int) -> list[Tensor]:
-        """As nmt.decoding.engine_protocol.Engine. Raises NmtError for a folder: CTranslate2 does not return it."""
+        """As nmt.decoding.engine_protocol.Engine. Raises NmtError for a folder: CTranslate2 does not return encoder
+        outputs."""
         if self._load_pytorch is None:
             raise NmtError("a CTranslate2 folder gives no encoder output: use the model file")
         return self.pytorch.encode(sources, batch_tokens)
@@ -149,8 +154,8 @@ class CTranslate2Engine:
 def from_model_file(
     name: str, loaded: Checkpoint, settings: Config, load_pytorch: Callable[[], Engine]
 ) -> CTranslate2Engine:
-    """The engine for a model file, on the CPU. name: of the file, in messages; settings: with those of the search that
-    is planned, which decide how many positions are converted. Raises NmtError where CTranslate2 cannot load it."""
+    """The engine for a model file, on the CPU. name: of the file, for messages; settings: with those of the coming
+    search, which decide how many positions are converted. Raises NmtError if CTranslate2 cannot load the model."""
     positions = export_folder.longest_position(settings)
     if settings.model.longest_position is None and positions > _MOST_POSITIONS:
         raise NmtError(f"decoding.max_source_tokens: {settings.longest_source}: too long to convert for CTranslate2")

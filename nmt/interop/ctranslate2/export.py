@@ -1,4 +1,4 @@
-"""Exports a model as a CTranslate2 folder: `nmt.interop.ctranslate2.files`, and nmt's own files."""
+"""Exports a model as a CTranslate2 folder: the files of `nmt.interop.ctranslate2.files`, and nmt's own files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,8 +62,8 @@ def write_model(folder: Path, loaded: Checkpoint, positions: int, quantization: 
 
 
 def length_exponent(decoding: DecodingConfig) -> float:
-    """β of the length penalty |Y|^β, as other engines have it. For `average` and `none` ours is the same; for
-    ((5+|Y|)/6)^α it is chosen so that both have the same slope at 20 subwords."""
+    """β of the length penalty |Y|^β of other engines. It is exact for `average` and `none`. For ((5+|Y|)/6)^α, β is
+    chosen so that both penalties have the same slope at 20 subwords."""
     return decoding.length_penalty * {"gnmt": 20 / (5 + 20), "average": 1.0, "none": 0.0}[decoding.normalization]
 
 

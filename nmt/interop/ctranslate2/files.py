@@ -1,7 +1,7 @@
 """Writes a CTranslate2 model from the weights of a model file, with CTranslate2's own classes, which load PyTorch.
 
-CTranslate2 supports every setting of our Transformer: positions are rotary there too, or are written as a table, so
-that any layout is exact, and keys and values of different widths are padded with zeros.
+CTranslate2 supports every setting of nmt's Transformer. Rotary positions exist there too; other positions are written
+as a table, so that any layout is exact. Keys and values of different widths are padded with zeros.
 Source: ctranslate2.specs (model_spec, transformer_spec, attention_spec).
 
 Shapes: H heads, D d_model, dk and dv the key and value widths of a head, W = max(dk, dv), V subwords, T positions.
@@ -23,12 +23,12 @@ from nmt.models.transformer.positions import sinusoids
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
-# Half of int8's range: x86 processors without VNNI add two products of a weight and an input, which may be 255, in
-# 16 bits, where larger sums are cut off. CTranslate2's own converter uses 127.
+# Half of int8's range: x86 processors without VNNI add two products of a weight and an input (up to 255) in 16 bits,
+# and larger sums saturate. CTranslate2's own converter uses 127.
 _INT8_LARGEST = 63
-# `GELU` is the exact x · Φ(x) there too; `GELUTanh` is another approximation.
+# CTranslate2's `GELU` is the exact x · Φ(x) too; `GELUTanh` is an approximation.
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "quick_gelu": "GELUSigmoid", "swish": "SWISH"}
-# The values that are written here: with another one, such as one that was added to the model, it is not this model.
+# The values that can be written. Another value, such as one that is new in nmt, gives another model.
 _VALUES: Mapping[str, Collection[str]] = {
     "activation": _ACTIVATIONS,
     "norm": ("post", "pre"),
@@ -39,12 +39,12 @@ _VALUES: Mapping[str, Collection[str]] = {
 
 
 def unsupported(model: ModelConfig) -> str | None:
-    """The first setting that cannot be written, and why; None if all can be."""
+    """The first setting that cannot be written, and why; None if all settings can be written."""
     if not isinstance(model, TransformerConfig):
         return f"model.architecture: {model.architecture}: CTranslate2 has no such model"
     for key, values in _VALUES.items():
         if (value := getattr(model, key)) not in values:
-            return f"model.{key}: {value}: nmt writes no such model for CTranslate2, only {', '.join(values)}"
+            return f"model.{key}: {value}: nmt cannot write it for CTranslate2, only {', '.join(values)}"
     return None
 
 
@@ -58,8 +58,8 @@ def write(
 ) -> None:
     """Write a model into an existing folder.
 
-    weights: those of a model file, in float32; positions: the length of a table of sinusoids. Raises NmtError for what
-    is `unsupported`, and where weights and settings do not belong together.
+    weights: of a model file, in float32; positions: the length of the table of sinusoids. Raises NmtError for a model
+    that is `unsupported`, and if weights and settings do not belong together.
     """
     if problem := unsupported(config.model):
         raise NmtError(problem)
@@ -93,23 +93,23 @@ def _specification(
         "activation": specs.Activation[_ACTIVATIONS[config.activation]],
         "head_dim": max(key, value),
     }
-    if config.rotates:  # numbers i and i + dk/2 of a head are turned together
+    if config.rotates:  # dimensions i and i + dk/2 of a head are rotated together
         shape |= {"rotary_dim": key, "rotary_interleave": False}
     encoder = specs.TransformerEncoderSpec(config.encoder_layers or config.layers, **shape)
     decoder = specs.TransformerDecoderSpec(config.decoder_layers or config.layers, **shape)
-    given = _Weights(weights, config)
-    target = given.take("target_embedding.weight", len(vocabulary.target), width)
-    source = target if config.ties_embeddings else given.take("source_embedding.weight", len(vocabulary.source), width)
+    reader = _Weights(weights, config)
+    target = reader.take("target_embedding.weight", len(vocabulary.target), width)
+    source = target if config.ties_embeddings else reader.take("source_embedding.weight", len(vocabulary.source), width)
     encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
     tied = config.ties_output
-    decoder.projection.weight = target if tied else given.take("output.weight", len(vocabulary.target), width)
+    decoder.projection.weight = target if tied else reader.take("output.weight", len(vocabulary.target), width)
     if config.output_bias:
-        decoder.projection.bias = given.take("output.bias", len(vocabulary.target))
+        decoder.projection.bias = reader.take("output.bias", len(vocabulary.target))
     decoder.start_from_zero_embedding = {"bos": False, "eos": False, "zero": True}[config.decoder_start]
     match config.positions:
         case "learned":
             for side, name in ((encoder, "source"), (decoder, "target")):
-                side.position_encodings.encodings = given.take(f"{name}_positions.weight", config.max_positions, width)
+                side.position_encodings.encodings = reader.take(f"{name}_positions.weight", config.max_positions, width)
         case "interleaved" | "concatenated":
             offset = config.position_offset
             table = sinusoids(offset + length, width, config.positions)[offset:].numpy()
@@ -120,13 +120,13 @@ def _specification(
             assert_never(config.positions)
     for side, name in ((encoder, "encoder"), (decoder, "decoder")):
         if config.norm_first:
-            given.norm(side.layer_norm, f"{name}_norm")
-        for number, layer in enumerate(side.layer):
-            given.attention(layer.self_attention, f"{name}.{number}.self_attention")
+            reader.norm(side.layer_norm, f"{name}_norm")
+        for index, layer in enumerate(side.layer):
+            reader.attention(layer.self_attention, f"{name}.{index}.self_attention")
             if name == "decoder":
-                given.attention(layer.attention, f"{name}.{number}.cross_attention")
-            given.feed_forward(layer.ffn, f"{name}.{number}.feed_forward")
-    given.check_all_taken()
+                reader.attention(layer.attention, f"{name}.{index}.cross_attention")
+            reader.feed_forward(layer.ffn, f"{name}.{index}.feed_forward")
+    reader.check_all_taken()
     return specs.TransformerSpec(encoder, decoder)
 
 
@@ -134,7 +134,7 @@ class _Weights:
     """The weights of a model file as arrays, each taken once."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], config: TransformerConfig):
-        writable = {name: np.require(array, requirements="W") for name, array in weights.items()}  # as PyTorch demands
+        writable = {name: np.require(array, requirements="W") for name, array in weights.items()}  # needed by PyTorch
         self.weights = Weights("the model", {name: torch.from_numpy(array) for name, array in writable.items()})
         self.config = config
 
@@ -146,41 +146,42 @@ class _Weights:
         """As nmt.interop.weights.Weights."""
         self.weights.check_all_taken()
 
-    def norm(self, to: Any, name: str) -> None:
+    def norm(self, spec: Any, name: str) -> None:
         width = self.config.d_model
-        to.gamma, to.beta = self.take(f"{name}.weight", width), self.take(f"{name}.bias", width)
+        spec.gamma, spec.beta = self.take(f"{name}.weight", width), self.take(f"{name}.bias", width)
 
-    def linear(self, to: Any, name: str, outputs: int, inputs: int) -> None:
-        to.weight = self.take(f"{name}.weight", outputs, inputs)
+    def linear(self, spec: Any, name: str, outputs: int, inputs: int) -> None:
+        spec.weight = self.take(f"{name}.weight", outputs, inputs)
         if self.config.bias:
-            to.bias = self.take(f"{name}.bias", outputs)
+            spec.bias = self.take(f"{name}.bias", outputs)
 
-    def feed_forward(self, to: Any, name: str) -> None:
-        self.linear(to.linear_0, f"{name}.inner", self.config.feed_forward, self.config.d_model)
-        self.linear(to.linear_1, f"{name}.outer", self.config.d_model, self.config.feed_forward)
-        self.norm(to.layer_norm, f"{name}_residual.norm")
+    def feed_forward(self, spec: Any, name: str) -> None:
+        self.linear(spec.linear_0, f"{name}.inner", self.config.feed_forward, self.config.d_model)
+        self.linear(spec.linear_1, f"{name}.outer", self.config.d_model, self.config.feed_forward)
+        self.norm(spec.layer_norm, f"{name}_residual.norm")
 
-    def attention(self, to: Any, name: str) -> None:
-        """Self-attention has queries, keys and values in one matrix there; cross-attention has the queries in another
-        one. With keys and values of two widths, zeros are added to the narrower ones: the result does not change."""
+    def attention(self, spec: Any, name: str) -> None:
+        """In CTranslate2, self-attention has one matrix for queries, keys and values; cross-attention has one for
+        queries and one for keys and values. If keys and values have different widths, zeros are added to the narrower
+        ones, which does not change the result."""
         heads, width, (key, value) = self.config.heads, self.config.d_model, self.config.head_widths
         rows = [heads * key, heads * key, heads * value]
-        wide = max(key, value)
-        *inputs, output = to.linear
-        ends = [rows[0], rows[0] + rows[1]]  # of queries and keys; what remains are the values
+        padded_width = max(key, value)
+        *inputs, output = spec.linear
+        ends = [rows[0], rows[0] + rows[1]]  # of queries and of keys; the values are the rest
         for part, shape in (("weight", (sum(rows), width)), ("bias", (sum(rows),))):
             if part == "weight" or self.config.bias:
                 joint = self.take(f"{name}.projection.{part}", *shape)
-                query, *others = (_pad_heads(rows, heads, wide) for rows in np.split(joint, ends))
+                query, *others = (_pad_heads(rows, heads, padded_width) for rows in np.split(joint, ends))
                 if len(inputs) == 1:
                     setattr(inputs[0], part, np.concatenate([query, *others]))
                 else:
                     setattr(inputs[0], part, query)
                     setattr(inputs[1], part, np.concatenate(others))
         self.linear(output, f"{name}.output", width, heads * value)
-        output.weight = _pad_heads(output.weight.T, heads, wide).T
-        to.queries_scale = key**-0.5
-        self.norm(to.layer_norm, f"{name}_residual.norm")
+        output.weight = _pad_heads(output.weight.T, heads, padded_width).T
+        spec.queries_scale = key**-0.5
+        self.norm(spec.layer_norm, f"{name}_residual.norm")
 
 
 def _pad_heads(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
@@ -188,13 +189,13 @@ def _pad_heads(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
 
 
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:
-    """The subwords of a side; the special ones have the same names in both."""
+    """The subwords of a side. Both sides have the target's names of the special subwords."""
     return vocabulary.target.pieces([PAD, UNK, BOS, EOS]) + side.every_piece()[EOS + 1 :]
 
 
 def _quantize(spec: Any, quantization: str) -> None:
-    """Change the numbers of a complete specification. int8 has a scale for each row of a matrix; other numbers may
-    become 16-bit floating-point numbers. As `spec.optimize` does, but for the largest int8."""
+    """Convert the weights of a complete specification. int8 has a scale for each row of a matrix; other weights can
+    become 16-bit floating-point numbers. Like `spec.optimize`, except for the largest int8."""
     kind, _, rest = quantization.partition("_")
     if quantization == "float32":
         return
@@ -210,7 +211,7 @@ def _quantize(spec: Any, quantization: str) -> None:
         numbers = variable.numpy()
         largest = np.abs(numbers).max(axis=1)
         largest[largest == 0] = _INT8_LARGEST
-        # At least so large that the scale is a float32.
+        # At least so large that the scale does not overflow float32.
         scale = np.float32(_INT8_LARGEST) / np.maximum(largest, np.float32(_INT8_LARGEST) / np.finfo(np.float32).max)
         layer.weight = model_spec.NumpyVariable(np.rint(numbers * scale[:, None]).astype(np.int8))
         layer.weight_scale = model_spec.NumpyVariable(scale)

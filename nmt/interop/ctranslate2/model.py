@@ -1,4 +1,4 @@
-"""A model in CTranslate2: subword ids in, the outputs of its searches and its scores out.
+"""A CTranslate2 model that takes subword ids, and returns outputs of search or scores.
 
 Source: src/decoding.cc of CTranslate2 4.8.
 """
@@ -20,30 +20,30 @@ from nmt.machine import cpu_threads
 if TYPE_CHECKING:
     import ctranslate2
 
-_ALMOST_ZERO = 1e-9  # a length penalty of |Y|^this is 1 in float32; with exactly 0 CTranslate2 ends searches early
+_ALMOST_ZERO = 1e-9  # as length penalty |Y|^this is 1 in float32; with exactly 0, CTranslate2 ends searches early
 _IMPOSSIBLE = -1e30  # CTranslate2's value for -inf is below this
-_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 256, 512  # at most, on the CPU: what is fastest depends on its caches
-_BEGUN_AT_ONCE = 2  # batches for each thread: enough that none waits while Python ranks the outputs of one
-_TOKENS_SCORED = 1000  # at once: each needs the scores of the complete vocabulary
+_SENTENCES_AT_ONCE, _HYPOTHESES_AT_ONCE = 256, 512  # at most, on the CPU: the best size depends on its caches
+_RUNNING_AT_ONCE = 2  # batches for each thread, so that no thread waits while Python ranks outputs
+_TOKENS_SCORED = 1000  # in a batch: each token needs the scores of the complete vocabulary
 
 
 class Output(NamedTuple):
-    """An output of a search."""
+    """An output of search."""
 
     tokens: list[int]  # without EOS
-    log_probability: float  # with that of EOS, if it has ended
-    has_ended: bool  # with EOS; others were cut at the length limit
+    log_probability: float  # includes EOS if the output has ended
+    has_ended: bool  # with EOS; other outputs were cut at the length limit
 
 
 Batch = list[tuple[int, list[Output]]]  # the index of each source in it, and its outputs
-_Begun = tuple[list[int], Sequence["ctranslate2.AsyncTranslationResult"]]  # the sources of a batch; its results
+_RunningBatch = tuple[list[int], Sequence["ctranslate2.AsyncTranslationResult"]]  # the sources of a batch; its results
 
 
 def load_package() -> Any:
     """The ctranslate2 package. Raises NmtError if it is not installed."""
     try:
         import ctranslate2
-    except Exception as error:  # of many types: a missing library, a damaged installation
+    except Exception as error:  # many types: a missing library, a damaged installation
         raise NmtError(f"CTranslate2 cannot be loaded ({error}): {install_command('ctranslate2')}") from None
     return ctranslate2
 
@@ -52,7 +52,7 @@ class CTranslate2Model:
     """A model on a device."""
 
     def __init__(self, vocabulary: Vocabulary, device: str, folder: Path):
-        """folder: of the model, which is not needed after that; device: `cpu`, `cuda`, `cuda:N` or `auto`: CUDA if
+        """folder: of the model, which is not needed afterwards; device: `cpu`, `cuda`, `cuda:N`, or `auto` for CUDA if
         CTranslate2 finds it. Raises NmtError if the package or the device is missing, and RuntimeError or ValueError
         if CTranslate2 cannot load the model."""
         package = load_package()
@@ -76,11 +76,12 @@ class CTranslate2Model:
         return str(self.translator.compute_type)
 
     def search(self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int) -> Iterator[Batch]:
-        """The outputs of each source, batch by batch: the K likeliest of those that had ended when K had ended, or were
-        cut at the length limit of their batch; none for scores that are not numbers. K is the beam size.
+        """The outputs of each source, batch by batch. K is the beam size. A search ends when K hypotheses have ended or
+        reach the length limit of the batch; the K outputs with the highest log P are returned. There are none if the
+        scores are not numbers.
 
-        The search begins with this call and goes on while the caller uses the batches that it has returned. CTranslate2
-        is given a few batches at a time, because a process can only end when it has searched all that it was given.
+        The search begins with this call and continues while the caller uses the batches. CTranslate2 gets only a few
+        batches at a time, because the process cannot end before CTranslate2 has searched all that it has got.
         """
         most = None
         if self.translator.device == "cpu":
@@ -88,17 +89,25 @@ class CTranslate2Model:
         tokens = batch_tokens // (self.workers * options.decoding.beam_size)
         order = sorted(range(len(sources)), key=lambda i: (sources[i].shortest, -len(sources[i].ids)))
         batches = list[list[int]]()
-        for _, group in groupby(order, key=lambda i: sources[i].shortest):  # the shortest output is one for a batch
+        for _, group in groupby(order, key=lambda i: sources[i].shortest):  # a batch has one shortest length
             batches += token_batches(list(group), tokens, lambda i: len(sources[i].ids), most, self.workers)
         remaining = (self._begin(batch, sources, options) for batch in batches)
-        begun = deque(islice(remaining, _BEGUN_AT_ONCE * self.workers))
-        return self._finish(begun, remaining, len(sources[0].start) if sources else 0)
+        running = deque(islice(remaining, _RUNNING_AT_ONCE * self.workers))
+        return self._finish(running, remaining, len(sources[0].start) if sources else 0)
 
-    def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: SearchOptions) -> _Begun:
+    def _source(self, ids: Sequence[int]) -> list[str]:
+        """The subwords of a source."""
+        return [self.source_pieces[i] for i in ids]
+
+    def _target(self, ids: Sequence[int]) -> list[str]:
+        """The subwords of a target."""
+        return [self.target_pieces[i] for i in ids]
+
+    def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: SearchOptions) -> _RunningBatch:
         start, longest = len(sources[batch[0]].start), max(1, *(sources[i].longest for i in batch))
         results = self.translator.translate_batch(
-            [[self.source_pieces[token] for token in sources[i].ids] for i in batch],
-            [[self.target_pieces[token] for token in sources[i].start] for i in batch] if start else None,
+            [self._source(sources[i].ids) for i in batch],
+            [self._target(sources[i].start) for i in batch] if start else None,
             asynchronous=True,
             beam_size=options.decoding.beam_size,
             num_hypotheses=options.decoding.beam_size,
@@ -112,12 +121,12 @@ class CTranslate2Model:
         )
         return batch, results
 
-    def _finish(self, begun: deque[_Begun], remaining: Iterator[_Begun], start: int) -> Iterator[Batch]:
-        """start: of each output, the number of tokens that are no part of it."""
-        while begun:
-            batch, pending = begun.popleft()
-            results = [each.result() for each in pending]
-            begun.extend(islice(remaining, 1))
+    def _finish(self, running: deque[_RunningBatch], remaining: Iterator[_RunningBatch], start: int) -> Iterator[Batch]:
+        """The outputs of all batches. start: the number of prefix tokens in each output, which are removed."""
+        while running:
+            batch, pending = running.popleft()
+            results = [future.result() for future in pending]
+            running.extend(islice(remaining, 1))
             yield [(i, self._outputs(result, start)) for i, result in zip(batch, results, strict=True)]
 
     def _outputs(self, result: "ctranslate2.TranslationResult", start: int) -> list[Output]:
@@ -132,8 +141,8 @@ class CTranslate2Model:
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         """As nmt.decoding.engine_protocol.Searcher."""
         results = self.translator.score_batch(
-            [[self.source_pieces[i] for i in source] for source, _ in pairs],
-            [[self.target_pieces[i] for i in target] for _, target in pairs],
+            [self._source(source) for source, _ in pairs],
+            [self._target(target) for _, target in pairs],
             max_batch_size=min(batch_tokens, _TOKENS_SCORED),
             batch_type="tokens",
             max_input_length=0,

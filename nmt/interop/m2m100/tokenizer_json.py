@@ -1,7 +1,7 @@
-"""A SentencePiece model from the tokenizer.json of the package tokenizers, of byte-pair encoding as NLLB has it: what
-transformers 5 stores in place of the SentencePiece model that it was made of.
+"""Converts a tokenizer.json of the package tokenizers, with byte-pair encoding as in NLLB, to a SentencePiece model.
+transformers 5 stores this file in place of the original SentencePiece model.
 
-A merge is the better the earlier it comes, which becomes the score of the piece that it makes.
+The rank of a merge gives the score of the piece that it makes: earlier merges have higher scores.
 """
 
 import base64
@@ -19,7 +19,7 @@ _SPECIAL = [
     Subword("<s>", 0.0, SubwordKind.CONTROL),
     Subword("</s>", 0.0, SubwordKind.CONTROL),
 ]
-# What is as in SentencePiece: of runs of spaces one is left, and each word begins with one.
+# The same as in SentencePiece: several spaces become one, and each word begins with one.
 _SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 _WORDS = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
 
@@ -30,13 +30,13 @@ def read(path: Path) -> tuple[bytes, dict[str, int]]:
         return _converted(source.read_mapping(path))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise NmtError(
-            f"{path}: no byte-pair encoding with the normalization of SentencePiece: give a folder that also has "
+            f"{path}: not a byte-pair encoding with the normalization of SentencePiece: give a folder that also has "
             "sentencepiece.bpe.model, from the original model"
         ) from None
 
 
 def _converted(content: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
-    """Raises KeyError, TypeError, ValueError or AttributeError for another form."""
+    """As `read`. Raises KeyError, TypeError, ValueError or AttributeError for a file of another form."""
     model, words = content["model"], content["pre_tokenizer"]
     normalize, spaces = content["normalizer"]["normalizers"]
     if model["type"] != "BPE" or model.get("byte_fallback") or normalize["type"] != "Precompiled":
@@ -49,7 +49,7 @@ def _converted(content: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
     for rank, (first, second) in enumerate(merges):
         scores.setdefault(first + second, -float(rank))
     added = {token["content"] for token in content["added_tokens"]}
-    ids = {str(piece): int(number) for piece, number in model["vocab"].items() if piece not in added}
+    ids = {str(piece): int(i) for piece, i in model["vocab"].items() if piece not in added}
     least = -float(len(merges))
     subwords = [*_SPECIAL, *(Subword(piece, scores.get(piece, least)) for piece in ids)]
     return sentencepiece_model.bpe_model(subwords, "nmt_nfkc", charsmap), ids

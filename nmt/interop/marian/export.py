@@ -1,8 +1,8 @@
 """Exports a model as a Hugging Face folder, for transformers' MarianMTModel and MarianTokenizer.
 
 Marian's sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is
-reordered in this way. Biases that our model does not have are zeros there, and narrower heads are padded with
-zeros. Models that Marian cannot represent are refused.
+reordered. Missing biases become zeros, and narrower heads are padded with zeros. Models that Marian cannot represent
+are refused.
 Source: transformers/models/marian.
 
 Shapes: D d_model.
@@ -47,13 +47,13 @@ _TOKENS = {
 }
 
 
-# The values that transformers' Marian can have, and why no others.
+# The values that transformers' Marian supports, and why it does not support others.
 _VALUES: Mapping[str, tuple[Sequence[str], str]] = {
     "norm": (["post"], "Marian normalizes after the residual sum"),
     "positions": (["interleaved"], "Marian always uses the paper's sinusoids"),
-    "activation": (["relu", "gelu", "quick_gelu", "swish"], "nmt writes no such model for Marian"),
-    "tie": (["all", "target", "none"], "nmt writes no such model for Marian"),
-    "decoder_start": (["bos", "eos", "zero"], "nmt writes no such model for Marian"),
+    "activation": (["relu", "gelu", "quick_gelu", "swish"], "nmt cannot write it for Marian"),
+    "tie": (["all", "target", "none"], "nmt cannot write it for Marian"),
+    "decoder_start": (["bos", "eos", "zero"], "nmt cannot write it for Marian"),
 }
 
 
@@ -66,22 +66,23 @@ class MarianExporter:
     has_splitter = False
 
     def check(self, loaded: Checkpoint) -> None:
-        """Raises NmtError, with the setting, also where MarianTokenizer cannot tell the model its languages."""
+        """As Exporter.check; raises NmtError also if MarianTokenizer cannot tell the model its languages."""
         hugging_face.load_package()
         check(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
         transformers = hugging_face.load_package()
-        ours = loaded.build().requires_grad_(False)
-        assert isinstance(ours, Transformer)
-        theirs = transformers.MarianMTModel(_config(loaded, ours.config))
-        theirs.generation_config = _generation_config(loaded.config)
-        theirs.load_state_dict(dict(_weights(ours)), strict=False)  # the positions are computed
-        theirs.save_pretrained(destination)
+        transformer = loaded.build().requires_grad_(False)
+        assert isinstance(transformer, Transformer)
+        marian_model = transformers.MarianMTModel(_config(loaded, transformer.config))
+        marian_model.generation_config = _generation_config(loaded.config)
+        marian_model.load_state_dict(dict(_weights(transformer)), strict=False)  # the positions are computed
+        marian_model.save_pretrained(destination)
         export_folder.write(destination, loaded.config, loaded.vocabulary)
         _write_tokenizer(destination, loaded)
         model_card.write(destination, loaded, EngineUsage("transformers", _usage(loaded)))
-        mode = (destination / export_folder.SETTINGS).stat().st_mode  # by the umask; safetensors allows only the owner
+        # safetensors gives access to the owner only; other files follow the umask.
+        mode = (destination / export_folder.SETTINGS).stat().st_mode
         for weights in destination.glob("*.safetensors"):
             weights.chmod(mode)
 
@@ -97,8 +98,8 @@ class MarianExporter:
 
 
 def check(settings: Config) -> None:
-    """Raises NmtError, with the setting, if MarianMTModel cannot represent a Transformer exactly, or MarianTokenizer
-    cannot tell it its languages."""
+    """Raises NmtError, which names the setting, if MarianMTModel cannot represent a Transformer exactly, or
+    MarianTokenizer cannot tell it its languages."""
     model = settings.model
     assert isinstance(model, TransformerConfig)
     fix = "export with --format ctranslate2, or train with"
@@ -112,7 +113,7 @@ def check(settings: Config) -> None:
         )
     for key, value in (("norm_epsilon", 1e-5), ("position_offset", 0)):
         if getattr(model, key) != value:
-            raise NmtError(f"model.{key}: {getattr(model, key)}: it is always {value:g} there: {fix} {value:g}")
+            raise NmtError(f"model.{key}: {getattr(model, key)}: it is always {value:g} in Marian: {fix} {value:g}")
     width = model.d_model // model.heads
     for key, size in (("key_size", model.key_size), ("value_size", model.value_size)):
         if size is not None and size > width:
@@ -152,15 +153,15 @@ def _config(loaded: Checkpoint, sizes: TransformerConfig) -> "MarianConfig":
 
 
 def _tokens(sizes: TransformerConfig) -> dict[str, int]:
-    """The ids of special subwords. The decoder starts with BOS also where it starts with a zero vector: see
-    `_target`."""
-    return {**_TOKENS, "decoder_start_token_id": {"bos": BOS, "zero": BOS, "eos": EOS}[sizes.decoder_start]}
+    """The ids of special subwords. A decoder that starts with a zero vector also starts with BOS: see `_target`."""
+    starts = {"bos": BOS, "zero": BOS, "eos": EOS}
+    return {**_TOKENS, "decoder_start_token_id": starts[sizes.decoder_start]}
 
 
 def _generation_config(settings: Config) -> "GenerationConfig":
-    """The settings of transformers that are nearest to our search.
+    """The settings of transformers that are closest to nmt's search.
 
-    Its longest and shortest outputs are fixed numbers, and its length penalty is |Y|^β.
+    In transformers, the longest and the shortest output are fixed numbers, and the length penalty is |Y|^β.
     """
     from transformers import GenerationConfig
 
@@ -180,10 +181,10 @@ def _generation_config(settings: Config) -> "GenerationConfig":
 
 
 def _method(decoding: DecodingConfig) -> dict[str, Any]:
-    """Sampling, greedy search or beam search."""
+    """The settings of sampling, greedy search or beam search."""
     match decoding.method:
         case "sample":
-            # The default of transformers is the 50 most probable ones.
+            # The default top_k of transformers is 50.
             cuts = {"top_k": decoding.top_k or 0, "top_p": 1.0 if decoding.top_p is None else decoding.top_p}
             return {"num_beams": 1, "do_sample": True, "temperature": decoding.temperature, **cuts}
         case "beam" if decoding.beam_size == 1:
@@ -196,8 +197,8 @@ def _method(decoding: DecodingConfig) -> dict[str, Any]:
 
 
 def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    """Marian's parameters by name."""
-    # For each dimension of Marian the dimension of ours: 0, 2, 4, …, then 1, 3, 5, …
+    """The parameters with their names in Marian."""
+    # For each dimension in Marian, the dimension in nmt: 0, 2, 4, …, then 1, 3, 5, …
     order = torch.cat([torch.arange(first, model.config.d_model, 2) for first in (0, 1)])
     yield "model.encoder.embed_tokens.weight", model.source_embedding.weight[:, order]
     target, output, bias = _target(model)
@@ -207,13 +208,13 @@ def _weights(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     yield "lm_head.weight", output[:, order]
     yield "final_logits_bias", bias[None]
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
-        for number, layer in enumerate(layers):
-            yield from _layer(layer, side, number, order)
+        for index, layer in enumerate(layers):
+            yield from _layer(layer, side, index, order)
 
 
 def _target(model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
-    """The target's embedding, the output layer's matrix and its bias. For a decoder that starts with a zero vector, the
-    embedding of BOS is zeros; then BOS must have no share of the probability, of which it had next to none."""
+    """The target's embedding, the output layer's matrix and its bias. If the decoder starts with a zero vector, the
+    embedding of BOS becomes zeros, and BOS is never chosen: its probability was close to zero before."""
     target, output = model.target_embedding.weight, model.output.weight
     bias = output.new_zeros(len(output)) if model.output.bias is None else model.output.bias.clone()
     match model.config.decoder_start:
@@ -227,34 +228,34 @@ def _target(model: Transformer) -> tuple[Tensor, Tensor, Tensor]:
     return target, output, bias
 
 
-def _layer(layer: Any, side: str, number: int, order: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """The parameters of an EncoderLayer or a DecoderLayer, by Marian's names."""
+def _layer(layer: Any, side: str, index: int, order: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """The parameters of an EncoderLayer or a DecoderLayer with their names in Marian."""
     feed_forward = layer.feed_forward
     inner = feed_forward.inner.weight[:, order], _bias(feed_forward.inner)
     outer = feed_forward.outer.weight[order], _bias(feed_forward.outer)[order]
     linears = {"feed_forward.inner": inner, "feed_forward.outer": outer}
     norms = {"feed_forward": layer.feed_forward_residual.norm}
-    for name in ATTENTIONS[side]:
-        projections = _attention(getattr(layer, name), order)
-        linears |= {f"{name}.{part}": linear for part, linear in zip(ATTENTION_PARTS, projections, strict=True)}
-        norms[name] = getattr(layer, f"{name}_residual").norm
+    for attention in ATTENTIONS[side]:
+        projections = _attention(getattr(layer, attention), order)
+        linears |= {f"{attention}.{part}": linear for part, linear in zip(ATTENTION_PARTS, projections, strict=True)}
+        norms[attention] = getattr(layer, f"{attention}_residual").norm
     for part, (weight, bias) in linears.items():
-        theirs = hugging_face.linear_name(side, number, part)
-        yield f"{theirs}.weight", weight
-        yield f"{theirs}.bias", bias
+        prefix = hugging_face.linear_name(side, index, part)
+        yield f"{prefix}.weight", weight
+        yield f"{prefix}.bias", bias
     for block, norm in norms.items():
-        theirs = hugging_face.norm_name(side, number, block)
-        yield f"{theirs}.weight", norm.weight[order]
-        yield f"{theirs}.bias", norm.bias[order]
+        prefix = hugging_face.norm_name(side, index, block)
+        yield f"{prefix}.weight", norm.weight[order]
+        yield f"{prefix}.bias", norm.bias[order]
 
 
 def _attention(attention: MultiHeadAttention, order: Tensor) -> list[Linear]:
-    """Queries, keys, values and output, all with heads of d_model / heads numbers."""
+    """Queries, keys, values and output, padded to heads of width d_model / heads."""
     joint, output, heads = attention.projection, attention.output, attention.heads
     width = len(order) // heads
     weights = [pad_heads(part, heads, width) for part in torch.split(joint.weight, attention.widths)]
     biases = [pad_heads(part, heads, width) for part in torch.split(_bias(joint), attention.widths)]
-    scale = math.sqrt(width / attention.key_size)  # Marian divides by sqrt(width), our model by sqrt(key_size)
+    scale = math.sqrt(width / attention.key_size)  # Marian divides by sqrt(width), nmt by sqrt(key_size)
     weights[0], biases[0] = scale * weights[0], scale * biases[0]
     linears = [(weight[:, order], bias) for weight, bias in zip(weights, biases, strict=True)]
     columns = pad_heads(output.weight.t(), heads, width).t()
@@ -262,12 +263,12 @@ def _attention(attention: MultiHeadAttention, order: Tensor) -> list[Linear]:
 
 
 def _bias(layer: nn.Linear) -> Tensor:
-    """The bias, or zeros."""
+    """The bias of a layer, or zeros if it has none."""
     return layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
 
 
 def _write_tokenizer(folder: Path, loaded: Checkpoint) -> None:
-    """Write the tokenizer's files; the SentencePiece models are already there. Ids stay the same."""
+    """Write the tokenizer's files except the SentencePiece models, which exist already. Ids stay the same."""
     from transformers import MarianTokenizer
 
     vocabulary, settings = loaded.vocabulary, loaded.config
@@ -309,6 +310,6 @@ print(tokenizer.batch_decode(outputs, skip_special_tokens=True)[0])
 
 
 def _write_ids(path: Path, tokenizer: Tokenizer, names: Mapping[str, str]) -> None:
-    """names: other names of some subwords."""
+    """Write the ids of the subwords. names: new names of some subwords."""
     ids = {names.get(piece, piece): i for i, piece in enumerate(tokenizer.every_piece())}
     path.write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Imports models of Marian itself: an .npz file with the weights and their settings, beside its vocabularies.
+"""Imports Marian's own models: an .npz file with weights and settings, and the vocabularies beside it.
 
-Its sinusoids are Tensor2Tensor's, the decoder starts with a zero vector, and matrices are stored [inputs, outputs].
+Marian's sinusoids are Tensor2Tensor's, its decoder starts with a zero vector, and its matrices are [inputs, outputs].
 Source: marian-dev, src/models/transformer.h, src/layers/{generic.h,output.cpp,embedding.cpp}.
 """
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,9 +28,9 @@ from nmt.interop.weights import Linear, Weights, layer_weights
 
 _SETTINGS = "special:model.yml"  # the array that holds the settings as text
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu"}
-# Up to this version Marian computed gelu as x · σ(1.702 x); that of pymarian 1.12.42 is the exact one.
+# Up to this version, Marian's gelu was x · σ(1.702 x); in pymarian 1.12.42 it is exact.
 _QUICK_GELU = (1, 12, 0)
-_EPSILON = 1e-6  # of its layer norms
+_EPSILON = 1e-6  # of Marian's layer norms
 _EXPECTED: dict[str, dict[str, Any]] = {
     "only a Transformer of one encoder and one decoder can": {"type": "transformer"},
     "in nmt the decoder has self-attention": {"transformer-decoder-autoreg": "self-attention"},
@@ -54,14 +54,14 @@ _EXPECTED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class MarianFiles:
-    """arrays: of the .npz file, without the settings that are in it; settings: these."""
+    """The contents of an .npz file. arrays: the weights; settings: from the array `special:model.yml`."""
 
     arrays: Mapping[str, np.ndarray]
     settings: SourceSettings
 
     @classmethod
     def read(cls, path: Path) -> "MarianFiles":
-        """Raises NmtError if the file is damaged or has no settings."""
+        """Read a file. Raises NmtError if it is damaged or has no settings."""
         arrays = source.read_arrays(path)
         if _SETTINGS not in arrays:
             raise NmtError(f"{path}: has no {_SETTINGS}: not a model of Marian")
@@ -70,7 +70,8 @@ class MarianFiles:
 
 
 def find(path: Path) -> Path | None:
-    """The .npz file that a file or a folder means; None if it means none. Raises NmtError if there are several."""
+    """The path itself if it is an .npz file, or the .npz file in a folder; None if there is none. Raises NmtError if
+    the folder has several."""
     if path.is_file():
         return path if path.suffix == ".npz" else None
     files = [file for file in sorted(path.glob("*.npz")) if ".optimizer." not in file.name]
@@ -88,25 +89,25 @@ class MarianNpzImporter:
     def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
         files = MarianFiles.read(path)
         model, decoder = _model(files.settings), _decoder_settings(path)
-        sides = _sides(path, files, decoder, one=model.ties_embeddings)
+        sides = _sides(path, files, decoder, shared=model.ties_embeddings)
         named = NamedLanguages.find({}, name)
         pairs = languages.pairs_of(named, sides.codes, codes)
-        search, tags = search_settings.of_marian(decoder), languages.tags_of(pairs, sides.codes)
+        search, tags = search_settings.from_marian(decoder), languages.tags_of(pairs, sides.codes)
         settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags)
-        given = Weights(str(path), {key: torch.from_numpy(array) for key, array in files.arrays.items()})
-        weights = dict(_subword_weights(given, model, files.settings, sides.rows))
-        weights |= layer_weights(model, _Layers(given, model.d_model))
-        given.check_all_taken()
+        marian_weights = Weights(str(path), {key: torch.from_numpy(array) for key, array in files.arrays.items()})
+        weights = dict(_subword_weights(marian_weights, model, files.settings, sides.rows))
+        weights |= layer_weights(model, _Layers(marian_weights, model.d_model))
+        marian_weights.check_all_taken()
         return Imported(
             settings, sides.vocabulary, weights, notes=search.notes, says_languages=named.source is not None
         )
 
     def translate(self, path: Path, config: Config, lines: Sequence[str]) -> None:
-        """Marian is a program of its own."""
+        """Returns None: Marian cannot be called from Python."""
 
 
 def _model(settings: SourceSettings) -> TransformerConfig:
-    """The settings of the model. Raises NmtError where it is of another kind than nmt's."""
+    """The settings of the model. Raises NmtError if nmt has no such model."""
     for reason, expected in _EXPECTED.items():
         settings.check(reason, expected)
     if (after := settings.values.get("transformer-postprocess", "dan")) not in ("dan", "an"):
@@ -121,9 +122,11 @@ def _model(settings: SourceSettings) -> TransformerConfig:
             settings.check("in nmt it is the same in encoder and decoder", {key: max(allowed)})
     width, heads = settings.number("dim-emb"), settings.number("transformer-heads")
     if heads == 0 or width % heads or width % 2:
-        raise NmtError(f"{settings.path}: dim-emb: {width}: not a multiple of transformer-heads: {heads}, or odd")
-    of_output = settings.flag("tied-embeddings", False)
-    one = settings.flag("tied-embeddings-all", False) or (of_output and settings.flag("tied-embeddings-src", False))
+        raise NmtError(f"{settings.path}: dim-emb: {width}: not an even multiple of transformer-heads: {heads}")
+    ties_output, ties_sources = settings.flag("tied-embeddings", False), settings.flag("tied-embeddings-src", False)
+    tie: Literal["all", "target", "none"] = "target" if ties_output else "none"
+    if settings.flag("tied-embeddings-all", False) or (ties_output and ties_sources):
+        tie = "all"
     return TransformerConfig(
         d_model=width,
         feed_forward=inner,
@@ -132,7 +135,7 @@ def _model(settings: SourceSettings) -> TransformerConfig:
         heads=heads,
         activation=activation(settings),  # type: ignore[arg-type]
         positions="concatenated",
-        tie="all" if one else "target" if of_output else "none",
+        tie=tie,
         output_bias=True,
         norm_epsilon=_EPSILON,
         decoder_start="zero",
@@ -140,74 +143,78 @@ def _model(settings: SourceSettings) -> TransformerConfig:
 
 
 def activation(settings: SourceSettings) -> str:
-    """The activation function of the feed-forward layers, by its name here. Raises NmtError for an unknown one."""
+    """nmt's name of the activation function of the feed-forward layers. Raises NmtError for an unknown one."""
     name = settings.choice("transformer-ffn-activation", _ACTIVATIONS, "swish")
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", source.shown(settings.values.get("version", "")))
-    version = tuple(map(int, found.groups())) if found else _QUICK_GELU
+    match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", source.shown(settings.values.get("version", "")))
+    version = tuple(map(int, match.groups())) if match else _QUICK_GELU
     return "quick_gelu" if name == "gelu" and version <= _QUICK_GELU else name
 
 
 def _decoder_settings(path: Path) -> Mapping[str, Any]:
-    """The settings of the search beside a model, which also name its vocabularies; empty if there are none."""
+    """The search settings in the file beside a model, which also names the vocabularies; empty if there is no file."""
     for file in (path.with_name(f"{path.name}.decoder.yml"), path.parent / "decoder.yml"):
         if file.is_file():
             return source.read_mapping(file)
     return {}
 
 
-def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, one: bool) -> MarianVocabularies:
-    """The vocabularies beside a model. one: its matrices are one, so that both must have the same ids."""
-    given = search.get("vocabs") or files.settings.values.get("vocabs")
-    if not isinstance(given, list) or len(given) != 2 or not all(isinstance(each, str) for each in given):
-        raise NmtError(f"{files.settings.path}: vocabs: {source.shown(given)}: two vocabularies are expected")
-    named = [path.parent / Path(str(each)).name for each in given]  # where they were in training does not matter
-    if all(file.suffix == ".spm" for file in named):
-        models, ids = named, [marian_vocabulary.ids_of(file) for file in named]
-    elif all(file.suffix in (".yml", ".yaml", ".json") for file in named):
+def _sides(path: Path, files: MarianFiles, search: Mapping[str, Any], *, shared: bool) -> MarianVocabularies:
+    """The vocabularies beside a model. shared: source and target share one matrix, so both must have the same ids."""
+    paths = search.get("vocabs") or files.settings.values.get("vocabs")
+    if not isinstance(paths, list) or len(paths) != 2 or not all(isinstance(name, str) for name in paths):
+        raise NmtError(f"{files.settings.path}: vocabs: {source.shown(paths)}: two vocabularies are expected")
+    vocabulary_files = [path.parent / Path(str(name)).name for name in paths]  # the folder of the training is ignored
+    if all(file.suffix == ".spm" for file in vocabulary_files):
+        models, ids = vocabulary_files, [marian_vocabulary.ids_of(file) for file in vocabulary_files]
+    elif all(file.suffix in (".yml", ".yaml", ".json") for file in vocabulary_files):
         models = [path.parent / "source.spm", path.parent / "target.spm"]
-        ids = [source.read_vocabulary(file) for file in named]
+        ids = [source.read_vocabulary(file) for file in vocabulary_files]
     else:
-        raise NmtError(f"{named[0]}: vocabularies can be .spm, or .yml beside source.spm and target.spm")
+        raise NmtError(f"{vocabulary_files[0]}: vocabularies can be .spm, or .yml beside source.spm and target.spm")
     sizes = files.settings.values.get("dim-vocabs")
     if not isinstance(sizes, list) or len(sizes) != 2 or not all(isinstance(size, int) for size in sizes):
         raise NmtError(f"{files.settings.path}: dim-vocabs: {source.shown(sizes)}: two numbers are expected")
-    rows = [size or len(of_side) for size, of_side in zip(sizes, ids, strict=True)]
-    if one and ids[0] != ids[1]:
-        raise NmtError(f"{named[0]}, {named[1]}: differ, but the model has one matrix for both: use the right ones")
-    return marian_vocabulary.read(
-        models, ids[:1] if one else ids, rows[:1] if one else rows, named[:1] if one else named
-    )
+    rows = [size or len(side_ids) for size, side_ids in zip(sizes, ids, strict=True)]
+    if shared and ids[0] != ids[1]:
+        raise NmtError(
+            f"{vocabulary_files[0]}, {vocabulary_files[1]}: differ, but the model has one matrix for both: use the "
+            "vocabularies of this model"
+        )
+    count = 1 if shared else 2
+    return marian_vocabulary.read(models, ids[:count], rows[:count], vocabulary_files[:count])
 
 
 def _subword_weights(
-    given: Weights, model: TransformerConfig, settings: SourceSettings, rows: tuple[SubwordRows, SubwordRows]
+    weights: Weights, model: TransformerConfig, settings: SourceSettings, rows: tuple[SubwordRows, SubwordRows]
 ) -> Iterator[tuple[str, Tensor]]:
-    """The matrices with a row for each subword, and the output bias, by our names."""
-    width, (source_size, size) = model.d_model, [max(side.theirs) + 1 for side in rows]
-    one = settings.flag("tied-embeddings-all", False) or settings.flag("tied-embeddings-src", False)
-    tables = ("Wemb", "Wemb") if one else ("encoder_Wemb", "decoder_Wemb")
-    yield "target_embedding.weight", rows[1].matrix(given.take(tables[1], size, width))
+    """The matrices with a row for each subword, and the output bias, by nmt's names."""
+    width, (source_size, size) = model.d_model, [max(side.original_ids) + 1 for side in rows]
+    shared = settings.flag("tied-embeddings-all", False) or settings.flag("tied-embeddings-src", False)
+    tables = ("Wemb", "Wemb") if shared else ("encoder_Wemb", "decoder_Wemb")
+    yield "target_embedding.weight", rows[1].matrix(weights.take(tables[1], size, width))
     if not model.ties_embeddings:
-        yield "source_embedding.weight", rows[0].matrix(given.take(tables[0], source_size, width))
+        yield "source_embedding.weight", rows[0].matrix(weights.take(tables[0], source_size, width))
     output = "decoder_ff_logit_out"
     if not model.ties_output:
-        legacy = f"{output}_W" in given
-        matrix = given.take(f"{output}_W", width, size).t() if legacy else given.take(f"{output}_Wt", size, width)
+        if f"{output}_W" in weights:  # of older versions
+            matrix = weights.take(f"{output}_W", width, size).t()
+        else:
+            matrix = weights.take(f"{output}_Wt", size, width)
         yield "output.weight", rows[1].matrix(matrix)
     no_bias = settings.flag("output-omit-bias", False)
-    yield "output.bias", rows[1].bias(torch.zeros(size) if no_bias else given.take(f"{output}_b", 1, size)[0])
+    yield "output.bias", rows[1].bias(torch.zeros(size) if no_bias else weights.take(f"{output}_b", 1, size)[0])
 
 
 class _Layers:
-    """Reads the layers. As nmt.interop.weights.LayerReader."""
+    """Reads the layers, as nmt.interop.weights.LayerReader."""
 
     def __init__(self, weights: Weights, width: int):
         self.weights, self.width = weights, width
 
-    def linear(self, side: str, number: int, part: str, outputs: int, inputs: int) -> Linear:
-        matrix, bias = names.linear_names(side, number, part)
+    def linear(self, side: str, layer: int, part: str, outputs: int, inputs: int) -> Linear:
+        matrix, bias = names.linear_names(side, layer, part)
         return self.weights.take(matrix, inputs, outputs).t().contiguous(), self.weights.take(bias, 1, outputs)[0]
 
-    def norm(self, side: str, number: int, block: str) -> Linear:
-        scale, bias = names.norm_names(side, number, block)
+    def norm(self, side: str, layer: int, block: str) -> Linear:
+        scale, bias = names.norm_names(side, layer, block)
         return self.weights.take(scale, 1, self.width)[0], self.weights.take(bias, 1, self.width)[0]

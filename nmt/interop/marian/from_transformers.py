@@ -1,9 +1,10 @@
 """Imports MarianMT models (OPUS-MT) from folders of the Hugging Face hub, for transformers' MarianMTModel.
 
-Its sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is reordered.
-The decoder starts with the embedding of padding, which is a zero vector. Source: transformers/models/marian.
+Marian's sinusoids are the paper's, with all sines before all cosines, so the model dimension of every weight is
+reordered. The decoder starts with the embedding of padding, which is a zero vector.
+Source: transformers/models/marian.
 
-Shapes: D d_model, V subwords of theirs, W of ours.
+Shapes: D d_model, V subwords of the Marian model.
 """
 
 from collections.abc import Sequence
@@ -42,11 +43,11 @@ class MarianImporter:
     def read(self, path: Path, name: str, codes: Sequence[str], text: Sequence[Path] = ()) -> Imported:
         config = SourceSettings(str(path / "config.json"), source.read_mapping(path / "config.json"))
         about = source.read_mapping(path / "tokenizer_config.json", optional=True)
-        model, sides = _settings(config), _sides(path, config, one=not about.get("separate_vocabs"))
+        model, sides = _settings(config), _sides(path, config, shared=not about.get("separate_vocabs"))
         named = NamedLanguages.find(about, name)
         pairs = pairs_of(named, sides.codes, codes)
-        target_ids = sides.rows[1].theirs
-        search = search_settings.of_transformers(path, config, Tokens(target_ids[EOS], target_ids[: BOS + 1]))
+        target_ids = sides.rows[1].original_ids
+        search = search_settings.from_transformers(path, config, Tokens(target_ids[EOS], target_ids[: BOS + 1]))
         settings = imported.settings(name, pairs, sides.vocabulary, model, search.decoding, tags_of(pairs, sides.codes))
         model, weights = _read_weights(source.read_weights(path), config, model, sides.rows)
         return Imported(
@@ -63,78 +64,86 @@ class MarianImporter:
 
 
 def _settings(config: SourceSettings) -> TransformerConfig:
-    """Those of the model. Raises NmtError where it is of another kind than nmt's."""
+    """The settings of the model. Raises NmtError if nmt has no such model."""
     shared, tied = config.flag("share_encoder_decoder_embeddings", True), config.flag("tie_word_embeddings", True)
-    tie: Literal["all", "target", "none"] = ("all" if shared else "target") if tied else "none"
+    tie: Literal["all", "target", "none"] = "none"
+    if tied:
+        tie = "all" if shared else "target"
     return replace(hugging_face.transformer(config, "gelu"), tie=tie, output_bias=True, decoder_start="zero")
 
 
-def _sides(folder: Path, config: SourceSettings, *, one: bool) -> MarianVocabularies:
-    """The vocabularies in a folder; one: both sides have the same ids."""
-    files = [folder / "vocab.json"] if one else [folder / "vocab.json", folder / "target_vocab.json"]
+def _sides(folder: Path, config: SourceSettings, *, shared: bool) -> MarianVocabularies:
+    """The vocabularies in a folder. shared: source and target have the same ids."""
+    files = [folder / "vocab.json"] if shared else [folder / "vocab.json", folder / "target_vocab.json"]
     ids, size = [source.read_vocabulary(file) for file in files], config.number("vocab_size")
-    of_target = size if config.values.get("decoder_vocab_size") is None else config.number("decoder_vocab_size")
-    found = marian_vocabulary.read(
-        [folder / "source.spm", folder / "target.spm"], ids, [size, of_target][: len(files)], files
+    target_size = size
+    if config.values.get("decoder_vocab_size") is not None:
+        target_size = config.number("decoder_vocab_size")
+    vocabularies = marian_vocabulary.read(
+        [folder / "source.spm", folder / "target.spm"], ids, [size, target_size][: len(files)], files
     )
     if config.values.get("eos_token_id") not in (ids[-1]["</s>"], [ids[-1]["</s>"]]):
-        given = source.shown(config.values.get("eos_token_id"))
-        raise NmtError(f"{config.path}: eos_token_id: {given}: in {files[-1].name} </s> is {ids[-1]['</s>']}")
-    return found
+        eos = source.shown(config.values.get("eos_token_id"))
+        raise NmtError(f"{config.path}: eos_token_id: {eos}: in {files[-1].name} </s> is {ids[-1]['</s>']}")
+    return vocabularies
 
 
 def _read_weights(
-    given: Weights, config: SourceSettings, model: TransformerConfig, rows: tuple[SubwordRows, SubwordRows]
+    original: Weights, config: SourceSettings, model: TransformerConfig, rows: tuple[SubwordRows, SubwordRows]
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
-    """Theirs by our names, with the model dimension in our order; and the settings with the start of the decoder."""
+    """The settings with the start of the decoder, and the weights by nmt's names with the model dimension in nmt's
+    order."""
     half = model.d_model // 2
-    # Theirs are all sines, then all cosines: their first half are ours of even numbers.
+    # In Marian all sines come before all cosines: its first half are nmt's even dimensions.
     dimensions = torch.stack([torch.arange(half), torch.arange(half, 2 * half)], dim=1).flatten()
-    one, (source_size, size) = model.ties_embeddings, [max(side.theirs) + 1 for side in rows]
-    own = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
+    shared, (source_size, size) = model.ties_embeddings, [max(side.original_ids) + 1 for side in rows]
+    embeddings = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
 
     def matrix(names: Sequence[str], size: int) -> Tensor:
-        """The first of these that there is [V, D]."""
-        name = next((name for name in names if name in given), names[0])
-        return given.take(name, size, model.d_model)[:, dimensions]
+        """The first of these matrices that exists, [V, D]."""
+        name = next((name for name in names if name in original), names[0])
+        return original.take(name, size, model.d_model)[:, dimensions]
 
-    target = matrix([_SHARED, own["decoder"]] if one else [own["decoder"], _SHARED], size)
+    decoder_names = [embeddings["decoder"], _SHARED]
+    target = matrix(decoder_names[::-1] if shared else decoder_names, size)
     weights = {"target_embedding.weight": rows[1].matrix(target)}
-    if not one:
-        weights["source_embedding.weight"] = rows[0].matrix(matrix([own["encoder"], _SHARED], source_size))
+    if not shared:
+        weights["source_embedding.weight"] = rows[0].matrix(matrix([embeddings["encoder"], _SHARED], source_size))
     if not model.ties_output:
         weights["output.weight"] = rows[1].matrix(matrix(["lm_head.weight"], size))
-    bias = given.take("final_logits_bias", 1, size)[0] if "final_logits_bias" in given else torch.zeros(size)
+    bias = torch.zeros(size)
+    if "final_logits_bias" in original:
+        bias = original.take("final_logits_bias", 1, size)[0]
     weights["output.bias"] = rows[1].bias(bias)
-    given.ignore([_SHARED, *own.values(), "lm_head.weight"])  # a file may hold a matrix under several names
-    for side in own:
-        _check_positions(given, f"model.{side}.embed_positions.weight", dimensions)
-    weights |= layer_weights(model, HuggingFaceWeights(given, dimensions))
-    given.check_all_taken()
+    original.ignore([_SHARED, *embeddings.values(), "lm_head.weight"])  # a file may have a matrix under several names
+    for side in embeddings:
+        _check_positions(original, f"model.{side}.embed_positions.weight", dimensions)
+    weights |= layer_weights(model, HuggingFaceWeights(original, dimensions))
+    original.check_all_taken()
     return _start_decoder(config, model, target, rows[1], weights)
 
 
-def _check_positions(given: Weights, name: str, dimensions: Tensor) -> None:
-    """Raise NmtError if a file holds other positions than the sinusoids that are computed."""
-    if name in given:
-        length, width = given.length(name), len(dimensions)
-        table = given.take(name, length, width)[:, dimensions]
+def _check_positions(weights: Weights, name: str, dimensions: Tensor) -> None:
+    """Raise NmtError if a file has other positions than nmt's sinusoids."""
+    if name in weights:
+        length, width = weights.length(name), len(dimensions)
+        table = weights.take(name, length, width)[:, dimensions]
         if not torch.allclose(table, sinusoids(length, width, "interleaved"), atol=1e-3):
-            raise NmtError(f"{given.where}: {name}: not the sinusoids of the paper: cannot be imported")
+            raise NmtError(f"{weights.where}: {name}: not the sinusoids of the paper: cannot be imported")
 
 
 def _start_decoder(
     config: SourceSettings, model: TransformerConfig, target: Tensor, rows: SubwordRows, weights: dict[str, Tensor]
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
-    """Settings and weights by which the decoder starts as theirs: with the row of one of its subwords, most often of
-    padding, whose row is zeros. target: their embedding of the target [V, D]; rows: of the target."""
+    """The settings and weights with which the decoder starts as in Marian: with the row of one of the subwords, usually
+    of padding, whose row is zeros. target: Marian's embedding of the target [V, D]; rows: of the target."""
     start = config.number("decoder_start_token_id")
     if start >= len(target):
         raise NmtError(f"{config.path}: decoder_start_token_id: {start}: there are {len(target)} subwords")
     if not bool(target[start].any()):
         return model, weights
-    if rows.theirs[BOS] == NONE:
+    if rows.original_ids[BOS] == NONE:
         weights["target_embedding.weight"][BOS] = target[start]
-    elif rows.theirs[BOS] != start:
+    elif rows.original_ids[BOS] != start:
         raise NmtError(f"{config.path}: decoder_start_token_id: {start}: cannot be imported: nmt starts with <s>")
     return replace(model, decoder_start="bos"), weights

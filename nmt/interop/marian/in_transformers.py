@@ -1,4 +1,4 @@
-"""MarianMT models in transformers: how they are told the target language, and their translations."""
+"""Translates with MarianMT models in transformers, and gives them the target language."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +8,12 @@ from nmt.interop import hugging_face
 
 
 def language_code(target: str) -> str:
-    """What stands before a text for MarianTokenizer, which makes one subword of it: that of the target language."""
+    """The code of a target language that comes before a text. MarianTokenizer encodes it as one subword."""
     return f">>{target}<<"
 
 
 def translate(folder: Path, config: Config, lines: Sequence[str]) -> list[str]:
-    """The translations by the model in a folder, by greedy search, into the first language of the settings."""
+    """Translates lines with the model in a folder, by greedy search, into the first target language of the settings."""
     transformers, pairs = hugging_face.load_package(), config.data.language_pairs
     model = transformers.MarianMTModel.from_pretrained(folder, local_files_only=True)
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder, local_files_only=True)

@@ -1,4 +1,4 @@
-"""The vocabularies of Marian's models, in both forms: one or two SentencePiece models, and the ids of their pieces."""
+"""Reads the vocabularies of Marian's models: one or two SentencePiece models, and the ids of their pieces."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _LANGUAGE = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]*)<<")  # a token before the
 
 @dataclass(frozen=True)
 class MarianVocabularies:
-    """rows: of source and target; codes: of the languages that have a token."""
+    """The vocabularies of both sides. rows: of source and target; codes: of the languages that have a token."""
 
     vocabulary: Vocabulary
     rows: tuple[SubwordRows, SubwordRows]
@@ -25,29 +25,29 @@ class MarianVocabularies:
 def read(
     models: Sequence[Path], ids: Sequence[Mapping[str, int]], sizes: Sequence[int], files: Sequence[Path]
 ) -> MarianVocabularies:
-    """The vocabularies from the SentencePiece models, and the ids of pieces, of source and target. One mapping of ids:
-    both are one vocabulary. sizes: rows of the embeddings; files: of the ids, in messages.
+    """Build the vocabularies from the SentencePiece models and the ids of pieces, of source and target.
 
-    Raises NmtError for ids that are no vocabulary, and as `subwords.tokenizer`.
+    ids: a single mapping means that both sides share one vocabulary; sizes: rows of the embeddings; files: of the ids,
+    for messages. Raises NmtError for ids that do not form a vocabulary, and as `subwords.tokenizer`.
     """
     protos = list(map(subwords.read, models))
-    known = [subwords.within(each, size, file) for each, size, file in zip(ids, sizes, files, strict=True)]
-    if len(known) == 1:
-        pieces = [subwords.ordered(known[0], protos)] * 2
-        known *= 2
+    used_ids = [subwords.within(side_ids, size, file) for side_ids, size, file in zip(ids, sizes, files, strict=True)]
+    if len(used_ids) == 1:
+        pieces = [subwords.ordered(used_ids[0], protos)] * 2
+        used_ids *= 2
     else:
-        pieces = [subwords.ordered(each, [proto]) for each, proto in zip(known, protos, strict=True)]
+        pieces = [subwords.ordered(side_ids, [proto]) for side_ids, proto in zip(used_ids, protos, strict=True)]
     codes = {piece: match[1] for piece in pieces[0] if (match := _LANGUAGE.fullmatch(piece))}
     names = {piece: f"<2{code}>" for piece, code in codes.items()}
     tokenizers = [
-        subwords.tokenizer(proto, of_side, names, str(path))
-        for proto, of_side, path in zip(protos, pieces, models, strict=True)
+        subwords.tokenizer(proto, side_pieces, names, str(path))
+        for proto, side_pieces, path in zip(protos, pieces, models, strict=True)
     ]
     if len(ids) == 1 and tokenizers[0].proto == tokenizers[1].proto:
         tokenizers[1] = tokenizers[0]
     vocabulary = Vocabulary(tokenizers[0], tokenizers[1], same_subwords=len(ids) == 1)
-    first, second = (subwords.rows_of(*each) for each in zip(pieces, known, strict=True))
-    return MarianVocabularies(vocabulary, (first, second), list(codes.values()))
+    rows = subwords.rows_of(pieces[0], used_ids[0]), subwords.rows_of(pieces[1], used_ids[1])
+    return MarianVocabularies(vocabulary, rows, list(codes.values()))
 
 
 def ids_of(model: Path) -> dict[str, int]:

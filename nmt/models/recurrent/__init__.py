@@ -1,1 +1,1 @@
-"""The recurrent encoder-decoder: cells, attention, model."""
+"""The recurrent encoder-decoder: its cells, its attention and the model."""

@@ -1,6 +1,6 @@
-"""LSTM and GRU, for complete sequences by PyTorch's fused implementation and for single steps.
+"""LSTM and GRU, for complete sequences (with PyTorch's fused implementation) and for single steps.
 
-Shapes: T positions, N rows, I inputs, H states; G gates: 4 of an LSTM, 3 of a GRU.
+Shapes: T positions, N rows, I inputs, H states; G gates: 4 in an LSTM, 3 in a GRU.
 
 LSTM (Hochreiter and Schmidhuber 1997; with forget gates, Gers et al. 2000), [i; f; g; o] = W x_t + U h_{t-1} + b:
 
@@ -21,11 +21,11 @@ from nmt.models.linear import linear
 
 Kind = Literal["lstm", "gru"]
 _GATES: dict[Kind, int] = {"lstm": 4, "gru": 3}
-State = tuple[Tensor, ...]  # h, and of an LSTM c: [N, H] each
+State = tuple[Tensor, ...]  # h, and in an LSTM c: [N, H] each
 
 
 class Cells(nn.Module):
-    """One layer of LSTM or GRU cells that read in one direction."""
+    """One layer of LSTM or GRU cells, in one direction."""
 
     def __init__(self, kind: Kind, inputs: int, hidden: int):
         super().__init__()
@@ -36,19 +36,19 @@ class Cells(nn.Module):
         self.input_bias, self.recurrent_bias = (nn.Parameter(torch.empty(gates * hidden)) for _ in range(2))
 
     def forward(self, x: Tensor, state: State | None = None) -> Tensor:
-        """x [T, N, I] and the state before it (None: zeros) → h of all positions [T, N, H]."""
+        """x [T, N, I] and the first state (None: zeros) → h of all positions [T, N, H]."""
         if x.device.type == "cpu":
-            # The LSTM that autocast chooses on CPUs is missing for float16, and for bfloat16 without AVX-512.
+            # autocast's LSTM for CPUs does not exist for float16, nor for bfloat16 without AVX-512.
             with torch.autocast("cpu", enabled=False):
                 return self._fused(x.to(self.input.dtype), state)
         return self._fused(x, state)
 
     def _fused(self, x: Tensor, state: State | None) -> Tensor:
-        """As `forward`."""
+        """`forward` with PyTorch's fused implementation."""
         if state is None:
             state = (x.new_zeros(x.shape[1], self.hidden),) * self.states
         weights: list[Tensor] = [self.input, self.recurrent, self.input_bias, self.recurrent_bias]
-        before = tuple(each[None].to(x.dtype).contiguous() for each in state)
+        before = tuple(tensor[None].to(x.dtype).contiguous() for tensor in state)
         options = True, 1, 0.0, self.training, False, False  # biases, layers, dropout, training, two directions, batch
         match self.kind:
             case "lstm":
@@ -60,7 +60,7 @@ class Cells(nn.Module):
 
     @property
     def states(self) -> int:
-        """The number of tensors of a state."""
+        """The number of tensors in a state."""
         return {"lstm": 2, "gru": 1}[self.kind]
 
     @torch.no_grad()
@@ -75,21 +75,21 @@ class Cells(nn.Module):
                 assert_never(self.kind)
 
     def step(self, x: Tensor, state: State) -> State:
-        """x [N, I] and the state before it → the state after it."""
+        """x [N, I] and the previous state → the new state."""
         return self.update(linear(x, self.input, self.input_bias), state)
 
-    def update(self, of_input: Tensor, state: State) -> State:
-        """`step` where W x + b [N, G·H] is given."""
-        of_state = linear(state[0], self.recurrent, self.recurrent_bias)
+    def update(self, input_gates: Tensor, state: State) -> State:
+        """`step` for computed input_gates, W x + b [N, G·H]."""
+        state_gates = linear(state[0], self.recurrent, self.recurrent_bias)
         match self.kind:
             case "lstm":
-                i, f, g, o = (of_input + of_state).chunk(4, dim=1)
+                i, f, g, o = (input_gates + state_gates).chunk(4, dim=1)
                 c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
                 return torch.sigmoid(o) * torch.tanh(c), c
             case "gru":
-                of_x, of_h = of_input.chunk(3, dim=1), of_state.chunk(3, dim=1)
-                r, z = (torch.sigmoid(x + h) for x, h in zip(of_x[:2], of_h[:2], strict=True))
-                n = torch.tanh(of_x[2] + r * of_h[2])
+                (x_r, x_z, x_n), (h_r, h_z, h_n) = input_gates.chunk(3, dim=1), state_gates.chunk(3, dim=1)
+                r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+                n = torch.tanh(x_n + r * h_n)
                 return (torch.lerp(n, state[0], z),)
             case _:
                 assert_never(self.kind)

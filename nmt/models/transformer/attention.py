@@ -1,4 +1,4 @@
-"""Multi-head scaled dot-product attention (section 3.2), for complete sentences and for their newest position.
+"""Multi-head scaled dot-product attention (section 3.2), for complete sentences and for single decoding steps.
 
 Shapes: B sentences, T queries, S keys, H heads, D d_model, dk and dv the widths of a head's keys and values.
 """
@@ -22,8 +22,8 @@ class Rotation(NamedTuple):
     sine: Tensor
 
     @classmethod
-    def of(cls, encodings: Tensor) -> "Rotation":
-        """From the paper's table of positions for a width of dk, [T, dk]: its angles are pos / 10000^(2i/dk)."""
+    def from_encodings(cls, encodings: Tensor) -> "Rotation":
+        """From the paper's position encodings of width dk, [T, dk], whose angles are pos / 10000^(2i/dk)."""
         sine, cosine = encodings[..., ::2], encodings[..., 1::2]
         return cls(torch.cat([cosine, cosine], dim=-1), torch.cat([-sine, sine], dim=-1))
 
@@ -48,8 +48,8 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """Self-attention. x [B, T, D]; mask broadcasts to [B, H, T, T], true where a query may attend; rotation: of
-        the T positions, see `rotated`. Or packed: x [N, D], ranges, and the rotation of the N tokens' positions."""
+        """Self-attention: x [B, T, D] → [B, T, D]. mask broadcasts to [B, H, T, T], true where a query may attend;
+        rotation: of the T positions, see `rotated`. Packed: x [N, D], ranges, and the rotation of the N positions."""
         parts = torch.split(self.projection(x), self.widths, dim=-1)  # [B, T, H·dk | H·dk | H·dv]
         query, key, value = map(self._heads, parts)
         return self.attend(rotated(query, rotation), (rotated(key, rotation), value), mask, causal)
@@ -85,21 +85,21 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.transpose(1, 2).flatten(2).to(dtype))
 
     def weights(self, x: Tensor, source: Tensor, mask: Tensor, rotation: Rotation | None = None) -> Tensor:
-        """softmax(Q K^T / sqrt(dk)) itself, [B, H, T, S]: queries of x [B, T, D], keys of source [B, S, D]."""
+        """The weights softmax(Q K^T / sqrt(dk)), [B, H, T, S]: queries of x [B, T, D], keys of source [B, S, D]."""
         query, key = rotated(self.queries(x), rotation), rotated(self.keys_values(source)[0], rotation)
         scores = query @ key.transpose(2, 3) * self.key_size**-0.5
         return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
     def cross_step(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
-        """Cross-attention of the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
+        """Cross-attention at the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
         return self.output(source.attend(self._project(x, slice(self.widths[0])), mask))
 
     def self_step(
         self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor, rotation: Rotation | None = None
     ) -> Tensor:
-        """Self-attention of the newest position of K hypotheses, x [B, K, D] → [B, K, D].
+        """Self-attention at the newest position of K hypotheses, x [B, K, D] → [B, K, D].
 
-        Its keys and values are written to `slots` [B·H·K]; mask [B·H, K, N]: each hypothesis attends to its own past;
+        Its keys and values are written to `slots` [B·H·K]; mask [B·H, K, N]: each hypothesis attends to its own tokens;
         rotation: of this position.
         """
         query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
@@ -109,21 +109,21 @@ class MultiHeadAttention(nn.Module):
         return self.output(target.attend(query, mask))
 
     def _project(self, x: Tensor, part: slice) -> Tensor:
-        """x [B, T, D] times a part of the projection: queries only, or keys and values."""
+        """x [B, T, D] multiplied by a part of the projection: queries only, or keys and values."""
         bias = None if self.projection.bias is None else self.projection.bias[part]
         return linear(x, self.projection.weight[part], bias)
 
     def _heads(self, x: Tensor) -> Tensor:
-        size = x.shape[-1] // self.heads  # given in full: view cannot infer -1 in an empty batch
+        size = x.shape[-1] // self.heads  # not -1, which view cannot infer in an empty batch
         return x.view(*x.shape[:-1], self.heads, size).transpose(-3, -2)  # [B, T, H·d] → [B, H, T, d]
 
 
 def rotated(x: Tensor, rotation: Rotation | None) -> Tensor:
     """Rotary positions (Su et al. 2021, equation 34): queries or keys [..., T, dk], each rotated by the angles of its
-    position; None: as they are. Then the product of a query and a key depends on their distance only.
+    position; None: unchanged. The product of a query and a key then depends on their distance only.
 
-    Numbers i and i + dk/2 of a vector are one complex number, which is rotated by pos / 10000^(2i/dk). (The paper pairs
-    neighbours, 2i and 2i + 1. That is the same model with its dimensions in another order.)
+    Elements i and i + dk/2 of a vector form a complex number, which is rotated by pos / 10000^(2i/dk). (The paper pairs
+    the neighbours 2i and 2i + 1. This is the same model with its dimensions in another order.)
     """
     if rotation is None:
         return x
@@ -131,14 +131,14 @@ def rotated(x: Tensor, rotation: Rotation | None) -> Tensor:
 
 
 def _widened(x: Tensor) -> Tensor:
-    """The type in which attention of complete sentences is computed: float32 for 16-bit numbers on a CPU.
+    """x in the dtype in which attention of complete sentences is computed: float32 for 16-bit numbers on a CPU.
 
-    There the backward pass of PyTorch's 16-bit kernel calls oneDNN for each of its many small products: with short
-    sentences it takes five to ten times as long as in float32.
+    On a CPU, the backward pass of PyTorch's 16-bit kernel calls oneDNN for each of its many small products. With short
+    sentences this takes five to ten times as long as in float32.
     """
     return x.float() if x.device.type == "cpu" and x.dtype.itemsize == 2 else x
 
 
 def _without_autocast() -> AbstractContextManager[object]:
-    """On a CPU autocast would undo `_widened`."""
+    """A context without autocast on CPUs, where autocast would undo `_widened`."""
     return torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext()

@@ -1,6 +1,6 @@
-"""The layers of the Transformer's encoder and decoder (section 3.1), and their parts around attention.
+"""The layers of the Transformer's encoder and decoder (section 3.1), with feed-forward layers and residual connections.
 
-Shapes: B sentences, S source and T target positions, K hypotheses a sentence, D d_model; packed: N tokens of a side.
+Shapes: B sentences, S source and T target positions, K hypotheses per sentence, D d_model; packed: N tokens per side.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def _quick_gelu(x: Tensor) -> Tensor:
 
 
 def _relu(x: Tensor) -> Tensor:
-    """In place where no backward pass follows. In training x is a view, of which that pass would need a copy."""
+    """ReLU, in place if no backward pass follows. In training, x is a view, and the backward pass would need a copy."""
     return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
 
 
@@ -46,7 +46,7 @@ class FeedForward(nn.Module):
         self.activation = activations[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, T, D] → [B, T, D], each position by itself."""
+        """[B, T, D] → [B, T, D], each position independently."""
         return self.outer(dropout(self.activation(self.inner(x)), self.dropout, self.training))
 
 
@@ -64,7 +64,7 @@ class ResidualNorm(nn.Module):
         return self.norm(x) if self.norm_first else x
 
     def around(self, f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """The result for x."""
+        """The output for x."""
         total = residual_sum(x, f(self.pre(x)), self.dropout, self.training)
         return total if self.norm_first else self.norm(total)
 
@@ -82,13 +82,13 @@ class EncoderLayer(nn.Module):
         self.feed_forward, self.feed_forward_residual = FeedForward(config), ResidualNorm(config)
 
     def forward(self, x: Tensor, mask: Tensor | Ranges, rotation: Rotation | None = None) -> Tensor:
-        """x [B, S, D], mask [B, 1, 1, S] true at tokens → [B, S, D]; or packed, x [N, D] → [N, D]. rotation:
-        of rotary positions, see `attention.rotated`."""
+        """x [B, S, D], mask [B, 1, 1, S], true at tokens → [B, S, D]; or packed, x [N, D] → [N, D]. rotation: for
+        rotary positions, see `attention.rotated`."""
         x = self.self_attention_residual.around(lambda y: self.self_attention(y, mask, rotation=rotation), x)
         return self.feed_forward_residual.around(self.feed_forward, x)
 
     def self_weights(self, x: Tensor, mask: Tensor, rotation: Rotation | None = None) -> Tensor:
-        """As `forward` → the attention weights of each position, [B, H, S, S]."""
+        """Like `forward` → the attention weights of each position, [B, H, S, S]."""
         y = self.self_attention_residual.pre(x)
         return self.self_attention.weights(y, y, mask, rotation)
 
@@ -108,9 +108,9 @@ class DecoderLayer(nn.Module):
         own: Ranges | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """x [B, T, D], the encoder's states [B, S, D] and their mask [B, 1, 1, S] → [B, T, D]; position t sees
-        positions ≤ t and the whole source. Or packed, x [N, D], with the ranges of cross- and of self-attention.
-        rotation: of rotary positions, see `attention.rotated`."""
+        """x [B, T, D], the encoder's states [B, S, D] and their mask [B, 1, 1, S] → [B, T, D]. Position t attends to
+        positions ≤ t and to the whole source. Or packed, x [N, D], with the ranges of cross-attention (mask) and of
+        self-attention (own). rotation: for rotary positions, see `attention.rotated`."""
         x = self._after_self_attention(x, own, rotation)
         attention = self.cross_attention
         x = self.cross_attention_residual.around(
@@ -119,13 +119,13 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual.around(self.feed_forward, x)
 
     def self_weights(self, x: Tensor, rotation: Rotation | None = None) -> Tensor:
-        """x [B, T, D] → the attention weights of each position on those up to it, [B, H, T, T]."""
+        """x [B, T, D] → the self-attention weights [B, H, T, T]; position t attends to positions ≤ t."""
         earlier = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         y = self.self_attention_residual.pre(x)
         return self.self_attention.weights(y, y, earlier, rotation)
 
     def cross_weights(self, x: Tensor, memory: Memory, rotation: Rotation | None = None) -> Tensor:
-        """x [B, T, D] → the cross-attention weights of each position on the source, [B, H, T, S]."""
+        """x [B, T, D] → the cross-attention weights [B, H, T, S]."""
         y = self.cross_attention_residual.pre(self._after_self_attention(x, None, rotation))
         return self.cross_attention.weights(y, memory.states, memory.mask)
 
@@ -146,8 +146,8 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """`forward` for the newest position of K hypotheses of each sentence: x [B, K, D] → [B, K, D].
 
-        own: this layer's cached target, where the position is written to `slots` [B·H·K], and its mask [B·H, K, N];
-        cross: the source's keys and values, and their mask [B·H, 1, N]; rotation: of this position.
+        own: this layer's cached target keys and values, with own_mask [B·H, K, N]; the newest position is written to
+        `slots` [B·H·K]; cross: the source's keys and values, with mask [B·H, 1, N]; rotation: of this position.
         """
         x = self.self_attention_residual.around(
             lambda y: self.self_attention.self_step(y, own, own_mask, slots, rotation), x

@@ -1,6 +1,6 @@
 """The Transformer of *Attention Is All You Need*: encoder, decoder, embeddings, positions, output layer.
 
-Shapes: B sentences, S source and T target positions, K hypotheses a sentence, D d_model, V subwords.
+Shapes: B sentences, S source and T target positions, K hypotheses per sentence, D d_model, V subwords.
 """
 
 import math
@@ -27,7 +27,7 @@ from nmt.models.translation_model import Memory, ModelInternals, PackedSentences
 
 
 class AttentionWeights(NamedTuple):
-    """The attention weights of every head, layer by layer; each row sums to 1, and is 0 at positions that are masked.
+    """The attention weights of every head, layer by layer. Each row sums to 1, and is 0 at masked positions.
 
     encoder: [B, H, S, S] each; decoder: [B, H, T, T]; cross: [B, H, T, S].
     """
@@ -39,9 +39,9 @@ class AttentionWeights(NamedTuple):
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What decoding carries from step to step: B sentences of K hypotheses each, `length` target positions so far.
+    """The state between two decoding steps: B sentences of K hypotheses each, `length` target positions so far.
 
-    A step writes into the target's cache: the state before it must not be used again.
+    A step writes into the target's cache, so that the previous state must not be used again.
     """
 
     source: SourceCache
@@ -52,7 +52,7 @@ class DecoderState:
 class Transformer(TranslationModel):
     """Encoder and decoder with embeddings scaled by sqrt(d_model) and tied as `config.tie` says (section 3.4).
 
-    Where all matrices are tied, the vocabularies are of one size. Methods without a docstring: see TranslationModel.
+    If all matrices are tied, both vocabularies have the same size. Methods without a docstring: see TranslationModel.
     """
 
     config: TransformerConfig
@@ -78,7 +78,7 @@ class Transformer(TranslationModel):
 
     @staticmethod
     def _positions(config: TransformerConfig) -> tuple[nn.Module, nn.Module]:
-        """Of source and target."""
+        """The position encodings of source and target."""
         match config.positions:
             case "learned":
                 size = config.d_model, config.max_positions
@@ -98,12 +98,12 @@ class Transformer(TranslationModel):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """All initialisation: projections uniform in ±1/sqrt(inputs), biases zero, embeddings N(0, 1/d_model),
-        so that scaled embeddings and tied logits start with unit variance.
+        """Initialise all weights: projections uniform in ±1/sqrt(inputs), biases zero, embeddings N(0, 1/d_model), so
+        that scaled embeddings and tied logits start with unit variance.
 
-        The paper does not name an initialisation. These projections have a third of the variance that would keep a
-        layer's scale, so that each residual sum starts near its input: a post-norm model then learns to attend several
-        times sooner than with Glorot's larger weights, and accepts high learning rates.
+        The paper does not specify an initialisation. These projections have a third of the variance that would keep a
+        layer's scale, so that each residual sum starts near its input. A post-norm model then learns to attend several
+        times sooner than with Glorot's larger weights, and tolerates high learning rates.
         """
         for name, parameter in self.named_parameters():
             if "norm" in name:
@@ -117,9 +117,9 @@ class Transformer(TranslationModel):
 
     @torch.no_grad()
     def prepare_for_search(self, dtype: torch.dtype) -> None:
-        """As TranslationModel. For a CPU, matrices are stored by columns: products with few rows are up to twice as
-        fast. There the output matrix stays in float32 (see `scores`); a tied one is copied, as embeddings are read by
-        rows."""
+        """As TranslationModel. On a CPU, matrices are stored by columns, which makes products with few rows up to twice
+        as fast. The output matrix stays in float32 there (see `scores`); a tied one is copied, because embeddings are
+        read by rows."""
         matrix, bias = self.output.weight.data, None if self.output.bias is None else self.output.bias.data
         super().prepare_for_search(dtype)
         if matrix.is_cuda:
@@ -132,7 +132,7 @@ class Transformer(TranslationModel):
                 module.weight.data = module.weight.data.t().contiguous().t()
 
     def int8_layers(self) -> list[str]:
-        """All linear layers but those of cross-attention: it reads parts of their weight."""
+        """All linear layers except the projections of cross-attention, which reads parts of their weight."""
         return [name for name in super().int8_layers() if not name.endswith("cross_attention.projection")]
 
     @property
@@ -154,13 +154,13 @@ class Transformer(TranslationModel):
         return matrices
 
     def _widths(self) -> list[int]:
-        """Of a layer's queries, keys and values, all heads together: H·dk, H·dk, H·dv."""
+        """The widths of a layer's queries, keys and values of all heads together: H·dk, H·dk, H·dv."""
         return self.decoder[0].self_attention.widths  # type: ignore[union-attr, return-value]
 
     def training_flops(self, sentences: int, source_tokens: int, target_tokens: int) -> float:
-        """As TranslationModel. A multiplication and an addition are two operations; the backward pass counts twice the
-        forward pass. Attention grows with the square of the length: it is counted as if all sentences had the mean
-        length."""
+        """As TranslationModel. A multiplication and an addition count as two operations, and the backward pass counts
+        twice the forward pass. Attention grows with the square of the length; it is counted as if all sentences had the
+        mean length."""
         d, (_, keys, values) = self.config.d_model, self._widths()
         mean_source, mean_target = source_tokens / max(sentences, 1), target_tokens / max(sentences, 1)
         feed_forward, both = 2 * d * self.config.feed_forward, keys + values  # both: q kᵀ, and weights times values
@@ -173,23 +173,24 @@ class Transformer(TranslationModel):
         return 3 * 2 * (layers + target_tokens * d * self.target_vocabulary)
 
     def activation_bytes(self, padded_tokens: int, longest: int) -> int:
-        """As TranslationModel, in float32. The numbers kept for one token were counted on models of many sizes; three
-        chunks of logits are added."""
+        """As TranslationModel, in float32. The numbers per token were measured on models of many sizes; three chunks of
+        logits are added."""
         config = self.config
         width = max(config.d_model, *self._widths())
-        of_activation = {"relu": 0.0, "gelu": 2.5, "quick_gelu": 2.5, "swish": 2.5}[config.activation]
-        inner = 3.5 + 3.5 * (config.activation_dropout > 0) + of_activation
-        weights = 24 * config.heads * longest * (config.attention_dropout > 0)  # without dropout none are kept
-        of_layer = 28 * width + inner * config.feed_forward + weights
-        numbers = max(len(self.encoder), len(self.decoder)) * of_layer + 40 * width
+        inner = 3.5 + {"relu": 0.0, "gelu": 2.5, "quick_gelu": 2.5, "swish": 2.5}[config.activation]
+        if config.activation_dropout > 0:
+            inner += 3.5
+        weights = 24 * config.heads * longest if config.attention_dropout > 0 else 0  # only stored with dropout
+        layer_numbers = 28 * width + inner * config.feed_forward + weights
+        numbers = max(len(self.encoder), len(self.decoder)) * layer_numbers + 40 * width
         return int(4 * padded_tokens * numbers) + (192 << 20)
 
-    def packed_bytes(self, places: int) -> int:
-        """As TranslationModel: without Triton's kernels attention holds some matrices of all weights, of one layer."""
-        return 40 * self.config.heads * places**2
+    def packed_bytes(self, positions: int) -> int:
+        """As TranslationModel: without Triton, attention stores several matrices of all weights of one layer."""
+        return 40 * self.config.heads * positions**2
 
     def search_bytes(self, sentences: int, longest: int) -> tuple[int, int]:
-        """As TranslationModel: the encoder's widest layer; each decoder layer's keys and values of the source."""
+        """As TranslationModel: the encoder's widest layer, and each decoder layer's keys and values of the source."""
         numbers = sentences * longest * self.target_embedding.weight.element_size()
         return numbers * self.config.feed_forward, numbers * sum(self._widths()[1:]) * len(self.decoder)
 
@@ -209,23 +210,23 @@ class Transformer(TranslationModel):
         return self.decoder_norm(y)
 
     def alignment(self, source: Tensor, target: Tensor) -> Tensor:
-        """The cross-attention, the mean over layers and heads: [B, T, S].
+        """The mean cross-attention over layers and heads: [B, T, S].
 
-        Which layer alone follows word alignments best differs from model to model (Garg et al. 2019, section 4.1, take
-        the last but one).
+        The single layer that follows word alignments best differs between models (Garg et al. 2019, section 4.1, take
+        the penultimate one).
         """
-        memory, found = self.encode(source), list[Tensor]()
+        memory, layer_weights = self.encode(source), list[Tensor]()
         y, rotation = self._embed_target(target)
         for layer in self.decoder:
-            found.append(layer.cross_weights(y, memory, rotation).mean(dim=1))  # type: ignore[operator]
-            if len(found) < len(self.decoder):
+            layer_weights.append(layer.cross_weights(y, memory, rotation).mean(dim=1))  # type: ignore[operator]
+            if len(layer_weights) < len(self.decoder):
                 y = layer(y, memory.states, memory.mask, rotation=rotation)
-        return torch.stack(found).mean(dim=0)
+        return torch.stack(layer_weights).mean(dim=0)
 
     def attention_weights(self, source: Tensor, target: Tensor) -> AttentionWeights:
-        """The attention of all layers: source ids [B, S], the decoder's input ids [B, T].
+        """The attention weights of all layers: source ids [B, S], the decoder's input ids [B, T].
 
-        The fused attention of `forward` does not return its weights: they are computed again from each layer's input.
+        They are computed from each layer's input, because the fused attention of `forward` does not return them.
         """
         mask = (source != self.padding)[:, None, None, :]
         weights = AttentionWeights([], [], [])
@@ -242,8 +243,8 @@ class Transformer(TranslationModel):
         return weights
 
     def inside(self, source: Tensor, target: Tensor) -> ModelInternals:
-        every = self.attention_weights(source, target)._asdict()
-        weights = {kind: torch.stack(of)[:, 0] for kind, of in every.items()}
+        by_kind = self.attention_weights(source, target)._asdict()
+        weights = {kind: torch.stack(layers)[:, 0] for kind, layers in by_kind.items()}
         return ModelInternals(
             weights,
             alignment=weights["cross"].mean(dim=(0, 1)),
@@ -271,13 +272,13 @@ class Transformer(TranslationModel):
         cross = [attention.keys_values(memory.states) for attention in attentions]
         source = SourceCache.build(cross, memory.mask.flatten(1))
         widths = cross[0][0].shape[3], cross[0][1].shape[3]
-        # As the keys: where autocast makes these, they need not be of the states' type.
+        # Like the keys: with autocast their dtype may differ from the states'.
         target = TargetCache.empty(cross[0][0], len(memory.states), len(cross), source.heads, widths)
         return DecoderState(source, target, 0)
 
     def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
         position = self.target_positions(state.length, 1)  # [1, ·]: the same for all hypotheses
-        y, rotation = self._placed(self._target_vectors(tokens), position)
+        y, rotation = self._with_positions(self._target_vectors(tokens), position)
         target, slots = state.target.allocate()
         mask = target.mask_by_head()
         for layer, own, cross in zip(self.decoder, target.layers, state.source.layers, strict=True):
@@ -286,13 +287,13 @@ class Transformer(TranslationModel):
 
     def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
         old_sentences, hypotheses, _ = state.target.mask.shape
-        if len(rows) == old_sentences:  # most often: only the masks move
+        if len(rows) == old_sentences:  # the most frequent case, in which only masks are copied
             return DecoderState(state.source, state.target.select(rows, None), state.length)
         sentences = rows[:, 0] // hypotheses  # [B']
         return DecoderState(state.source.select(sentences), state.target.select(rows, sentences), state.length)
 
     def _run(self, layer: nn.Module, *inputs: Tensor | Ranges | Rotation | None) -> Tensor:
-        """layer(*inputs); with `recompute`, computed a second time in the backward pass."""
+        """layer(*inputs). With `recompute`, the backward pass computes it a second time."""
         again = self.recompute and self.training
         return checkpoint(layer, *inputs, use_reentrant=False) if again else layer(*inputs)
 
@@ -309,7 +310,7 @@ class Transformer(TranslationModel):
         return embedded(ids, self.source_embedding, cuts=self.cuts and self.training)
 
     def _target_vectors(self, ids: Tensor) -> Tensor:
-        """The same of the decoder's input, which begins with BOS: what it reads there is `config.decoder_start`."""
+        """The embeddings of the decoder's input, in which `config.decoder_start` determines the embedding of BOS."""
         cuts = self.cuts and self.training
         match self.config.decoder_start:
             case "bos":
@@ -327,16 +328,16 @@ class Transformer(TranslationModel):
         """Ids [B, T], or packed [N] → Dropout(sqrt(D) · embedding + position), [B, T, D] or [N, D], and None; with
         rotary positions, Dropout(sqrt(D) · embedding) and the rotation of each position."""
         if isinstance(tokens, PackedSentences):
-            place = torch.arange(len(tokens.ids), device=tokens.ids.device)
-            position = torch.where(tokens.start < tokens.end, place - tokens.start, 0)
+            index = torch.arange(len(tokens.ids), device=tokens.ids.device)
+            position = torch.where(tokens.start < tokens.end, index - tokens.start, 0)
             encoding, ids = positions(0, tokens.longest).index_select(0, position), tokens.ids
         else:
             encoding, ids = positions(0, tokens.shape[1]), tokens
-        x, rotation = self._placed(vectors(ids), encoding)
+        x, rotation = self._with_positions(vectors(ids), encoding)
         return dropout(x, self.config.dropout, self.training), rotation
 
-    def _placed(self, vectors: Tensor, encoding: Tensor) -> tuple[Tensor, Rotation | None]:
+    def _with_positions(self, vectors: Tensor, encoding: Tensor) -> tuple[Tensor, Rotation | None]:
         """Embeddings and the encodings of their positions → the input of the first layer, and the layers' rotation."""
         if self.rotary:
-            return vectors * self.scale, Rotation.of(encoding)
+            return vectors * self.scale, Rotation.from_encodings(encoding)
         return torch.add(encoding, vectors, alpha=self.scale).to(vectors.dtype), None  # sinusoids are float32

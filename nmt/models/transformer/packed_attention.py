@@ -1,11 +1,11 @@
-"""Attention over packed batches: the tokens of all sentences of a side lie one after another in one tensor.
+"""Attention over packed batches, in which one tensor contains the tokens of all sentences of a side.
 
-Shapes: Tq queries and Tk keys (each side's capacity, its unused tail included), H heads, dk and dv the widths of a
+Shapes: Tq queries and Tk keys (each side's capacity, including its unused tail), H heads, dk and dv the widths of a
 head's keys and values.
 
-CUDA runs the Triton kernels of packed_attention_kernels. Everything else runs the plain implementation here, which
-says what they compute; it holds all Tq x Tk weights of each head and is meant for tests and small batches. Both are
-operators of torch.library: torch.compile and CUDA graphs take them as they are, without looking inside.
+CUDA runs the Triton kernels of packed_attention_kernels. Other devices run the reference implementation here, which
+stores all Tq x Tk weights of each head and is meant for tests and small batches. Both are operators of torch.library:
+torch.compile and CUDA graphs treat them as opaque.
 """
 
 import math
@@ -21,12 +21,12 @@ _LOW_BITS = (1 << 32) - 1
 
 
 class Ranges(NamedTuple):
-    """Which keys each query attends to, and the inverse: int32, on the device of the queries.
+    """The keys that each query attends to, and the inverse: int32, on the device of the queries.
 
-    keys [2, Tq]: query i attends to the keys from keys[0, i] up to, not including, keys[1, i].
+    keys [2, Tq]: query i attends to keys from keys[0, i] up to, but not including, keys[1, i].
     queries [2, Tk]: no query before queries[0, j], nor from queries[1, j] on, attends to key j.
 
-    Neither row decreases, except at the tail: a filling token has the range 0, 0. Only tokens of the tail have empty
+    Neither row decreases, except at the tail: a padding token has the range 0, 0. Only tokens of the tail have empty
     ranges. Their output and their gradients are 0.
     """
 
@@ -42,9 +42,9 @@ def sentence_ranges(side: PackedSentences) -> Ranges:
 
 def causal_ranges(side: PackedSentences) -> Ranges:
     """Each token attends to itself and to those before it in its sentence."""
-    places = torch.arange(len(side.ids), dtype=side.end.dtype, device=side.ids.device)
-    keys = torch.stack([side.start, torch.minimum(places + 1, side.end)])
-    return Ranges(keys, torch.stack([torch.minimum(places, side.end), side.end]))
+    indices = torch.arange(len(side.ids), dtype=side.end.dtype, device=side.ids.device)
+    keys = torch.stack([side.start, torch.minimum(indices + 1, side.end)])
+    return Ranges(keys, torch.stack([torch.minimum(indices, side.end), side.end]))
 
 
 def cross_ranges(queries: PackedSentences, keys: PackedSentences) -> Ranges:
@@ -57,12 +57,12 @@ def cross_ranges(queries: PackedSentences, keys: PackedSentences) -> Ranges:
 def packed_attention(query: Tensor, key: Tensor, value: Tensor, ranges: Ranges, dropout: float = 0.0) -> Tensor:
     """softmax(Q K^T / sqrt(dk)) V (equation 1), each query over its own range of keys.
 
-    query [Tq, H, dk], key [Tk, H, dk], value [Tk, H, dv], of one dtype → [Tq, H, dv]. They may be parts of one tensor:
-    nothing is copied as long as the numbers of one head lie side by side. Dropout acts on the weights. CUDA's kernels
-    take bfloat16, float16 and float32, and dk and dv of at most 128.
+    query [Tq, H, dk], key [Tk, H, dk], value [Tk, H, dv], of one dtype → [Tq, H, dv]. They may be parts of one tensor;
+    they are not copied if the numbers of a head are adjacent in memory. Dropout applies to the weights. The CUDA
+    kernels take bfloat16, float16 and float32, and dk and dv of at most 128.
     """
     dropped = min(round(dropout * _LEVELS), _LEVELS - 1)
-    # Drawn on the device, so that nothing waits for it and each replay of a CUDA graph draws another.
+    # Drawn on the device, so that nothing waits for it and each replay of a CUDA graph draws a new seed.
     seed = torch.randint(1 << 31, (1,), device=query.device) if dropped else None
     output, _ = _forward(query, key, value, ranges.keys, ranges.queries, seed, dropped)
     return output
@@ -72,7 +72,7 @@ def packed_attention(query: Tensor, key: Tensor, value: Tensor, ranges: Ranges, 
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, keys: Tensor, queries: Tensor, seed: Tensor | None, dropped: int
 ) -> tuple[Tensor, Tensor]:
-    """The output [Tq, H, dv] and the logarithm of each query's sum of exponentials [H, Tq], some number for the tail.
+    """The output [Tq, H, dv] and the logarithm of each query's sum of exponentials [H, Tq], any number at the tail.
 
     seed: one int64 in [0, 2^31), with dropout. A weight is dropped with the probability dropped / 2^24.
     """
@@ -97,7 +97,7 @@ def _backward(
     seed: Tensor | None,
     dropped: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of query, key and value, from that of the output [Tq, H, dv] and what `_forward` returned."""
+    """The gradients of query, key and value, from the output's gradient [Tq, H, dv] and the results of `_forward`."""
     scores = _scores(query, key, keys)
     weights, kept = torch.exp(scores - lse[:, :, None]), _kept(scores, seed, dropped)
     d_output, output, query, key, value = (x.to(scores.dtype) for x in (gradient, output, query, key, value))
@@ -120,7 +120,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def _scores(query: Tensor, key: Tensor, keys: Tensor) -> Tensor:
-    """Q K^T / sqrt(dk), [H, Tq, Tk]: minus infinity outside the ranges."""
+    """Q K^T / sqrt(dk), [H, Tq, Tk], minus infinity outside the ranges."""
     wide, position = _wide(query.dtype), torch.arange(len(key), device=key.device)
     begin, end = keys[:, :, None]
     scores = torch.einsum("qhd,khd->hqk", query.to(wide), key.to(wide)) * query.shape[-1] ** -0.5
@@ -128,16 +128,16 @@ def _scores(query: Tensor, key: Tensor, keys: Tensor) -> Tensor:
 
 
 def _kept(scores: Tensor, seed: Tensor | None, dropped: int) -> Tensor:
-    """What dropout multiplies weights by, 0 or 1 / (1 - p), for scores [H, Tq, Tk].
+    """The dropout mask for scores [H, Tq, Tk]: 0 or 1 / (1 - p).
 
-    A random number for every weight is a hash of the seed and of where the weight stands, so that the backward pass can
-    compute it again, in any order. The kernels compute the same: masks do not depend on the device.
+    The random number of a weight is a hash of the seed and the weight's indices, so that the backward pass can compute
+    it again in any order. The kernels compute the same numbers: masks do not depend on the device.
     """
     if seed is None:
         return scores.new_ones(())
     head, query, key = (torch.arange(size, device=scores.device) for size in scores.shape)
     rows = _hash(_hash(_hash(seed) ^ head)[:, None] ^ query)  # [H, Tq]
-    columns = _hash(key + 0x9E3779B9)  # far from the queries' numbers
+    columns = _hash(key + 0x9E3779B9)  # far from the queries' indices
     bits = _hash(rows[:, :, None] ^ columns) >> 8
     return (bits >= dropped).to(scores.dtype) / (1 - dropped / _LEVELS)
 

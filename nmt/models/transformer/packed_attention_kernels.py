@@ -1,12 +1,13 @@
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
-"""The Triton kernels of packed_attention: shapes and names as there; what they compute, its plain implementation says.
+"""The Triton kernels of packed_attention, with its shapes and names. They compute what its reference implementation
+computes.
 
 A program works on one head and a tile of consecutive queries (or, for the gradients of keys and values, of consecutive
-keys). The ranges of its rows join into one, which it goes through tile by tile; a mask leaves each row its own part.
-The method is that of FlashAttention-2 (Dao 2023), where a tile belongs to one sentence. Here it holds several:
-sentences of 28 tokens would leave most of a tile's rows empty. Every number is written by one program: there are no
-atomic additions, and the result is the same each time. Tiles are on the grid's first axis: CUDA allows 65,535 programs
-on the others.
+keys). It goes through the union of its rows' ranges tile by tile, and a mask limits each row to its own range. The
+method is FlashAttention-2 (Dao 2023), in which a tile belongs to one sentence. Here a tile contains several sentences,
+because sentences of 28 tokens would leave most of its rows empty. Each number is written by one program, so that there
+are no atomic additions, and the result is reproducible. Tiles are on the grid's first axis, because CUDA allows only
+65,535 programs on the others.
 """
 
 from typing import Any
@@ -17,12 +18,12 @@ import triton.language as tl
 from torch import Tensor
 
 _LOG2_E = tl.constexpr(1.4426950408889634)
-_LOWEST = tl.constexpr(-1e30)  # below all scores, and finite: a row that has not met a key yet weighs nothing, not NaN
+_LOWEST = tl.constexpr(-1e30)  # below all scores, but finite, so that a row without keys so far gives 0, not NaN
 
 
 @triton.jit
 def _load(x, first, stop, row_stride, ROWS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr):
-    """Rows from `first` on, [ROWS, WIDTH]: 0 from row `stop` and from column SIZE on. x points to row 0 of a head."""
+    """Rows from `first` on, [ROWS, WIDTH], with 0 from row `stop` and column SIZE on. x points to row 0 of a head."""
     row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, WIDTH)[None, :]
     start = x + tl.cast(first, tl.int64) * row_stride  # may be beyond 2^31
     return tl.load(start + row * row_stride + column, mask=(row < stop - first) & (column < SIZE), other=0.0)
@@ -46,7 +47,7 @@ def _hash(x):
 
 @triton.jit
 def _kept(seed, head, query, key, DROPPED: tl.constexpr):
-    """Whether dropout leaves a weight: bool, in the shape that the indices broadcast to."""
+    """Whether dropout keeps a weight: bool, in the shape that the indices broadcast to."""
     rows = _hash(_hash(_hash(tl.load(seed).to(tl.uint32)) ^ head.to(tl.uint32)) ^ query.to(tl.uint32))
     columns = _hash(key.to(tl.uint32) + 0x9E3779B9)
     return (_hash(rows ^ columns) >> 8).to(tl.int32) >= DROPPED
@@ -60,7 +61,7 @@ def forward_kernel(
     DK: tl.constexpr, DV: tl.constexpr, WIDTH_K: tl.constexpr, WIDTH_V: tl.constexpr,
     TILE: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
-    """Output and lse of a tile of queries. Those of the tail have no keys: their sums stay 0."""
+    """Computes output and lse of a tile of queries. Queries of the tail have no keys, so that their sums stay 0."""
     first, head = tl.program_id(0) * TILE, tl.program_id(1)
     rows = first + tl.arange(0, TILE)
     begin = tl.load(ranges + rows, mask=rows < queries, other=0)
@@ -98,7 +99,7 @@ def query_gradient_kernel(
     DK: tl.constexpr, DV: tl.constexpr, WIDTH_K: tl.constexpr, WIDTH_V: tl.constexpr,
     TILE: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
-    """d_query of a tile of queries, and their delta [H, Tq]: the sum over the output of d_output · output."""
+    """Computes d_query of a tile of queries, and their delta [H, Tq]: the sum over the output of d_output · output."""
     first, head = tl.program_id(0) * TILE, tl.program_id(1)
     heads = tl.num_programs(1)
     rows = first + tl.arange(0, TILE)
@@ -136,7 +137,10 @@ def key_value_gradient_kernel(
     DK: tl.constexpr, DV: tl.constexpr, WIDTH_K: tl.constexpr, WIDTH_V: tl.constexpr,
     TILE: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
-    """d_key and d_value of a tile of keys, from the queries that attend to them. All matrices are [keys, queries]."""
+    """Computes d_key and d_value of a tile of keys from the queries that attend to them.
+
+    All matrices are [keys, queries].
+    """
     first, head = tl.program_id(0) * TILE, tl.program_id(1)
     heads = tl.num_programs(1)
     columns = first + tl.arange(0, TILE)
@@ -205,7 +209,7 @@ def backward(
     options = _options(query, value, dropped)
     inputs, strides = (query, key, value, gradient), _strides(query, key, value, gradient)
     with torch.cuda.device_of(query):  # type: ignore[no-untyped-call]
-        # The first also writes delta, which the second reads.
+        # The first kernel also writes delta, which the second reads.
         query_gradient_kernel[triton.cdiv(query_count, options["TILE"]), heads](
             *inputs, output, lse, delta, d_query, keys, seed, query_count, *strides, **options
         )
@@ -216,21 +220,24 @@ def backward(
 
 
 def _adjacent(x: Tensor) -> Tensor:
-    """x, with the numbers of a head side by side in memory: copied only where they are not."""
+    """x, copied if the numbers of a head are not adjacent in memory."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _strides(*tensors: Tensor) -> list[int]:
-    return [stride for x in tensors for stride in x.stride()[:2]]
+    strides = list[int]()
+    for x in tensors:
+        strides += x.stride()[:2]
+    return strides
 
 
 def _options(query: Tensor, value: Tensor, dropped: int) -> dict[str, Any]:
-    """The kernels' constants, and how they are compiled.
+    """The kernels' constants and compiler options.
 
-    64 rows are the least that Hopper's tensor cores take at once. Sentences of 28 tokens make such a tile attend to 91
-    keys on average: three tiles of 32 waste less than two of 64, and leave registers for more programs at a time. In
-    float32 the products are exact, on the ordinary cores (unless PyTorch was told that TF32 will do), which compute
-    from registers and have room for less. So nothing spills in 16 bits, and next to nothing in float32.
+    Hopper's tensor cores take at least 64 rows at once. With sentences of 28 tokens such a tile attends to 91 keys on
+    average: three tiles of 32 waste less than two of 64, and leave registers for more programs at a time. In float32
+    the products are exact and run on the ordinary cores, unless PyTorch is set to TF32. These compute from registers
+    and have room for smaller tiles. So no registers spill in 16 bits, and almost none in float32.
     """
     dk, dv = query.shape[-1], value.shape[-1]
     width_k, width_v = (max(16, triton.next_power_of_2(size)) for size in (dk, dv))

@@ -1,5 +1,7 @@
-"""Positional encodings (section 3.5): fixed sinusoids in two layouts, or learned. Shapes: T length, D d_model, or dk
-where the table is one of rotations."""
+"""Positional encodings (section 3.5): fixed sinusoids in two layouts, or learned vectors.
+
+Shapes: T length, D d_model, or dk for rotary positions.
+"""
 
 import math
 from typing import Literal, assert_never
@@ -18,7 +20,7 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concate
     PE(pos, 2i+1) = cos(pos / 10000^(2i/D)). `concatenated` is Tensor2Tensor's: D/2 sines, then D/2
     cosines, with wavelengths from 2π to exactly 10000·2π.
     """
-    # In float64: the sine of a large angle in float32 is wrong in the fourth digit.
+    # In float64, because the sine of a large angle in float32 is wrong in the fourth digit.
     position = torch.arange(length, dtype=torch.float64)[:, None]  # [T, 1]
     pair = torch.arange(d_model // 2, dtype=torch.float64)  # [D/2]
     exponents = {"interleaved": 2 * pair / d_model, "concatenated": pair / max(d_model // 2 - 1, 1)}
@@ -33,12 +35,12 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "concate
 
 
 class SinusoidalPositions(nn.Module):
-    """A fixed table, computed when it is first needed and whenever it is too short; not part of the weights."""
+    """A fixed table, which is computed when it is first used, and again when it is too short. It is not a weight."""
 
     table: Tensor
 
     def __init__(self, d_model: int, layout: Literal["interleaved", "concatenated"], offset: int = 0):
-        """offset: the number of the first position."""
+        """offset: the index of the first position."""
         super().__init__()
         self.d_model, self.layout, self.offset = d_model, layout, offset
         self.register_buffer("table", torch.empty(0, d_model), persistent=False)
@@ -47,7 +49,7 @@ class SinusoidalPositions(nn.Module):
         """Encodings of positions start … start+length-1: [length, D]."""
         end, table = start + length, self.table
         if end > len(table):
-            # `table` is local as well: another thread may set a shorter one at the same time.
+            # `table` is also a local variable, because another thread may set a shorter one at the same time.
             length = max(512, 2 * end)
             longer = sinusoids(self.offset + length, self.d_model, self.layout)[self.offset :].to(table.dtype)
             table = self.table = from_host(longer, table.device)
@@ -55,25 +57,25 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """A learned vector per position (row (E) of the paper's Table 3)."""
+    """A learned vector for each position (row (E) of the paper's Table 3)."""
 
     def __init__(self, d_model: int, max_positions: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_positions, d_model))
 
     def forward(self, start: int, length: int) -> Tensor:
-        """Vectors of positions start … start+length-1: [length, D]. NmtError past the last one."""
+        """Vectors of positions start … start+length-1: [length, D]. Raises NmtError after the last position."""
         if start + length > len(self.weight):
             raise NmtError(
                 f"a sequence of {start + length} subwords is longer than model.max_positions: "
-                f"{len(self.weight)}, the number of positions that this model has learned: shorten the text"
+                f"{len(self.weight)}, the number of positions of this model: shorten the text"
             )
         return self.weight[start : start + length]
 
 
 def first_positions(source: nn.Module, target: nn.Module, length: int = 100) -> dict[str, Tensor]:
-    """The encodings of the first positions, to be looked at: [length, D] by name, as many as there are. Of learned ones
-    those of both sides, of sinusoids, which are the same on both, those of both layouts."""
+    """The encodings of the first positions for display: [length, D] by name, shorter if a learned table is shorter.
+    Learned positions are named by side. Sinusoids are the same on both sides; both layouts are returned."""
     if isinstance(source, LearnedPositions):
         length = min(length, len(source.weight))
         return {"source": source(0, length), "target": target(0, length)}

@@ -1,1 +1,1 @@
-"""Shows the attention, word alignment, beam search and positions of a model."""
+"""The page of `nmt inspect`: attention, word alignment, beam search and positions of a model."""

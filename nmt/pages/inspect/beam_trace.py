@@ -1,7 +1,7 @@
-"""Records a beam search step by step: every hypothesis that it considers, and what happens to it.
+"""Records a beam search step by step: every hypothesis that the search considers, and what happens to it.
 
-The recorder is a logits processor that changes nothing: a search shows its processors the log P of the next tokens and
-tells them which hypotheses it continues. A search without a recorder costs nothing extra.
+The recorder is a logits processor that changes nothing. A search passes the log P of the next tokens to its processors,
+and tells them which hypotheses it continues. A search without a recorder has no extra cost.
 
 Shapes: K live hypotheses, V subwords, C candidates of a step.
 """
@@ -19,8 +19,8 @@ from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.decoder_model import Hypothesis, LogitsProcessor, SearchOptions, length_penalties
 
-# kept: one of the K that the search continued; finished: ended, as one of the K best; dropped: neither; open: it would
-# have been continued, but the search was over.
+# kept: one of the K hypotheses that the search continued; finished: ended, and among the K best; dropped: neither;
+# open: would have been continued, but the search ended.
 Fate = Literal["kept", "finished", "dropped", "open"]
 
 
@@ -31,19 +31,19 @@ class Node:
     parent: int | None  # index in the list of nodes; None for the empty hypothesis
     step: int  # number of tokens, with EOS
     token: int
-    log_p: float  # of the token given those before
+    log_p: float  # of the token, given the previous tokens
     total: float  # log P of all tokens
     score: float  # total over the length penalty
     fate: Fate = "dropped"
 
 
 class Recorder:
-    """The nodes of one search of one sentence. It is the last logits processor of the search."""
+    """Records the nodes of one search of one sentence. It is the last logits processor of the search."""
 
     def __init__(self, options: SearchOptions):
         self.options = options
         self.nodes: list[Node] = []
-        self._live = torch.zeros(1, 1)  # [1, K]: log P so far; -inf: unused place of the beam
+        self._live = torch.zeros(1, 1)  # [1, K]: log P so far; -inf: unused row of the beam
         self._parents: list[int | None] = [None]  # nodes of the live hypotheses
         self._candidates: dict[tuple[int, int], int] = {}  # in the latest step: (hypothesis, token) → node
 
@@ -69,32 +69,35 @@ class Recorder:
 
     def advance(self, rows: Tensor, tokens: Tensor) -> None:
         """Record the candidates that the search continues: their hypotheses and tokens, [1, K] each."""
-        for at in self._open():
-            self.nodes[at].fate = "dropped"  # the continued ones are changed below
-        # A hypothesis that is not a candidate has probability 0: it is an unused place of the beam.
-        self._parents = [self._candidates.get(at) for at in zip(rows[0].tolist(), tokens[0].tolist(), strict=True)]
-        for place in self._parents:
-            if place is not None:
-                self.nodes[place].fate = "kept"
-        totals = [-math.inf if place is None else self.nodes[place].total for place in self._parents]
+        for i in self._open():
+            self.nodes[i].fate = "dropped"  # continued hypotheses become "kept" below
+        # A hypothesis that is not a candidate has probability 0: its row of the beam is unused.
+        candidates = zip(rows[0].tolist(), tokens[0].tolist(), strict=True)
+        self._parents = [self._candidates.get(candidate) for candidate in candidates]
+        totals = list[float]()
+        for parent in self._parents:
+            if parent is not None:
+                self.nodes[parent].fate = "kept"
+            totals.append(-math.inf if parent is None else self.nodes[parent].total)
         self._live = torch.tensor([totals], dtype=torch.float64)
 
     def _open(self) -> list[int]:
-        return [place for place in self._candidates.values() if self.nodes[place].fate == "open"]
+        """The indices of open nodes."""
+        return [i for i in self._candidates.values() if self.nodes[i].fate == "open"]
 
 
-def tokens_of(nodes: Sequence[Node], place: int) -> list[int]:
-    """The tokens of a node's hypothesis."""
+def hypothesis_tokens(nodes: Sequence[Node], i: int) -> list[int]:
+    """The tokens of the hypothesis of node i."""
     tokens: list[int] = []
-    at: int | None = place
-    while at is not None:
-        tokens.append(nodes[at].token)
-        at = nodes[at].parent
+    node: int | None = i
+    while node is not None:
+        tokens.append(nodes[node].token)
+        node = nodes[node].parent
     return tokens[::-1]
 
 
 class RecordingEngine(PyTorchEngine):
-    """Searches one sentence at a time, and keeps the nodes and hypotheses of the latest search."""
+    """An engine that searches one sentence at a time, and stores the nodes and hypotheses of the last search."""
 
     nodes: list[Node]
     hypotheses: list[Hypothesis]

@@ -20,7 +20,7 @@ from nmt.errors import NmtError
 from nmt.interop import export_folder
 from nmt.loading import model_loader
 from nmt.models.translation_model import ModelInternals, TranslationModel
-from nmt.pages.inspect.beam_trace import Node, RecordingEngine, tokens_of
+from nmt.pages.inspect.beam_trace import Node, RecordingEngine, hypothesis_tokens
 
 
 @dataclass(frozen=True)
@@ -35,28 +35,21 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The result for one sentence pair.
+    """The result for one sentence pair."""
 
-    model: the name of its file. given: whether the target was given; otherwise it is the best translation found.
-    translation: the target with its scores.
-    inside: what the model shows. A row of `decoder` and `cross` has the weights used to predict that target subword;
-    the columns of `decoder` are the decoder's inputs, `<s>` and the target without its end.
-    alignment: that of `inside`, between words: [M, N], or None.
-    hypotheses: results of the search, best first. nodes: all hypotheses that it considered; node_pieces: their
-    subwords; ranks: for nodes that are results, by index, their place in `hypotheses`.
-    """
-
-    model: str
+    model: str  # the name of its file
     source: Sentence
     target: Sentence
-    given: bool
-    translation: Translation
+    given: bool  # the user gave the target; otherwise it is the best translation of the search
+    translation: Translation  # the target with its scores
+    # A row of `decoder` and `cross` has the weights used to predict that target subword. The columns of `decoder` are
+    # the inputs of the decoder, `<s>` and the target without its end.
     inside: ModelInternals
-    alignment: Tensor | None
-    hypotheses: list[Translation]
-    nodes: list[Node]
-    node_pieces: list[str]
-    ranks: dict[int, int]
+    alignment: Tensor | None  # the alignment of `inside`, between words: [M, N]
+    hypotheses: list[Translation]  # results of the search, best first
+    nodes: list[Node]  # all hypotheses that the search considered
+    node_pieces: list[str]  # their last subwords
+    ranks: dict[int, int]  # index of a node that is a result → its index in `hypotheses`
     beam_size: int
 
 
@@ -64,7 +57,7 @@ class Inspector:
     """A model with its vocabulary and search settings."""
 
     def __init__(self, name: str, settings: schema.Config, vocabulary: Vocabulary, model: TranslationModel):
-        """name: of the model, for display; settings: with the decoding to use; model: float32, in eval mode, one with
+        """name: of the model, for display. settings: with the decoding to use. model: in float32 and eval mode, with
         `can_inspect`."""
         self.name, self.settings, self.model = name, settings, model
         self.engine = RecordingEngine([model], next(model.parameters()).device)
@@ -72,7 +65,7 @@ class Inspector:
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", overrides: Sequence[str] = ()) -> "Inspector":
-        """Load a model file, or the best model of a run folder, in float32; overrides: `decoding.key=value`.
+        """Load a model file, or the best model of a run folder, in float32. overrides: `decoding.key=value`.
 
         Raises NmtError if the file is not a model, an override is wrong, or the device does not exist.
         """
@@ -94,11 +87,11 @@ class Inspector:
     def inspect(
         self, source: str, target: str | None = None, *, to: str | None = None, from_: str | None = None
     ) -> Inspection:
-        """Inspect a sentence and its translation: `target`, or else the best one that the search finds. to, from_: as
-        for a Translator; the tokens of languages are subwords of the source.
+        """Inspect a sentence and its translation: `target`, or else the best translation of the search. to, from_: as
+        for a Translator; language tokens are subwords of the source.
 
         Raises NmtError if the source is empty or too long to be translated as one part, the target is too long, or the
-        model's scores are not finite; and for languages as `LanguagePairs.choose` does.
+        model's scores are not finite, and for languages as `LanguagePairs.choose`.
         """
         translator, vocabulary = self.translator, self.translator.vocabulary
         pair = translator.languages.use(to, from_)
@@ -135,7 +128,8 @@ class Inspector:
 
     @torch.inference_mode()
     def _inside(self, source: Sequence[int], start: Sequence[int], target: Sequence[int]) -> ModelInternals:
-        """Of a pair of ids without EOS, where the decoder reads `start` before the target; on the CPU."""
+        """The internals of the model for a pair of ids without EOS, on the CPU. The decoder reads `start` before the
+        target."""
         device = self.engine.device
         inside = self.model.inside(
             torch.tensor([[*source, EOS]], device=device), torch.tensor([[BOS, *start, *target]], device=device)
@@ -162,7 +156,7 @@ class Inspector:
         return ids
 
     def _output_tokens(self, translation: Translation) -> list[int]:
-        """The tokens from the search: encoding the text again could give other subwords."""
+        """The tokens from the search, because encoding the text again could give other subwords."""
         target = self.translator.vocabulary.target
         return next(
             hypothesis.tokens
@@ -171,13 +165,12 @@ class Inspector:
         )
 
     def _ranks(self, hypotheses: Sequence[Translation]) -> dict[int, int]:
-        """For each finished node that is one of the hypotheses: its place among them, from 0."""
+        """The rank, from 0, of each node that is one of the hypotheses."""
         target, nodes = self.translator.vocabulary.target, self.engine.nodes
-        finished = {
-            tuple(target.pieces(tokens_of(nodes, place))): place
-            for place, node in enumerate(nodes)
-            if node.fate == "finished"
-        }
+        finished = dict[tuple[str, ...], int]()
+        for i, node in enumerate(nodes):
+            if node.fate == "finished":
+                finished[tuple(target.pieces(hypothesis_tokens(nodes, i)))] = i
         return {finished[tuple(translation.pieces)]: rank for rank, translation in enumerate(hypotheses)}
 
 
@@ -186,7 +179,7 @@ def _on_cpu(tensor: Tensor | None) -> Tensor | None:
 
 
 def attention_by_word(weights: Tensor, rows: Sequence[Word], columns: Sequence[Word]) -> Tensor:
-    """Attention between subwords [..., T, S] as attention between words [..., M, N]; the sum of a row stays 1.
+    """Converts attention between subwords [..., T, S] to attention between words [..., M, N]. Rows still sum to 1.
 
     Attention to a word is the sum over its subwords; attention from a word is the mean over its subwords (Clark et al.
     2019, section 4.1).

@@ -15,24 +15,24 @@ from nmt.pages.inspect.text import FORMAT, to_data
 log = logging.getLogger("nmt")
 
 PAGE, DATA = "index.html", "inspection.json"
-_START = json.dumps({"format": FORMAT})[:-1].encode()  # of our own data
+_START = json.dumps({"format": FORMAT})[:-1].encode()  # how the data of an inspection begins
 
 
 def check(folder: Path) -> None:
-    """Raises NmtError if the folder cannot be written to, or files that no inspection wrote could be overwritten."""
+    """Raises NmtError if the folder cannot be written, or has files of the same names from another program."""
     check_new_folder(folder)
     try:
-        ours = (folder / DATA).read_bytes().startswith(_START)
+        is_inspection = (folder / DATA).read_bytes().startswith(_START)
     except OSError:
-        ours = False
-    taken = [path for path in (folder / PAGE, folder / DATA) if path.exists()]
-    if taken and not ours:
-        raise NmtError(f"{taken[0]}: exists and was not written by nmt inspect: choose another --output")
+        is_inspection = False
+    existing = [path for path in (folder / PAGE, folder / DATA) if path.exists()]
+    if existing and not is_inspection:
+        raise NmtError(f"{existing[0]}: exists and was not written by nmt inspect: choose another --output")
 
 
 def write(inspection: Inspection, folder: Path) -> None:
-    """Write the page and the data into a folder that is checked, in place of those of an earlier inspection. Raises
-    NmtError if the folder cannot be written."""
+    """Write the page and the data into a checked folder, in place of those of an earlier inspection. Raises NmtError if
+    the folder cannot be written."""
     with atomic.reporting(folder, "--output"):
         atomic.make_folder(folder)
     data = json.dumps(to_data(inspection), ensure_ascii=False)

@@ -86,7 +86,7 @@ function fill(side, tokens) {
   }));
 }
 
-/** Where a row of attention to the source looks, if it looks at some positions only: classes of each of its cells. */
+/** The CSS classes of the cells of a row of attention to the source, if attention is limited to some positions. */
 function marks(row, columns) {
   if (at("kind").value !== "cross") return columns.map(() => "");
   const places = list => (list ?? []).slice(row.start, row.end);
@@ -101,7 +101,7 @@ function marks(row, columns) {
   ].filter(Boolean).join(" "));
 }
 
-/** The lines, and beside each word its share of what is picked. */
+/** Draw the lines, and beside each word its share of the attention of the selected word. */
 function showPicked() {
   const {rows, columns, table} = shown;
   const buttons = Object.fromEntries(["from", "to"].map(side => [side, [...at(side).querySelectorAll("button")]]));
@@ -140,7 +140,7 @@ function say(rows, columns, table) {
     ...others.flatMap(([part, text], i) => [i ? ", “" : "“", make("bdi", {textContent: text}), `” (${percent(part)})`]));
 }
 
-/** Curves from one element to another, sideways or downwards, as opaque as their share. */
+/** Curves from one element to another, sideways or downwards. Their opacity is their share. */
 function lines(svg, between, down) {
   const box = svg.getBoundingClientRect();
   svg.replaceChildren(...between.map(([one, other, part]) => {
@@ -153,7 +153,7 @@ function lines(svg, between, down) {
   }));
 }
 
-/** A picture of a heat map, a pixel a cell. */
+/** A picture of a heat map with one pixel for each cell. */
 function picture(rows, colour) {
   const canvas = make("canvas", {width: rows[0].length, height: rows.length});
   const context = canvas.getContext("2d");
@@ -205,7 +205,7 @@ function showHeat() {
   ].filter(Boolean).join(" ");
 }
 
-// Alignment: the ends of sentence are left out
+// Alignment, without the ends of sentences
 
 function showAlignment() {
   at("alignment-note").textContent = `The attention of each word of the translation to each word of the source (${alignment.by}).`;
@@ -244,14 +244,14 @@ function showBest() {
 const BOX = 36, LEAST = 84, GAP = 10, BETWEEN = 30, STEP = 26;  // pixels: a box and its least width, the space around it, the numbers of the steps
 const context = document.createElement("canvas").getContext("2d");
 
-/** The subword in the middle of a box, pressed together where it is wider. */
+/** The subword in the middle of a box, condensed if it is wider than the box. */
 function label(text, x, y, width) {
   context.font = "700 13px system-ui, sans-serif";
   const wide = context.measureText(text).width > width - 8;
   return draw("text", {x, y, ...(wide && {textLength: width - 8, lengthAdjust: "spacingAndGlyphs"})}, text);
 }
 
-/** Each step of the search is a row, so that the page need not be as wide as the translation is long. */
+/** Each step of the search is a row, so that the page stays narrow for long translations. */
 function showTree() {
   const order = ["kept", "open", "finished", "dropped"];
   const steps = [];
@@ -285,7 +285,7 @@ function box(place, node, [x, y], width) {
     label(node.piece, x + width / 2, y + 15, width));
   if (place === null) return group;
   const numbers = `${node.log_p.toFixed(2)} · ${node.total.toFixed(2)}`;
-  const name = `${node.piece} ${numbers}, ${node.fate}`;  // it begins with what can be seen
+  const name = `${node.piece} ${numbers}, ${node.fate}`;  // the name begins with the visible text
   for (const [key, value] of Object.entries({tabindex: 0, role: "button", "aria-label": name, "data-place": place})) group.setAttribute(key, value);
   group.append(draw("text", {x: x + width / 2, y: y + 29, class: "number"}, numbers), draw("title", {}, name));
   group.addEventListener("click", () => lightPath(place));

@@ -32,21 +32,21 @@ def to_text(inspection: Inspection) -> str:
 
 
 def _links(inspection: Inspection) -> Iterator[str]:
-    """The word alignment, and what hard attention reads for each subword."""
+    """The word alignment, and the source subword that hard attention reads for each target subword."""
     if inspection.alignment is None:
         return
     links = [[f"  {share:.0%}", f"{target} ← {source}"] for target, source, share in strongest_links(inspection)]
     yield table(links, left=(1,)) if links else "  none: the translation is empty"
     if inspection.inside.chosen is not None:
         pairs = zip(inspection.target.pieces, inspection.inside.chosen.tolist(), strict=True)
-        read = ", ".join(f"{target} ← {inspection.source.pieces[place]} ({place + 1})" for target, place in pairs)
+        read = ", ".join(f"{target} ← {inspection.source.pieces[i]} ({i + 1})" for target, i in pairs)
         yield f"\nread for each subword: {read}"
 
 
 def strongest_links(inspection: Inspection) -> Iterator[tuple[str, str, float]]:
-    """For each target word the source word with the most attention, and its share.
+    """For each target word, the word, the source word with the most attention, and its share.
 
-    The ends of sentence are left out, because heads often attend to them without meaning.
+    The ends of sentences are left out, because heads often attend to them without meaning.
     """
     assert inspection.alignment is not None
     source, target = inspection.source.words[:-1], inspection.target.words[:-1]
@@ -94,22 +94,24 @@ def to_data(inspection: Inspection, digits: int = 6, position_digits: int = 6) -
 
 
 def position_title(name: str, layout: str) -> str:
-    """The title of a table of positions; layout: that of the model."""
+    """The title of a table of positions. layout: the layout of the model."""
     if layout == "learned":
         return f"Learned positions of the {name}"
-    what = {
+    titles = {
         "interleaved": "Sinusoids, interleaved (the paper's formula)",
         "concatenated": "Sinusoids, sines then cosines (Tensor2Tensor)",
     }
-    return what[name] + (", as this model has them" if name == layout else "")
+    return titles[name] + (", as this model has them" if name == layout else "")
 
 
 def _nodes(inspection: Inspection) -> list[dict[str, Any]]:
     rows = []
-    for place, (node, piece) in enumerate(zip(inspection.nodes, inspection.node_pieces, strict=True)):
+    for i, (node, piece) in enumerate(zip(inspection.nodes, inspection.node_pieces, strict=True)):
         numbers = {name: round(getattr(node, name), 6) for name in ("log_p", "total", "score")}
-        rank = {"rank": inspection.ranks[place] + 1} if place in inspection.ranks else {}
-        rows.append({"parent": node.parent, "step": node.step, "piece": piece, **numbers, "fate": node.fate, **rank})
+        row = {"parent": node.parent, "step": node.step, "piece": piece, **numbers, "fate": node.fate}
+        if i in inspection.ranks:
+            row["rank"] = inspection.ranks[i] + 1
+        rows.append(row)
     return rows
 
 

@@ -1,1 +1,1 @@
-"""Prepared data → one page that shows what it is and what was done to it."""
+"""The page of `nmt prepare --report`: the prepared data, and how it was cleaned."""

@@ -1,5 +1,5 @@
-const OPEN = 3;  // corpora that are not folded, if there are no more; data: made by nmt/pages/prepare/page.py
-/** A share; only nothing is 0 %, and only all is 100 %. */
+const OPEN = 3;  // more corpora than this are folded; data: made by nmt/pages/prepare/page.py
+/** A share in percent. Only 0 is shown as 0 %, and only 1 as 100 %. */
 function percent(part, whole, digits = 2) {
   if (!whole || !part || part === whole) return !whole ? "–" : part ? "100 %" : "0 %";
   const [least, share] = [10 ** -digits, 100 * part / whole];
@@ -7,13 +7,13 @@ function percent(part, whole, digits = 2) {
 }
 const note = textContent => make("p", {className: "note", textContent});
 
-/** Text as it is, with signs for control characters and those that cannot be seen: text of corpora can hold any. */
+/** Text with signs for control characters and invisible characters, which corpora can contain. */
 const visible = text => text.replace(/[\x00-\x1f\x7f]/g, c => c === "\x7f" ? "\u2421" : String.fromCharCode(0x2400 + c.charCodeAt()))
   .replace(/[\x80-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g, c => `[U+${c.charCodeAt().toString(16).toUpperCase().padStart(4, "0")}]`);
 
 const sentence = (text, lang) => make("bdi", {dir: "auto", lang, textContent: visible(text)});
 
-/** Pairs with their scores, if they have some. languages: the codes of source and target, as below. */
+/** Pairs with their scores, if they have any. languages: the codes of source and target, as below. */
 function pairsOf(examples, languages) {
   const scored = examples.some(({score}) => score !== null && score !== undefined);
   const format = score => Number.isInteger(score) ? count(score) : score.toFixed(2);
@@ -21,7 +21,7 @@ function pairsOf(examples, languages) {
     ...(scored ? [make("span", {textContent: score === null ? "" : format(score)})] : []), sentence(source, languages[0]), sentence(target, languages[1]))));
 }
 
-// What was dropped
+// Dropped pairs
 
 function dropOf(drop, {read, languages}) {
   const line = () => make("div", {className: drop.off ? "drop off" : "drop"}, make("div", {textContent: drop.reason}),
@@ -30,7 +30,7 @@ function dropOf(drop, {read, languages}) {
   if (!drop.dropped.length && !drop.near.length) return line();
   const parts = [];
   if (drop.dropped.length) parts.push(make("h4", {textContent: drop.dropped.length < drop.pairs ? `Dropped: ${drop.dropped.length} of ${count(drop.pairs)}` : "Dropped"}), pairsOf(drop.dropped, languages));
-  if (drop.near.length) parts.push(make("h4", {textContent: "Kept: those nearest to the limit"}), pairsOf(drop.near, languages));
+  if (drop.near.length) parts.push(make("h4", {textContent: "Kept, nearest to the limit"}), pairsOf(drop.near, languages));
   return make("details", {}, make("summary", {}, line()), ...parts);
 }
 
@@ -38,14 +38,14 @@ function dropOf(drop, {read, languages}) {
 
 const HEIGHT = 200, TOP = 8, RIGHT = 12, BOTTOM = 36, BARS = 40;
 
-/** Values and how often each occurs, in bins of equal width: the share of all in each bin, the last one with all above. */
+/** The shares of values in bins of equal width. The last bin has all larger values. counts: [value, times]. */
 function binned(counts, width, first, bins) {
   const shares = Array(bins).fill(0), all = counts.reduce((sum, [, times]) => sum + times, 0);
   for (const [value, times] of counts) shares[Math.min(bins - 1, Math.floor((value - first) / width))] += times / all;
   return shares;
 }
 
-/** The smallest value that at least this share of all do not exceed. */
+/** The smallest value that at least this share of all values do not exceed. */
 function quantile(counts, share) {
   const all = counts.reduce((sum, [, times]) => sum + times, 0);
   let below = 0;
@@ -53,14 +53,14 @@ function quantile(counts, share) {
   return 0;
 }
 
-/** Draw sides' shares as outlines over the same axis. labels: [bin, text] on the axis; titles: of each bin. */
+/** Draw the shares of the sides as outlines over one axis. labels: [bin, text] on the axis; titles: of each bin. */
 function drawBars(svg, sides, labels, titles, axis) {
   const width = svg.clientWidth || 600, bins = sides[0].length;
   const high = Math.max(...sides.flat()) * 1.05 || 1, rows = ticks(0, high, 4), marks = written(rows, true);
   const left = 12 + 6.6 * Math.max(...marks.map(mark => mark.length)), bottom = HEIGHT - BOTTOM;
   const x = bin => left + bin / bins * (width - left - RIGHT), y = share => bottom - share / high * (bottom - TOP);
   const outline = shares => shares.map((share, bin) => `V${y(share).toFixed(1)}H${x(bin + 1).toFixed(1)}`).join("");
-  let end = -Infinity;  // of the last label that is drawn: those that would overlap it are left out
+  let end = -Infinity;  // end of the last label; labels that would overlap it are left out
   const shown = labels.filter(([bin, label]) => x(bin) - 3.6 * label.length > end && (end = x(bin) + 3.6 * label.length + 6));
   svg.replaceChildren(
     ...rows.flatMap((share, i) => [
@@ -73,7 +73,7 @@ function drawBars(svg, sides, labels, titles, axis) {
     ...titles.map((title, bin) => draw("rect", {class: "catch", x: x(bin), width: x(bin + 1) - x(bin), y: TOP, height: bottom - TOP}, draw("title", {}, title))));
 }
 
-const charts = [];  // functions that draw them again, at another width
+const charts = [];  // functions that draw the charts again for another width
 
 function figure(caption, description, sides, labels, titles, axis) {
   const svg = draw("svg", {class: "chart", role: "img", "aria-label": description});
@@ -182,7 +182,7 @@ function start() {
   const [titles, ...settings] = data.settings;
   at("settings").append(make("table", {className: "data"}, make("thead", {}, make("tr", {}, ...titles.map(textContent => make("th", {scope: "col", textContent})))),
     make("tbody", {}, ...settings.map(([first, ...rest]) => make("tr", {}, make("th", {scope: "row", textContent: first}), ...rest.map(text => make("td", {}, ...pathed(text))))))));
-  // Also where a folded corpus is opened, whose charts had no width before.
+  // Also when a folded corpus is opened, because its charts had no width before.
   new ResizeObserver(() => charts.forEach(each => each())).observe(at("corpora"));
 }
 start();

@@ -1,7 +1,8 @@
-"""The page of `nmt prepare --report`: what was prepared, as JSON, for the page's script.
+"""The page of `nmt prepare --report`: the prepared data as JSON, for the script of the page.
 
-Numbers that do not need the text are computed here; what needs it was counted while the text was read, and is in the
-store (`nmt.data.cleaning.statistics`, `nmt.data.cleaning.rules.examples`, `nmt.data.cleaning.validation_overlap`).
+Numbers that do not need the text are computed here. Numbers that need it were counted while the text was read, and are
+in the store (`nmt.data.cleaning.statistics`, `nmt.data.cleaning.rules.examples`,
+`nmt.data.cleaning.validation_overlap`).
 """
 
 import datetime
@@ -24,19 +25,19 @@ from nmt.data.cleaning.suspicious import SCORES, SUSPICIONS
 from nmt.data.prepare import PreparedData
 from nmt.pages.html_page import html_page
 
-SHOWN = 20  # pairs of a corpus that are shown as a sample
-_CLEAR = 30  # characters of a line whose language can be guessed well
-_LANGUAGES = 5  # that are listed for a side
+SHOWN = 20  # maximum number of pairs in the sample of a corpus
+_CLEAR = 30  # minimum number of characters to guess the language of a line
+_LANGUAGES = 5  # maximum number of languages that are listed for a side
 _NONE = "–"
 
 
 def page(config: schema.Config, prepared: PreparedData) -> str:
-    """The page, as the text of an HTML file. Raises NmtError if what the store holds about the text is damaged."""
+    """The page, as the text of an HTML file. Raises NmtError if the statistics in the store are damaged."""
     return html_page("nmt.pages.prepare", f"{config.run_dir} – nmt prepare", to_data(config, prepared))
 
 
 def to_data(config: schema.Config, prepared: PreparedData) -> dict[str, Any]:
-    """The data of the page. Tables are rows of cells as text, the first row headings."""
+    """The data of the page. A table is a list of rows of text; the first row is the headings."""
     counted = statistics.read(prepared.folder)
     return {
         "nmt": __version__,
@@ -46,45 +47,50 @@ def to_data(config: schema.Config, prepared: PreparedData) -> dict[str, Any]:
         "tables": prepared.summary.tables(),
         "mixes": _mixes(config.data, prepared.summary.counts),
         "overlaps": _overlaps(config.data, prepared),
-        "corpora": [_corpus(config, prepared, counted, number) for number in range(len(config.data.train))],
+        "corpora": [_corpus(config, prepared, counted, i) for i in range(len(config.data.train))],
         "text": _text(config.data, prepared.summary.counts, counted),
         "vocabularies": _vocabularies(config, counted),
         "settings": _settings(config),
     }
 
 
-def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """What is known of a corpus. counted: as `statistics.read`."""
-    counts, mine = prepared.summary.counts[number], counted["corpora"][number]
+def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str, Any], i: int) -> dict[str, Any]:
+    """The data of corpus i. counted: as from `statistics.read`."""
+    counts, corpus = prepared.summary.counts[i], counted["corpora"][i]
     return {
-        "label": config.data.train[number].label,
-        "languages": config.data.pair_of(config.data.train[number]),
+        "label": config.data.train[i].label,
+        "languages": config.data.pair_of(config.data.train[i]),
         "read": counts.read,
         "kept": counts.kept,
-        "drops": _drops(config.data, counts, _examples(prepared, mine, number)),
-        "lengths": mine["lengths"],
-        "ratios": mine["ratios"],
-        "suspicious": [
-            {"title": title, "score": SCORES[name], "examples": mine["suspicious"]["rules"][name]["nearly_dropped"]}
-            for name, title in SUSPICIONS.items()
-            if mine["suspicious"]["rules"].get(name, {}).get("nearly_dropped")
-        ],
-        "sample": mine["sample"][:: max(1, len(mine["sample"]) // SHOWN)][:SHOWN],
-        "guesses": _guess_languages(mine["sample"]),
-        "commonest": mine["commonest"],
+        "drops": _drops(config.data, counts, _examples(prepared, corpus, i)),
+        "lengths": corpus["lengths"],
+        "ratios": corpus["ratios"],
+        "suspicious": _suspicious(corpus["suspicious"]["rules"]),
+        "sample": corpus["sample"][:: max(1, len(corpus["sample"]) // SHOWN)][:SHOWN],
+        "guesses": _guess_languages(corpus["sample"]),
+        "commonest": corpus["commonest"],
     }
 
 
-def _examples(prepared: PreparedData, mine: Mapping[str, Any], number: int) -> Mapping[str, RuleExamples]:
-    """Of what was dropped from a corpus when it was cleaned, and when it was encoded, by reason."""
+def _suspicious(rules: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Examples of kept pairs that look suspicious, by rule."""
+    suspicious = []
+    for name, title in SUSPICIONS.items():
+        if examples := rules.get(name, {}).get("nearly_dropped"):
+            suspicious.append({"title": title, "score": SCORES[name], "examples": examples})
+    return suspicious
+
+
+def _examples(prepared: PreparedData, corpus: Mapping[str, Any], i: int) -> Mapping[str, RuleExamples]:
+    """Examples of pairs that cleaning and encoding dropped from corpus i, by reason."""
     both = DropExamples()
-    both.merge(token_store.examples(prepared.folder)[number])
-    both.merge(DropExamples.from_json(mine["examples"]))
+    both.merge(token_store.examples(prepared.folder)[i])
+    both.merge(DropExamples.from_json(corpus["examples"]))
     return both.rules
 
 
 def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str, RuleExamples]) -> list[dict[str, Any]]:
-    """Each reason for which pairs can be dropped: its setting, how many were, and examples."""
+    """Each reason to drop pairs: its setting, the number of dropped pairs, and examples."""
     rows = []
     for dropped in counts.dropped:
         section, _, name = dropped.setting.rpartition(".")
@@ -110,17 +116,16 @@ def _shown(example: Example) -> dict[str, Any]:
 
 def _mixes(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> list[dict[str, Any]]:
     """The shares of the corpora in training: one mix, or one for each stage."""
-    mixes = [stage.mix for stage in stages_of(data, [of_corpus.kept for of_corpus in counts])]
-    if data.stages:
-        titles = [f"Stage {number}, {end_of(stage)}" for number, stage in enumerate(data.stages, start=1)]
-        notes = [f"Mixed: {mix_of(stage)}." for stage in data.stages]
-        given = [weights(data, stage) for stage in data.stages]
-    else:
-        titles, notes, given = [""], [_mix_note(data)], [[corpus.weight for corpus in data.train]]
-    return [
-        {"title": title, "table": _mix(data, mix, of_mix), "note": note}
-        for title, mix, of_mix, note in zip(titles, mixes, given, notes, strict=True)
-    ]
+    mixes = [stage.mix for stage in stages_of(data, [corpus.kept for corpus in counts])]
+    if not data.stages:
+        [mix] = mixes
+        table = _mix(data, mix, [corpus.weight for corpus in data.train])
+        return [{"title": "", "table": table, "note": _mix_note(data)}]
+    shown = []
+    for i, (stage, mix) in enumerate(zip(data.stages, mixes, strict=True), start=1):
+        table, note = _mix(data, mix, weights(data, stage)), f"Mixed: {mix_of(stage)}."
+        shown.append({"title": f"Stage {i}, {end_of(stage)}", "table": table, "note": note})
+    return shown
 
 
 def _mix_note(data: schema.DataConfig) -> str:
@@ -132,21 +137,21 @@ def _mix_note(data: schema.DataConfig) -> str:
 
 
 def _mix(data: schema.DataConfig, mix: Mix, weights: Sequence[float | None]) -> list[list[str]]:
-    """A table: what each corpus gives in an epoch of a mix."""
+    """A table: the pairs of each corpus in an epoch of a mix."""
     rows = [["corpus", "pairs", "weight", "share", "pairs per epoch", "passes per epoch", "tokens before the text"]]
     tags = zip(*(data.tags_of(data.train, side) for side in (0, 1)), strict=True)
     for corpus, sides, size, share, weight in zip(data.train, tags, mix.sizes, mix.shares, weights, strict=True):
-        given = float(share * mix.epoch)
-        passes = f"{given / size:.2f}" if size else _NONE
-        shown = _NONE if weight is None else f"{weight:g}"
-        numbers = [f"{size:,}", shown, f"{float(share):.1%}", f"{given:,.0f}", passes]
-        before = [" ".join(side) for side in sides if side]  # of the source, and of the target if it has some
-        rows.append([corpus.label, *numbers, " → ".join(before) or _NONE])
+        pairs = float(share * mix.epoch)
+        passes = f"{pairs / size:.2f}" if size else _NONE
+        weight_cell = _NONE if weight is None else f"{weight:g}"
+        numbers = [f"{size:,}", weight_cell, f"{float(share):.1%}", f"{pairs:,.0f}", passes]
+        tag_texts = [" ".join(side) for side in sides if side]  # of the source, and of the target if it has tags
+        rows.append([corpus.label, *numbers, " → ".join(tag_texts) or _NONE])
     return rows
 
 
 def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str, Any]]:
-    """What each validation set has in common with the training text."""
+    """The overlap of each validation set with the training text."""
     labels = [corpus.label for corpus in data.train]
     shown = []
     for held_out, overlap in zip(data.held_out, prepared.overlaps, strict=True):
@@ -169,63 +174,63 @@ def _overlaps(data: schema.DataConfig, prepared: PreparedData) -> list[dict[str,
 
 
 def _guess_languages(sample: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """For each side: how many lines of the sample are long enough to guess their language, and how many of them are in
-    each of the most frequent languages."""
+    """For each side, the number of sample lines that are long enough to guess their language, and how many of them are
+    in each of the most frequent languages."""
     guesses = []
-    for number in (0, 1):
-        lines = [pair[number] for pair in sample if len(pair[number]) >= _CLEAR]
-        names = (
-            language_identifier.identifier().names(language_identifier.identifier().scores(lines)[0]) if lines else []
-        )
-        most = sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))[:_LANGUAGES]
-        guesses.append({"lines": len(lines), "names": most})
+    for side in (0, 1):
+        lines, names = [pair[side] for pair in sample if len(pair[side]) >= _CLEAR], list[str]()
+        if lines:
+            identifier = language_identifier.identifier()
+            names = identifier.names(identifier.scores(lines)[0])
+        most_frequent = sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))[:_LANGUAGES]
+        guesses.append({"lines": len(lines), "names": most_frequent})
     return guesses
 
 
 def _text(data: schema.DataConfig, counts: Sequence[CorpusCounts], counted: Mapping[str, Any]) -> list[list[str]]:
-    """A table: how the text of each side of each corpus is cut into subwords."""
+    """A table: how the text of each side of each corpus is split into subwords."""
     rows = [["side", "words", "subwords", "subwords per word", "characters per subword", "unknown", "single bytes"]]
     for i, corpus in enumerate(data.train):
-        mine = counted["corpora"][i]
-        for number, (side, language) in enumerate(zip(("source", "target"), data.pair_of(corpus), strict=True)):
-            of_side: SideCounts = getattr(counts[i], side)
-            subwords = sum(length * pairs for length, pairs in mine["lengths"][number])
+        corpus_counts = counted["corpora"][i]
+        for side, (name, language) in enumerate(zip(("source", "target"), data.pair_of(corpus), strict=True)):
+            side_counts: SideCounts = getattr(counts[i], name)
+            subwords = sum(length * pairs for length, pairs in corpus_counts["lengths"][side])
             rows.append(
                 [
                     f"{language} of {corpus.label}",
-                    f"{of_side.words:,}",
+                    f"{side_counts.words:,}",
                     f"{subwords:,}",
-                    _ratio(subwords, of_side.words),
-                    _ratio(of_side.characters, subwords),
-                    _share(mine["unknown"][number], subwords),
-                    _share(mine["bytes"][number], subwords),
+                    _ratio(subwords, side_counts.words),
+                    _ratio(side_counts.characters, subwords),
+                    _share(corpus_counts["unknown"][side], subwords),
+                    _share(corpus_counts["bytes"][side], subwords),
                 ]
             )
     return rows
 
 
-def _ratio(one: int, other: int) -> str:
-    return f"{one / other:.2f}" if other else _NONE
+def _ratio(numerator: int, denominator: int) -> str:
+    return f"{numerator / denominator:.2f}" if denominator else _NONE
 
 
 def _share(part: int, whole: int) -> str:
-    """As a percentage; small ones with more digits, and 0 only if there is none."""
+    """A share as a percentage. Small shares have more digits; 0 means that there is nothing."""
     if not part or not whole:
         return "0" if whole else _NONE
     return f"{part / whole:.2%}" if part / whole >= 0.0001 else "< 0.01%"
 
 
 def _vocabularies(config: schema.Config, counted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each vocabulary with the languages that it is for, and how it covers the characters of each side."""
+    """Each vocabulary with its languages, and its coverage of the characters of each side."""
     pairs, shared = config.data.language_pairs, len(counted["vocabularies"]) == 1
     shown = []
-    for number, vocabulary in enumerate(counted["vocabularies"]):
-        sides = (0, 1) if shared else (number,)
-        codes = dict.fromkeys(code for side in sides for code in (pairs.sources, pairs.targets)[side])
-        covers = [
-            {"side": f"{('source', 'target')[side]} ({pairs.sides[side]})", **_coverage(counted["characters"][side])}
-            for side in sides
-        ]
+    for i, vocabulary in enumerate(counted["vocabularies"]):
+        sides = (0, 1) if shared else (i,)
+        codes, covers = dict[str, None](), list[dict[str, Any]]()
+        for side in sides:
+            codes |= dict.fromkeys((pairs.sources, pairs.targets)[side])
+            title = f"{('source', 'target')[side]} ({pairs.sides[side]})"
+            covers.append({"side": title, **_coverage(counted["characters"][side])})
         shown.append(
             {
                 "languages": ", ".join(codes),
@@ -252,7 +257,7 @@ def _name(character: str) -> str:
 
 
 def _settings(config: schema.Config) -> list[list[str]]:
-    """A table: the settings of data and vocabulary that are not at their defaults."""
+    """A table: the settings of data and vocabulary that differ from their defaults."""
     default, sections = writer.defaults(config), ("data.", "vocabulary.")
     settings = {path: value for path, value in writer.flatten(config).items() if path.startswith(sections)}
     changed = [[path, value, default[path] or "required"] for path, value in settings.items() if value != default[path]]

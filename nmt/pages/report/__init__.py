@@ -1,1 +1,1 @@
-"""Runs' folders → one page that shows how they went."""
+"""The page of `nmt report`: one or several training runs."""

@@ -1,8 +1,8 @@
-// The learning curves of the report: `runs`, their colours, and which are hidden are those of page.js
+// The learning curves of the report. page.js has the `runs`, their colours, and which runs are hidden.
 let axis = "step", zoom = null, cursor = null;  // zoom: [from, to] on the x axis; cursor: a position on it
-let smoothing = 0;  // of the curves of training, from 0 to 1
+let smoothing = 0;  // of the training curves, from 0 to 1
 
-// What is drawn
+// Data of the charts
 
 const CHARTS = [
   {title: "Loss", note: "−log P per subword; line: training, marks: validation", lines: [["training", "nll"], ["validation", "validation_loss"]]},
@@ -20,9 +20,9 @@ const CHARTS = [
 ];
 const AXES = {step: "steps", tokens: "target subwords", hours: "hours of training"};
 
-/** The charts for which a run has values: those in CHARTS, each before those of single validation sets, and one for each
- * metric that is not in CHARTS. Differences from the start are in the tables: as curves they would only be the scores
- * moved up or down. */
+/** The charts for which a run has values: each chart of CHARTS, followed by the charts of single validation sets, and a
+ * chart for each other metric. Differences from the start are only in the tables, because their curves would be the
+ * curves of the scores, shifted. */
 function chartsThereAre() {
   const metrics = new Map();  // kind and name, by both in one string
   for (const run of runs) for (const kind of ["training", "validation"]) for (const name of Object.keys(run[kind].values))
@@ -36,8 +36,8 @@ function chartsThereAre() {
   return [...known, ...others].filter(({lines}) => lines.some(line => metrics.has(String(line))));
 }
 
-/** The mean of the points up to each, where each weighs `smoothing` times as much as the next (Kingma and Ba 2015, section
- * 3, for the correction of the first). */
+/** The exponential moving average of the points with decay `smoothing` (Kingma and Ba 2015, section 3, for the bias
+ * correction). */
 function smoothed(points) {
   let total = 0, weight = 0;
   return points.map(point => {
@@ -46,8 +46,8 @@ function smoothed(points) {
   });
 }
 
-/** A chart's lines over the current axis: {run, kind, points: [{x, y, step}]}, those of training smoothed, and also as
- * they are, `measured`. */
+/** The lines of a chart over the current axis: {run, kind, points: [{x, y, step}]}. Training lines are smoothed;
+ * `measured` lines are not. */
 function linesOf(chart) {
   return chart.lines.flatMap(([kind, name], i) => runs.flatMap((run, number) => {
     const {step, values} = run[kind], column = values[name];
@@ -116,7 +116,7 @@ function drawChart(chart, [from, to]) {
     ...stageMarks(chart, from, to, left), plot, chart.over);
 }
 
-/** Lines where stages of the mix began; where a run began is none. */
+/** Lines where stages of the mix began, except at the start of a run. */
 function stageMarks(chart, from, to, left) {
   return runs.flatMap(({stages}, run) => hidden.has(run) ? [] : stages[axis].flatMap((place, i) => {
     if (place === null || !stages.step[i] || place < from || place > to) return [];
@@ -140,7 +140,7 @@ function drawLine(chart, {run, kind, beside, points, measured}) {
       draw("path", {class: "mark", d: MARKS[run % COLOURS], transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`}))));
 }
 
-/** The point of a line nearest to a position on the x axis. */
+/** The point of a line that is nearest to a position on the x axis. */
 function nearest(points, x) {
   let [low, high] = [0, points.length - 1];
   while (high - low > 1) {

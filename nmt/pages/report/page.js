@@ -1,7 +1,7 @@
 const {runs} = data;  // made by nmt/pages/report/page.py
-const SHOWN = 6;  // latest translations of a sentence by a run; earlier ones are folded
+const SHOWN = 6;  // number of latest translations of a sentence by a run; earlier translations are folded
 const SENTENCES = 10;
-const hidden = new Set();  // numbers of hidden runs
+const hidden = new Set();  // indices of hidden runs
 
 // Runs: each has a colour and a mark; after the sixth also a dash pattern
 
@@ -101,7 +101,7 @@ function showSessions() {
     : make("p", {className: "note", textContent: "Not recorded."}));
 }
 
-/** A table with rows for some of the runs, in a part of the page that is hidden without rows. */
+/** A table with rows for some of the runs. Its part of the page is hidden if there are no rows. */
 function showByRun(id, titles, ofRuns) {
   const rows = ofRuns.flatMap((rows, run) => rows.map(cells => of(run, make("tr", {},
     make("th", {scope: "row"}, swatch(run), " ", named(run)), ...cells.map(textContent => make("td", {textContent}))))));
@@ -125,9 +125,9 @@ function showData() {
 }
 
 const WHICH = {
-  differ: ["those that differ between runs", setting => setting.differs],
-  changed: ["those not at their default", setting => setting.cells.some(cell => cell !== setting.default)],
-  all: ["all", () => true],
+  differ: ["settings that differ between runs", setting => setting.differs],
+  changed: ["settings that differ from their default", setting => setting.cells.some(cell => cell !== setting.default)],
+  all: ["all settings", () => true],
 };
 
 function showSettings() {
@@ -144,7 +144,7 @@ function showSettings() {
 
 // Translations over time
 
-/** Translations in order, equal ones that follow each other put together: {from, to, text}. */
+/** Translations in order; equal consecutive translations are one: {from, to, text}. */
 function stretches(translations) {
   const found = [];
   for (const [step, text] of translations) {

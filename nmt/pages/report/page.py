@@ -1,9 +1,9 @@
-"""A report as one HTML file: the data of the runs as JSON, for the page's script."""
+"""The page of `nmt report`: the data of the runs as JSON, for the script of the page."""
 
 import dataclasses
 import datetime
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from nmt import __version__
@@ -19,7 +19,7 @@ from nmt.training.validation import SINCE_START
 _NONE = "–"
 _SCORES = {name: metric.label.replace("_", " ") for name, metric in METRICS.items()}
 _SINCE_START = {f"{name}{SINCE_START}": f"{label} since the start" for name, label in _SCORES.items()}
-_DECIMALS = {"COMET": 4} | {  # as `nmt evaluate` and training print them; of other labels two
+_DECIMALS = {"COMET": 4} | {  # as printed by `nmt evaluate` and training; other labels have two
     label: METRICS[name.removesuffix(SINCE_START)].decimals for name, label in (_SCORES | _SINCE_START).items()
 }
 # Settings that scores on the validation set depend on.
@@ -80,10 +80,10 @@ def _only_pair(config: Config) -> list[str]:
 
 
 def _summary(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """A row for each fact that is known of at least one run."""
+    """A row for each fact that at least one run has."""
     facts = [_facts(run) for run in runs]
     for label in facts[0]:
-        cells = [of[label] for of in facts]
+        cells = [run_facts[label] for run_facts in facts]
         if set(cells) != {_NONE}:
             yield _row(label, cells)
 
@@ -92,8 +92,10 @@ def _facts(run: Run) -> dict[str, str]:
     totals, training = run.totals, run.config.training
     tokens, seconds = totals.get("target_tokens"), totals.get("seconds")
     session = run.sessions[-1].facts if run.sessions else {}
-    of_set = f" of {training.best_set}" if training.best_set else ""
-    best = f"step {run.best['step']:,}, by {_SCORES[training.best_metric]}{of_set}" if "step" in run.best else _NONE
+    metric = _SCORES[training.best_metric]
+    if training.best_set:
+        metric += f" of {training.best_set}"
+    best = f"step {run.best['step']:,}, by {metric}" if "step" in run.best else _NONE
     return {
         "state": _state(run),
         "steps": f"{_step(run):,} of {training.max_steps:,}",
@@ -112,7 +114,7 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _origin(start: dict[str, Any]) -> str:
-    """The model that a run started from: its file, its step and the beginning of its SHA-256."""
+    """The model that a run started from: its file, step and the first digits of its SHA-256."""
     if not start:
         return _NONE
     step = f", step {start['step']:,}" if is_number(start.get("step")) else ""
@@ -150,15 +152,16 @@ def _duration(seconds: float) -> str:
 
 
 def _scores(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Tables: the best checkpoints, the last validations if they are different ones, and each evaluation."""
+    """Tables of scores: the best checkpoints, the last validations if they are not the same, and each evaluation."""
     best = [run.best.get("step") for run in runs]
     last = [run.validation.step[-1] if run.validation.step else None for run in runs]
     yield from _validated("On the validation set, best checkpoint", best, [run.best for run in runs])
     if last != best:
         yield from _validated("On the validation set, last validation", last, [run.validation.last() for run in runs])
-    for name in dict.fromkeys(evaluation.name for run in runs for evaluation in run.evaluations):
-        of_runs = [[evaluation for evaluation in run.evaluations if evaluation.name == name] for run in runs]
-        yield {"title": name, "rows": list(_evaluated(of_runs))}
+    evaluations = chain.from_iterable(run.evaluations for run in runs)
+    for name in dict.fromkeys(evaluation.name for evaluation in evaluations):
+        by_run = [[evaluation for evaluation in run.evaluations if evaluation.name == name] for run in runs]
+        yield {"title": name, "rows": list(_evaluated(by_run))}
 
 
 def _incomparable(runs: Sequence[Run]) -> str:
@@ -174,29 +177,33 @@ def _incomparable(runs: Sequence[Run]) -> str:
 
 
 def _validated(title: str, steps: list[int | None], scores: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A table of scores on the validation set, if there are scores."""
-    names = (_SCORES | _SINCE_START).items()
-    shown = [(name, label, label) for name, label in names if any(name in of for of in scores)]
-    for name, label, _ in list(shown):  # of several validation sets: see `with_sets`
-        of_sets = dict.fromkeys(key for of in scores for key in of if key.startswith(f"{name}, "))
-        shown += [(key, label, key.replace(name, label, 1)) for key in of_sets]
-    rows = [_row(title, [_score(label, of.get(name)) for of in scores]) for name, label, title in shown]
-    if shown:
-        yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows]}
+    """A table of scores on the validation set; none if there are no scores. scores: of each run, by name."""
+    names = dict.fromkeys(chain.from_iterable(scores))
+    rows, set_rows = list[dict[str, Any]](), list[dict[str, Any]]()
+    for name, label in (_SCORES | _SINCE_START).items():
+        if name not in names:
+            continue
+        rows.append(_row(label, [_score(label, run_scores.get(name)) for run_scores in scores]))
+        for key in names:
+            if key.startswith(f"{name}, "):  # a score of one of several validation sets: see `with_sets`
+                cells = [_score(label, run_scores.get(key)) for run_scores in scores]
+                set_rows.append(_row(key.replace(name, label, 1), cells))
+    if rows:
+        yield {"title": title, "rows": [_row("step", [_count(step) for step in steps]), *rows, *set_rows]}
 
 
-def _evaluated(of_runs: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
-    """The systems in files of one name, by run: names and scores of the first ones, then of the second ones, …"""
-    places = list(zip_longest(*of_runs))
-    for number, systems in enumerate(places, start=1):
-        names = [evaluation.system if evaluation else _NONE for evaluation in systems]
-        yield _row("system" if len(places) == 1 else f"system {number}", names)
-        by_label = [
-            {label: _score(label, value, half) for label, value, half, _ in evaluation.scores} if evaluation else {}
-            for evaluation in systems
-        ]
-        labels = dict.fromkeys(label for of in by_label for label in of)
-        yield from (_row(label, [of.get(label, _NONE) for of in by_label]) for label in labels)
+def _evaluated(by_run: Sequence[Sequence[Evaluation]]) -> Iterator[dict[str, Any]]:
+    """Rows for the evaluations of each run: names and scores of all first systems, of all second systems, …"""
+    ranks = list(zip_longest(*by_run))
+    for i, evaluations in enumerate(ranks, start=1):
+        names = [evaluation.system if evaluation else _NONE for evaluation in evaluations]
+        yield _row("system" if len(ranks) == 1 else f"system {i}", names)
+        cells_by_label = list[dict[str, str]]()
+        for evaluation in evaluations:
+            scores = evaluation.scores if evaluation else []
+            cells_by_label.append({label: _score(label, value, half) for label, value, half, _ in scores})
+        for label in dict.fromkeys(chain.from_iterable(cells_by_label)):
+            yield _row(label, [cells.get(label, _NONE) for cells in cells_by_label])
 
 
 def _score(label: str, value: float | None, half_width: float | None = None) -> str:
@@ -207,26 +214,29 @@ def _score(label: str, value: float | None, half_width: float | None = None) -> 
 
 
 def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Each signature once, with the names of its scores and the numbers of the runs that have one."""
+    """Each signature once, with the names of its scores and the indices of the runs that have it."""
     by_signature: dict[str, tuple[set[str], set[int]]] = {}
-    for number, run in enumerate(runs):
-        signatures = run.best.get("signatures", {})
-        of_run = [(_SCORES[key], signatures.get(key, "not recorded")) for key in TRANSLATION_METRICS if key in run.best]
-        of_run += [(label, text) for evaluation in run.evaluations for label, _, _, text in evaluation.scores]
-        for label, text in of_run:
-            labels, numbers = by_signature.setdefault(text, (set(), set()))
+    for i, run in enumerate(runs):
+        recorded = run.best.get("signatures", {})
+        signatures = [
+            (_SCORES[key], recorded.get(key, "not recorded")) for key in TRANSLATION_METRICS if key in run.best
+        ]
+        for evaluation in run.evaluations:
+            signatures += [(label, text) for label, _, _, text in evaluation.scores]
+        for label, text in signatures:
+            labels, indices = by_signature.setdefault(text, (set(), set()))
             labels.add(label)
-            numbers.add(number)
-    rows = [{"score": ", ".join(sorted(labels)), "signature": text, "runs": sorted(numbers)}
-            for text, (labels, numbers) in by_signature.items()]  # fmt: skip
+            indices.add(i)
+    rows = [{"score": ", ".join(sorted(labels)), "signature": text, "runs": sorted(indices)}
+            for text, (labels, indices) in by_signature.items()]  # fmt: skip
     return sorted(rows, key=lambda row: str(row["score"]))
 
 
 def _stages(run: Run) -> list[dict[str, Any]]:
-    """The stages of the mix: what it is, when it ends, and the step from which on, None for one that has not begun."""
+    """The stages of the mix: the mix, when the stage ends, and its first step; None if it has not begun."""
     starts = dict(zip(run.stages.values.get("number", []), run.stages.step, strict=True))
     stages = enumerate(run.config.data.stages, start=1)
-    return [{"mix": mix_of(stage), "end": end_of(stage), "step": starts.get(number)} for number, stage in stages]
+    return [{"mix": mix_of(stage), "end": end_of(stage), "step": starts.get(i)} for i, stage in stages]
 
 
 def _corpora(run: Run) -> list[list[str]]:
@@ -239,39 +249,45 @@ def _corpora(run: Run) -> list[list[str]]:
 
 
 def _samples(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Each sentence once, with the translations of every run."""
-    pairs = dict.fromkeys(pair for run in runs for pair in run.samples)
+    """Each sentence pair once, with the translations of every run."""
+    pairs = dict.fromkeys(chain.from_iterable(run.samples for run in runs))
     return [
         {"source": pair[0], "reference": pair[1], "runs": [run.samples.get(pair, []) for run in runs]} for pair in pairs
     ]
 
 
 def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The settings that any of the runs has; the default is that of the first run that has it."""
-    written, default = [writer.flatten(run.config) for run in runs], dict[str, str]()
+    """The settings of all runs. The default is that of the first run that has the setting."""
+    settings, default = [writer.flatten(run.config) for run in runs], dict[str, str]()
     for run in runs:
         default = writer.defaults(run.config) | default
-    paths = dict.fromkeys(path for of in written for path in of)
     sections = [field.name for field in dataclasses.fields(Config)]
-    in_order = sorted(paths, key=lambda path: sections.index(path.partition(".")[0]))
-    return [_row(path, [of.get(path, _NONE) for of in written]) | {"default": default[path]} for path in in_order]
+    rows = list[dict[str, Any]]()
+    paths = dict.fromkeys(chain.from_iterable(settings))
+    for path in sorted(paths, key=lambda path: sections.index(path.partition(".")[0])):
+        values = [run_settings.get(path, _NONE) for run_settings in settings]
+        rows.append(_row(path, values) | {"default": default[path]})
+    return rows
 
 
 def _data(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The tables on the data; runs with the same data share one."""
+    """The tables on the data. Runs with the same data share their tables."""
     tables = [None if run.data is None else run.data.tables() for run in runs]
-    distinct = [table for place, table in enumerate(tables) if table not in tables[:place]]
+    distinct = [table for i, table in enumerate(tables) if table not in tables[:i]]
     return [{"tables": table, "runs": [i for i, other in enumerate(tables) if other == table]} for table in distinct]
 
 
 def _environment(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Hardware and versions of the runs; if they changed within a run, all of them in order."""
+    """Hardware and versions of the runs. If they changed during a run, all are listed in order."""
     for fact, label in _FACTS.items():
-        held = [[session.facts[fact] for session in run.sessions if fact in session.facts] for run in runs]
-        saved = [[run.best[fact]] if fact in run.best else [] for run in runs]  # for runs without recorded sessions
-        held = [of or other for of, other in zip(held, saved, strict=True)]
-        if any(held):
-            yield _row(label, [" → ".join(dict.fromkeys(map(str, of))) or _NONE for of in held])
+        cells = list[str]()
+        for run in runs:
+            values = [str(session.facts[fact]) for session in run.sessions if fact in session.facts]
+            if not values and fact in run.best:  # a run without recorded sessions
+                values = [str(run.best[fact])]
+            cells.append(" → ".join(dict.fromkeys(values)) or _NONE)
+        if set(cells) - {_NONE}:
+            yield _row(label, cells)
 
 
 def _sessions(run: Run) -> list[dict[str, Any]]:

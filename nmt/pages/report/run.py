@@ -1,4 +1,4 @@
-"""Reads the folder of a run: finished, in training or killed, and even if some files are damaged."""
+"""Reads the folder of a run. The run may be finished, in training or killed, and files may be damaged."""
 
 import json
 import logging
@@ -21,17 +21,17 @@ from nmt.pages.report.curves import PROGRESS, Curves, curves, is_number, stage_s
 log = logging.getLogger("nmt")
 
 T = TypeVar("T")
-# What reading a record raises whose values are not those that nmt writes.
+# Exceptions that are raised when a record has values that nmt does not write.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
-# Translations of validation sentences: source, reference → step of the validation and translation, in order.
+# Translations of validation sentences: (source, reference) → (step of the validation, translation), in order.
 Samples = dict[tuple[str, str], list[tuple[int, str]]]
 Score = tuple[str, float, float | None, str]  # name, value, half-width of its 95% interval, sacreBLEU's signature
 
 
 @dataclass(frozen=True)
 class Session:
-    """The time from one start of training to its end, which is not known if training still runs or was killed."""
+    """The time from one start of training to its end. The end is missing if training still runs or was killed."""
 
     started: str  # date and time, UTC, as `ended`
     step: int  # steps done at the start
@@ -59,20 +59,20 @@ class Run:
     training: Curves
     validation: Curves
     stages: Curves  # where the stages of data.stages began, by their `number`
-    corpora: list[dict[str, Any]]  # label, share, passes and nll of each in the newest row; none where there is one
-    totals: dict[str, float]  # the last logged values of PROGRESS; the step is at least that of the newest model
+    corpora: list[dict[str, Any]]  # label, share, passes and nll of each in the newest row; empty for one corpus
+    totals: dict[str, float]  # the last logged values of PROGRESS; the step is at least the one of the newest model
     samples: Samples
     sessions: list[Session]
     best: dict[str, Any]  # the provenance of its best checkpoint; empty if there is none yet
     evaluations: list[Evaluation]
-    data: DataSummary | None  # None if it was not found
-    notes: list[str]  # about what could not be read
+    data: DataSummary | None  # None if it is not recorded
+    notes: list[str]  # messages about files that could not be read
 
 
 def gather(folders: Sequence[Path]) -> list[Run]:
-    """The runs in these folders. Damaged parts are left out, with a warning and a note in the run.
+    """Reads the runs in these folders. Damaged parts are left out, with a warning and a note in the run.
 
-    Raises NmtError if a folder is not a run folder, its settings cannot be read, or it is given twice.
+    Raises NmtError if a folder is not a run folder, its settings cannot be read, or a folder is given twice.
     """
     for i, folder in enumerate(folders):
         if not folder.is_dir():
@@ -87,12 +87,14 @@ def gather(folders: Sequence[Path]) -> list[Run]:
 
 def files_of(folders: Sequence[Path]) -> list[Path]:
     """The files that `gather` may read: all files in these folders except pages."""
-    existing = [folder for folder in folders if folder.is_dir()]
-    return [path for folder in existing for path in folder.iterdir() if path.suffix != ".html"]
+    files = list[Path]()
+    for folder in filter(Path.is_dir, folders):
+        files += [path for path in folder.iterdir() if path.suffix != ".html"]
+    return files
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the folders' paths that are all different."""
+    """The shortest path suffixes that name each folder uniquely."""
     parts = [folder.resolve().parts for folder in folders]
     for count in range(1, max(map(len, parts)) + 1):
         names = ["/".join(path[-count:]) for path in parts]
@@ -113,7 +115,7 @@ class _Reader:
         metrics = self._rows("metrics.jsonl", lambda row: with_corpora(with_sets(row), labels))
         best = self._provenance(self.folder / model_file.BEST)
         newest = [self._provenance(path) for path in model_file.checkpoints(self.folder)[-1:]]
-        saved = max(of.get("step", 0) for of in (best, *newest))
+        saved = max(provenance.get("step", 0) for provenance in (best, *newest))
         path = self.folder / "metrics.jsonl"
         if saved and not path.exists():
             self._note(f"{path}: missing, although models were saved: there are no learning curves")
@@ -144,8 +146,10 @@ class _Reader:
         path = self.folder / name
         rows, damaged = json_lines.read(path)
         if damaged:
-            several = f"{len(damaged)} lines are damaged, the first is line {damaged[0]}"
-            self._note(f"{path}: {several if damaged[1:] else f'line {damaged[0]} is damaged'}: not shown")
+            problem = f"line {damaged[0]} is damaged"
+            if len(damaged) > 1:
+                problem = f"{len(damaged)} lines are damaged, the first is line {damaged[0]}"
+            self._note(f"{path}: {problem}: not shown")
         parsed = list[T]()
         for row in rows:
             with suppress(*_DAMAGE):
@@ -155,8 +159,8 @@ class _Reader:
         return parsed
 
     def _provenance(self, path: Path) -> dict[str, Any]:
-        """The provenance of a model file, with the scores of each validation set as in metrics; empty if the file does
-        not exist."""
+        """The provenance of a model file, with the scores of each validation set under separate names. Empty if the
+        file does not exist or is damaged."""
         if not path.exists():
             return {}
         try:
@@ -173,7 +177,7 @@ class _Reader:
         return {}
 
     def _evaluations(self) -> Iterator[Evaluation]:
-        """Files of `nmt evaluate --format json` that users keep in the run folder, sorted by name."""
+        """The scores in files of `nmt evaluate --format json` in the run folder, sorted by name."""
         for path in sorted(self.folder.glob("evaluation*.json")):
             try:
                 data = json.loads(path.read_text(encoding="utf-8"))
@@ -182,7 +186,8 @@ class _Reader:
                 scores = {}
             if not scores:
                 self._note(f"{path}: not an output of `nmt evaluate --format json`: not shown")
-            yield from (Evaluation(path.stem, of, system) for system, of in scores.items())
+            for system, system_scores in scores.items():
+                yield Evaluation(path.stem, system_scores, system)
 
     def _data(self, sessions: Sequence[Session]) -> DataSummary | None:
         """The summary of the data that the newest session recorded."""
@@ -199,12 +204,12 @@ class _Reader:
 
 
 def _distinct(labels: Sequence[str]) -> list[str]:
-    """The labels of the corpora; where some are equal, with their places in data.train."""
+    """The labels of the corpora. Equal labels get their indices in data.train."""
     return [f"{label} [{i}]" if labels.count(label) > 1 else label for i, label in enumerate(labels)]
 
 
 def _totals(rows: Iterable[dict[str, Any]], saved: int) -> dict[str, float]:
-    """saved: the step of the newest saved model, 0 if there is none."""
+    """The last logged values of PROGRESS. saved: the step of the newest saved model; 0 if there is none."""
     totals: dict[str, float] = {}
     for row in rows:
         totals |= {key: row[key] for key in PROGRESS if is_number(row.get(key))}
@@ -224,7 +229,7 @@ def _samples(rows: Iterable[tuple[int, tuple[str, str], str]]) -> Samples:
 
 
 def _session_row(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, whose values have the types that are used. Raises one of _DAMAGE otherwise."""
+    """Checks the types of the values in a row, and returns it. Raises one of _DAMAGE for a wrong type."""
     for count in (row.get("parameters", {}).get("total"), row.get("trained_parameters"), row.get("skipped_pairs")):
         format(0 if count is None else count, ",.0f")
     start = row.get("start_from", {})
@@ -235,7 +240,7 @@ def _session_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
-    """A session for each start, with the end that follows it, if there is one."""
+    """A session for each start of training, with the end that follows it, if there is one."""
     for row, after in pairwise([*rows, {}]):
         if row.get("event") != "started":
             continue
@@ -248,7 +253,7 @@ def _sessions(rows: Iterable[dict[str, Any]]) -> Iterator[Session]:
 
 
 def _signature(signature: object, forms: Iterable[object]) -> str:
-    """sacreBLEU's signature, and in which form texts were compared."""
+    """sacreBLEU's signature, and the forms in which texts were compared."""
     return "".join([str(signature), *dict.fromkeys(f"; texts compared {form}" for form in forms)])
 
 

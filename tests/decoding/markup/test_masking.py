@@ -1,4 +1,4 @@
-"""What decoding.keep names stands in translations as it is, and as often."""
+"""Protected text (decoding.keep) is in translations unchanged, and equally often."""
 
 from collections import Counter
 from dataclasses import replace

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Element, Span
-from nmt.decoding.markup.placement import place
+from nmt.decoding.markup.placement import place_elements
 
 # The source has the words a b c d …, the translation A B C D …; word i is at the characters 2i.
 _SHARES = st.sampled_from([0.0, 0.05, 0.15, 0.3, 0.6, 1.0])
@@ -40,7 +40,7 @@ def in_words(span: Span) -> Span:
 def test_an_element_has_the_part_with_the_largest_sum(rows: list[list[float]], own: Span) -> None:
     """Of all parts of the translation, by trying each."""
     weights = np.array(rows)
-    [found] = place([around(*own)], words_of(weights), {})
+    [found] = place_elements([around(*own)], words_of(weights), {})
     total = np.maximum(weights.sum(axis=1), 1e-9)
     scores = weights[:, own[0] : own[1]].sum(axis=1) / total - 0.5
     parts = itertools.combinations(range(len(rows) + 1), 2)
@@ -55,4 +55,4 @@ def test_an_element_has_the_part_with_the_largest_sum(rows: list[list[float]], o
 @pytest.mark.parametrize(("goes_on", "expected"), [("from before", (0, 3)), ("behind", (1, 4)), ("", (1, 3))])
 def test_what_goes_on_in_another_sentence_is_at_that_end(goes_on: str, expected: Span) -> None:
     weights = np.array([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.7]])
-    assert in_words(place([around(1, 2, goes_on=goes_on)], words_of(weights), {})[0]) == expected
+    assert in_words(place_elements([around(1, 2, goes_on=goes_on)], words_of(weights), {})[0]) == expected

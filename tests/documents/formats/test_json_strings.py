@@ -43,7 +43,7 @@ def test_what_the_other_language_has_stays() -> None:
     new = document.translated(lambda text: text.text.upper())
     assert new == EXPECTED and [text.text for text in document.texts] == ["two", "three"] and document.existing == 3
     assert list(document.report(new)) == [
-        "2 values that were there are left out: the source has something else in that place"
+        "2 values are missing from the output: the source has values of other types under these keys"
     ]
     arb = '{"@@locale": "en", "a": "x", "@a": {"description": "d"}}'
     found = read(arb, Path("a.arb"), translated=('{"@@locale":"lv", "@a": 1, "c": "c"}', Path("b.arb")))

@@ -265,9 +265,9 @@ def test_the_file_around_the_text_stays(main: str, tmp_path: Path) -> None:
 
 REFUSED = {
     "declares the entity": f"<!DOCTYPE x [<!ENTITY e 'x'>]>{part('')}",
-    "500 elements in one another": part("<a>" * 100_000 + "</a>" * 100_000),
+    "500 nested elements": part("<a>" * 100_000 + "</a>" * 100_000),
     "not well-formed XML": "<w:document",
-    "begins with <workbook>, as no text of Word does": "<workbook xmlns='x'/>",
+    "begins with <workbook>, which is not text of Word": "<workbook xmlns='x'/>",
     "is in latin-1, not in UTF-8": part("").replace("?>", " encoding='latin-1'?>", 1),
 }
 

@@ -163,7 +163,7 @@ def test_what_is_partly_protected_is_said() -> None:
     document = read("a.xlf", unit_2(segment))
     assert document.translated(upper) == unit_2(segment)
     [note] = document.report("")
-    assert note.startswith("left as it is, since an element in it is only partly translate=no: \"a <pc id='2'>")
+    assert note.startswith("not translated, because an element in it is only partly translate=no: \"a <pc id='2'>")
 
 
 def test_protected_arguments_keep_their_order() -> None:

@@ -127,7 +127,7 @@ WRAPPED = {
 def test_each_code_and_word_is_there_and_codes_are_nested(kind: str, data: st.DataObject, draw: Random) -> None:
     text = data.draw(texts_with_codes(kind))
     name, wrap = WRAPPED[kind]
-    document = OpenedDocument.of(wrap(text).encode(), Path(name), FORMATS[Path(name).suffix])
+    document = OpenedDocument.from_bytes(wrap(text).encode(), Path(name), FORMATS[Path(name).suffix])
     lines = [translated(line, (*document.keep, "verbatim"), draw) for line in document.marked_lines]
     written, notes = document.translated(lines, Path(name))
     new = written.decode()

@@ -75,7 +75,7 @@ def test_a_model_of_marian_becomes_a_package(tmp_path: Path) -> None:
     lines = text(5, 20)
     found = export(model, "argos", tmp_path / "out.argosmodel", "float32", lines)
     assert found is not None
-    for ours, theirs in zip(found.ours, found.theirs, strict=True):
+    for ours, theirs in zip(found.nmt_lines, found.program_lines, strict=True):
         assert theirs.startswith(ours)  # of random weights some end at our longest length
     made = model_file.load(model)
     targets = [made.vocabulary.target.every_piece()[i : i + 3] for i in range(4, 200, 3)]
@@ -135,7 +135,7 @@ def test_subwords_that_the_sources_model_writes_otherwise_are_refused() -> None:
     check(replace(make_model(), vocabulary=Vocabulary(folded, target, same_subwords=True)))
     source = vocabulary.learn(text, VocabularyConfig(size=24, byte_fallback=False))
     check(replace(make_model(*SEPARATE), vocabulary=Vocabulary(target, source)))
-    with pytest.raises(NmtError, match=r"vocabulary\.shared: false: .*writes <0x00> otherwise"):
+    with pytest.raises(NmtError, match=r"vocabulary\.shared: false: .*decodes <0x00> differently"):
         check(replace(make_model(*SEPARATE), vocabulary=Vocabulary(source, target)))
 
 
@@ -164,7 +164,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     model_file.save(tmp_path / "model.safetensors", make_model())
     output = tmp_path / "en-de.argosmodel"
     found = export(tmp_path / "model.safetensors", "argos", output, lines=FULL)
-    assert found is not None and len(found.ours) == len(FULL) and output.is_file()
+    assert found is not None and len(found.nmt_lines) == len(FULL) and output.is_file()
     before = output.read_bytes()
     with pytest.raises(NmtError, match="exists already: choose another"):
         export(tmp_path / "model.safetensors", "argos", output)
@@ -173,7 +173,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
 
 def test_a_file_holds_one_pair(tmp_path: Path) -> None:
     model_file.save(tmp_path / "model.safetensors", replace(make_model(), config=make_settings(PAIRS)))
-    with pytest.raises(NmtError, match="a file has one pair of languages, and the model 2: name a folder"):
+    with pytest.raises(NmtError, match="a file has one language pair, and the model has 2: name a folder"):
         export(tmp_path / "model.safetensors", "argos", tmp_path / "out.argosmodel")
 
 

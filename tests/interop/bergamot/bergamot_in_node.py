@@ -26,8 +26,8 @@ def test_the_engine_translates_as_the_folder_is_computed_here(variant: tuple[str
     made = make_model(*variant)
     lines = [line for line in [*LINES, *random_lines(made.vocabulary.source)] if line]
     BergamotExporter().write(tmp_path, made, ExportOptions("int8", lines))
-    found = script.in_the_engine(tmp_path, lines)
-    expected = script.here(BergamotFolder(tmp_path, made), made, lines)
+    found = script.translate_by_bergamot(tmp_path, lines)
+    expected = script.translate_by_nmt(BergamotFolder(tmp_path, made), made, lines)
     # Where a text ends in a space, the engine's SentencePiece, which is older, leaves it there or not.
     assert [text.strip() for text in found] == [text.strip() for text in expected]
     assert len(set(found)) > 3
@@ -38,7 +38,7 @@ def test_rounding_is_what_differs_from_the_model(tmp_path: Path) -> None:
     made = make_model(*VARIANTS[0])
     written(BergamotExporter(), tmp_path, made)
     lines = [line for line in LINES if line]
-    engine, model = script.in_the_engine(tmp_path, lines), script.here(engine_of(made), made, lines)
+    engine, model = script.translate_by_bergamot(tmp_path, lines), script.translate_by_nmt(engine_of(made), made, lines)
     assert sum(one == other for one, other in zip(engine, model, strict=True)) >= len(lines) / 2
 
 
@@ -55,7 +55,7 @@ def test_the_example_in_the_model_card_works(variant: tuple[str, ...], tmp_path:
     """
     node = ["node", "--input-type=module", "-"]
     found = subprocess.run(node, input=page, cwd=os.environ["BERGAMOT"], capture_output=True, text=True, check=False)
-    [expected] = load("bergamot_parity").in_the_engine(tmp_path, ["A sentence."])
+    [expected] = load("bergamot_parity").translate_by_bergamot(tmp_path, ["A sentence."])
     assert (found.stderr, found.stdout.strip()) == ("", expected.strip())
 
 
@@ -69,6 +69,6 @@ def test_a_model_that_marian_has_trained_comes_to_the_engine(tmp_path: Path) -> 
     (tmp_path / "out").mkdir()
     BergamotExporter().write(tmp_path / "out", made, ExportOptions("int8", lines))
     script = load("bergamot_parity")
-    found = script.in_the_engine(tmp_path / "out", lines)
-    expected = script.here(BergamotFolder(tmp_path / "out", made), made, lines)
+    found = script.translate_by_bergamot(tmp_path / "out", lines)
+    expected = script.translate_by_nmt(BergamotFolder(tmp_path / "out", made), made, lines)
     assert sum(one == other for one, other in zip(found, expected, strict=True)) >= 0.8 * len(lines)

@@ -251,7 +251,7 @@ def test_what_the_engine_cannot_compute_is_refused(setting: str, words: str) -> 
 
 def test_a_model_of_several_pairs_is_refused() -> None:
     pairs = "data.train=[{source: a, target: b, languages: [en, de]}, {source: a, target: b, languages: [en, fr]}]"
-    with pytest.raises(NmtError, match="languages en-de, en-fr: Bergamot has no tokens of languages"):
+    with pytest.raises(NmtError, match="languages en-de, en-fr: Bergamot has no language tokens"):
         bergamot.check(make_settings(*FITTING, pairs))
 
 

@@ -39,7 +39,7 @@ def test_two_products_with_int8_weights_fit_into_16_bits(tmp_path: Path) -> None
     ("change", "words"),
     [
         (lambda weights: weights.pop("encoder.0.self_attention.output.bias"), "no weight encoder.0.self_attention"),
-        (lambda weights: weights.update(more=np.zeros(3, np.int8)), "weight more has no place"),
+        (lambda weights: weights.update(more=np.zeros(3, np.int8)), "weight more does not exist"),
         (
             lambda weights: weights.update({"target_embedding.weight": np.zeros((2, 32), np.float32)}),
             r"target_embedding.weight is \[2, 32\], but its settings need \[300, 32\]",

@@ -59,7 +59,7 @@ def imported(m2m100_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 def test_it_is_the_same_model(family: str, kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
     folder, out = many_languages_folder(tmp_path / "theirs", family, kind, **changes), tmp_path / "model.safetensors"
     found = import_model(str(folder), out, LANGUAGES[family])
-    assert found is not None and len(found.ours) > 15
+    assert found is not None and len(found.nmt_lines) > 15
     made = model_file.load(out)
     theirs = in_transformers(folder, LANGUAGES[family])
     assert difference(made, theirs, [*TEXT, *random_lines(made.vocabulary.source)]) < 1e-4
@@ -98,7 +98,8 @@ def test_translations_are_compared_with_those_of_transformers(family: str, kind:
     theirs.model.save_pretrained(folder)
     found = import_model(str(folder), tmp_path / "model.safetensors", LANGUAGES[family])
     assert found is not None
-    begins = [its.strip().startswith(our.strip()) for our, its in zip(found.ours, found.theirs, strict=True)]
+    pairs = zip(found.nmt_lines, found.program_lines, strict=True)
+    begins = [its.strip().startswith(our.strip()) for our, its in pairs]
     assert sum(begins) >= 0.8 * len(begins), str(found)  # of random weights some end at our longest length
 
 
@@ -109,7 +110,7 @@ def in_transformers(folder: Path, codes: Sequence[str]) -> TransformersModel:
     config = SourceSettings("", json.loads((folder / "config.json").read_text()))
     _, rows, _ = m2m100_vocabulary.read(folder, m2m100_vocabulary.family_of(folder), config, codes, None)
     model = M2M100ForConditionalGeneration.from_pretrained(folder, local_files_only=True)
-    return TransformersModel(model, rows.theirs, rows.theirs)
+    return TransformersModel(model, rows.original_ids, rows.original_ids)
 
 
 def assert_cut_alike(made: Checkpoint, folder: Path, theirs: TransformersModel) -> None:
@@ -140,14 +141,14 @@ def test_text_is_cut_as_before(kind: str, of_text: bool) -> None:
     proto = sentencepiece_model(kind)
     known, codes = Subwords(proto), ["en", "de"]
     german = [line for line in TEXT if line.isascii()]
-    kept = known.of_text(german, codes) if of_text else known.of_languages(codes)
+    kept = known.for_text(german, codes) if of_text else known.for_languages(codes)
     if kind == "unigram":  # the price of an unknown character follows from the lowest score
         assert min(subwords(proto)[3:], key=lambda each: each.score).piece in kept
     pieces = list(dict.fromkeys(["<pad>", "<unk>", "<s>", "</s>", *sorted(kept)]))
     made = tokenizer(proto, pieces, {}, "it")  # compares all lines of TEXT with its own pieces
     assert (len(made) < 300) == of_text
     whole = vocabulary.Tokenizer(  # all pieces, in the same order
-        tokenizer(proto, [*pieces, *sorted(known.of_languages(["xx"]) - kept)], {}, "it").proto
+        tokenizer(proto, [*pieces, *sorted(known.for_languages(["xx"]) - kept)], {}, "it").proto
     )
     same = 0
     for line in [*TEXT, *(" ".join(line.split()[::-1]) for line in TEXT)]:
@@ -160,10 +161,10 @@ def test_text_is_cut_as_before(kind: str, of_text: bool) -> None:
 
 def test_pieces_of_other_scripts_are_left_out_and_single_characters_stay() -> None:
     known, codes = Subwords(sentencepiece_model()), ["en", "de"]
-    kept = known.of_languages(codes)
+    kept = known.for_languages(codes)
     assert {"▁the", "天", ".", "1"} <= kept and not any(len(piece) > 1 and "天" in piece[1:] for piece in kept)
-    assert "天" not in known.of_text(["the"], codes) and "ß" in known.of_text(["the"], codes)
-    cyrillic = known.of_languages(["ru"])
+    assert "天" not in known.for_text(["the"], codes) and "ß" in known.for_text(["the"], codes)
+    cyrillic = known.for_languages(["ru"])
     assert any("погод" in piece for piece in cyrillic) and "▁the" not in cyrillic
 
 
@@ -179,7 +180,7 @@ def test_only_what_a_text_uses_is_kept(m2m100_folder: Path, imported: Path, tmp_
     text, out = tmp_path / "text", tmp_path / "model.safetensors"
     text.write_text("the house\ndas Haus\n", encoding="utf-8")
     found = import_model(str(m2m100_folder), out, ["en", "de"], [text])
-    assert found is not None and len(found.ours) == 2
+    assert found is not None and len(found.nmt_lines) == 2
     small, large = model_file.load(out).vocabulary, model_file.load(imported).vocabulary
     assert len(small.target) < len(large.target) / 2
     assert small.source.pieces(small.source.encode(["das Haus"])[0]) == large.source.pieces(
@@ -218,7 +219,7 @@ def token_ids(folder: Path, *codes: str) -> list[int]:
     """The ids that the tokens of languages have in a model."""
     config = SourceSettings("", json.loads((folder / "config.json").read_text()))
     vocabulary, rows, _ = m2m100_vocabulary.read(folder, m2m100_vocabulary._M2M100, config, codes, None)
-    return [rows.theirs[i] for i in vocabulary.source.tags([f"<{code}>" for code in codes])]
+    return [rows.original_ids[i] for i in vocabulary.source.tags([f"<{code}>" for code in codes])]
 
 
 @pytest.mark.parametrize(("size", "expected"), [(6, {"en": 4, "de": 5, "xx": 2}), (5, {"xx": 2})])
@@ -284,7 +285,7 @@ def with_value(key: str, value: object) -> Callable[[Any], Any]:
     ("config.json", with_value("eos_token_id", [2, 5]), r"eos_token_id: \[2, 5\]: a whole number is expected"),
     ("config.json", with_value("vocab_size", 700), "vocab_size: 700"),
     ("config.json", with_value("encoder_layers", 3), r"has no weight model\.encoder\.layers\.2"),
-    ("config.json", with_value("encoder_layers", 1), r"weight model\.encoder\.layers\.1\S* has no place"),
+    ("config.json", with_value("encoder_layers", 1), r"weight model\.encoder\.layers\.1\S* does not exist"),
     ("vocab.json", lambda ids: [], "not a mapping of names to values"),
     ("vocab.json", with_value("<s>", 7), "its ids are not 0 to"),
     ("vocab.json", lambda ids: {f"{piece}_" if i < 4 else piece: i for piece, i in ids.items()}, "no subword <s>"),
@@ -356,5 +357,5 @@ def test_a_folder_with_tokenizer_json_alone(tmp_path: Path) -> None:
     lines = list(map(normalization.nfc, TEXT))
     assert first.vocabulary.source.encode(lines) == second.vocabulary.source.encode(lines)
     edited(folder, "tokenizer.json", with_value("normalizer", None))
-    with pytest.raises(NmtError, match=r"no byte-pair encoding .*: give a folder that also has sentencepiece"):
+    with pytest.raises(NmtError, match=r"not a byte-pair encoding .*: give a folder that also has sentencepiece"):
         IMPORTER.read(folder, "it", ["en", "de"])

@@ -61,9 +61,9 @@ def in_transformers(folder: Path) -> TransformersModel:
 
     config = SourceSettings("", json.loads((folder / "config.json").read_text()))
     about = json.loads((folder / "tokenizer_config.json").read_text())
-    sides = from_transformers._sides(folder, config, one=not about.get("separate_vocabs"))
+    sides = from_transformers._sides(folder, config, shared=not about.get("separate_vocabs"))
     model = MarianMTModel.from_pretrained(folder, local_files_only=True)
-    return TransformersModel(model, *(side.theirs for side in sides.rows))
+    return TransformersModel(model, *(side.original_ids for side in sides.rows))
 
 
 @pytest.mark.parametrize("changes", HUB.values(), ids=HUB)
@@ -95,8 +95,8 @@ def test_models_of_marian_are_the_same_models(changes: dict[str, Any], tmp_path:
     path = marian_npz(tmp_path, **changes)
     made, files = NPZ_IMPORTER.read(path, "name", ("en", "de")).checkpoint({}), MarianFiles.read(path)
     one = made.config.model.tie == "all"  # type: ignore[union-attr]
-    sides = from_npz._sides(path, files, yaml.safe_load((tmp_path / "decoder.yml").read_text()), one=one)
-    assert difference(made, MarianNumpy(files, *(side.theirs for side in sides.rows)), SAMPLE) < 1e-4
+    sides = from_npz._sides(path, files, yaml.safe_load((tmp_path / "decoder.yml").read_text()), shared=one)
+    assert difference(made, MarianNumpy(files, *(side.original_ids for side in sides.rows)), SAMPLE) < 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -154,8 +154,8 @@ def test_translations_are_compared_with_those_of_transformers(hub: tuple[Path, I
     with_json("config.json", dtype="float16")(folder)
     with_json("generation_config.json", repetition_penalty=1.3, no_repeat_ngram_size=2)(folder)
     found = import_model(str(folder), tmp_path / "model.safetensors")
-    assert found is not None and len(found.ours) > 20
-    begins = [its.startswith(our.strip()) for our, its in zip(found.ours, found.theirs, strict=True)]
+    assert found is not None and len(found.nmt_lines) > 20
+    begins = [its.startswith(our.strip()) for our, its in zip(found.nmt_lines, found.program_lines, strict=True)]
     assert sum(begins) >= 0.9 * len(begins), str(found)  # of random weights some end at our longest length
 
 
@@ -168,7 +168,9 @@ def test_what_transformers_cannot_search_is_not_compared(
     with_json("generation_config.json", **search)(folder)
     assert import_model(str(folder), tmp_path / "model.safetensors") is None
     note, warning = caplog.messages[-2:]
-    assert all(key in note for key in search) and warning.startswith("not compared with transformers: ")
+    assert all(key in note for key in search) and warning.startswith(
+        "translations are not compared with those of transformers: "
+    )
     assert (tmp_path / "model.safetensors").exists()
 
 
@@ -300,7 +302,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "no scale": (with_json("config.json", scale_embedding=False), "scale_embedding: False: cannot be imported"),
     "an activation": (with_json("config.json", activation_function="mish"), "activation_function: mish"),
     "ids twice": (with_json("vocab.json", **{"<unk>": 0}), "its ids are not 0 to"),
-    "code in weights": (pickled, "holds more than weights, which is not executed"),
+    "code in weights": (pickled, "it has code, which is not executed"),
     "weights cut off": (cut("model.safetensors"), "cannot be read"),
     "vocabulary cut off": (cut("source.spm"), "not a SentencePiece model"),
     "no weights": (without("model.safetensors"), "has neither model.safetensors nor pytorch_model.bin"),
@@ -384,8 +386,8 @@ def huge_header(path: Path) -> None:
 
 HOSTILE_NPZ: dict[str, tuple[Callable[[Path], None], str]] = {
     "objects": (npz_with(Wemb=np.array([{}], dtype=object)), "holds Python objects"),
-    "a bomb": (bomb, "would grow to more than"),
-    "a header": (huge_header, "does not have the bytes of its shape"),
+    "a bomb": (bomb, "is more than 20 times as large when uncompressed"),
+    "a header": (huge_header, "does not have the size of its shape"),
     "no zip": (lambda path: path.write_bytes(b"PK\3\4 and nothing") and None, "cannot be read as .npz"),
     "a recurrent model": (settings_with(type="s2s"), "type: s2s: cannot be imported: only a Transformer"),
     "average attention": (settings_with(transformer_decoder_autoreg="average-attention"), "self-attention"),
@@ -394,7 +396,7 @@ HOSTILE_NPZ: dict[str, tuple[Callable[[Path], None], str]] = {
     "pre-norm": (settings_with(transformer_preprocess="n"), "transformer-preprocess: n: cannot be imported"),
     "learned positions": (settings_with(transformer_train_positions=True), "in nmt positions are sinusoids"),
     "another shape": (npz_with(encoder_l1_self_Wq=np.zeros((3, 3), np.float32)), r"is \[3, 3\], but its settings need"),
-    "a weight too many": (npz_with(decoder_l1_aan_W1=np.zeros((2, 2), np.float32)), "has no place in a model of nmt"),
+    "a weight too many": (npz_with(decoder_l1_aan_W1=np.zeros((2, 2), np.float32)), "does not exist in a model of nmt"),
 }
 
 

@@ -134,6 +134,6 @@ def test_rotated_vectors_are_complex_numbers_turned_by_the_angles_of_their_posit
     turned = torch.complex(x[..., :4], x[..., 4:]) * torch.exp(1j * angles)
     expected = torch.cat([turned.real, turned.imag], dim=-1)
     torch.testing.assert_close(
-        rotated(x, Rotation.of(sinusoids(T, size, "interleaved"))), expected, rtol=1e-6, atol=1e-6
+        rotated(x, Rotation.from_encodings(sinusoids(T, size, "interleaved"))), expected, rtol=1e-6, atol=1e-6
     )
     assert rotated(x, None) is x

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.decoding.search.beam import beam_search
 from nmt.decoding.search.decoder_model import Hypothesis, LogitsProcessor, SearchOptions
-from nmt.pages.inspect.beam_trace import Recorder, RecordingEngine, tokens_of
+from nmt.pages.inspect.beam_trace import Recorder, RecordingEngine, hypothesis_tokens
 
 
 def run(table: Table, longest: int, options: SearchOptions, rules: Sequence[LogitsProcessor] = ()) -> list[Hypothesis]:
@@ -45,12 +45,12 @@ def test_it_is_what_a_search_by_hand_looks_at(seed: int, size: int, longest: int
             reverse=True,
         )[: 2 * size if size > 1 else 1]  # fmt: skip
         places = [place for place, node in enumerate(nodes) if node.step == step]
-        assert [tokens_of(nodes, place) for place in places] == [tokens for _, tokens in expected]
+        assert [hypothesis_tokens(nodes, place) for place in places] == [tokens for _, tokens in expected]
         assert [nodes[place].total for place in places] == pytest.approx([total for total, _ in expected])
         going = [tokens for _, tokens in expected if tokens[-1] != EOS][:size]
         live = [(total, tokens) for total, tokens in expected if tokens in going]
         for rank, place in enumerate(places):
-            tokens, fate = tokens_of(nodes, place), nodes[place].fate
+            tokens, fate = hypothesis_tokens(nodes, place), nodes[place].fate
             if tokens[-1] == EOS:
                 assert fate == ("finished" if rank < size else "dropped")
             else:
@@ -65,6 +65,8 @@ def test_a_translator_says_the_same_with_a_recording_engine(changes: dict[str, o
         [[best]], [[expected]] = translator.hypotheses([line]), plain.hypotheses([line])
         assert best.pieces == expected.pieces
         assert best.score == pytest.approx(expected.score, abs=1e-4)
-        ended = [tokens_of(engine.nodes, place) for place, node in enumerate(engine.nodes) if node.fate == "finished"]
+        ended = [
+            hypothesis_tokens(engine.nodes, place) for place, node in enumerate(engine.nodes) if node.fate == "finished"
+        ]
         assert all([*one.tokens, EOS] in ended for one in engine.hypotheses)
         assert best.pieces in [translator.vocabulary.target.pieces(tokens) for tokens in ended]

@@ -69,6 +69,6 @@ def test_without_attention() -> None:
     _, seen = seen_in(attention="none", input_feeding=False)
     data = to_data(seen)
     assert data["attention"] == {} and data["alignment"]["weights"] is None
-    assert "This one has no attention at all" in data["missing"]
+    assert "This model has no attention at all" in data["missing"]
     assert "word alignment: none, as this model has no attention\n\nbeam of 3" in to_text(seen)
-    assert output_folder.page(seen).count("This one has no attention at all") == 1
+    assert output_folder.page(seen).count("This model has no attention at all") == 1
