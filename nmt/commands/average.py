@@ -135,7 +135,7 @@ def write(
         winner, tried = select(sources[0], device)
         model_file.save(output, winner)
         return to_text(tried, winner.provenance["selected"])
-    paths = averaging.of_run(sources[0], last=last, best=best) if folders else sources
+    paths = averaging.select_checkpoints(sources[0], last=last, best=best) if folders else sources
     model_file.save(output, averaging.average(paths))
     log.info("mean of %d: %s", len(paths), ", ".join(path.name for path in paths))
     return None
