@@ -115,7 +115,7 @@ USES: dict[str, Callable[[], object]] = {
     "training.optimizer": lambda: train_step._optimizer(model(), TrainingConfig(optimizer=NEW)),
     "training.precision": lambda: Objective(model(), TrainingConfig(precision=NEW)),
     "data.language_tags": lambda: LanguagePairs(PAIRS, NEW).tags(PAIRS[0]),
-    "vocabulary.normalization": lambda: Normalization.of(NEW, 0),
+    "vocabulary.normalization": lambda: Normalization.from_setting(NEW, 0),
 }  # fmt: skip
 
 

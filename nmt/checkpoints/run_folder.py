@@ -19,7 +19,7 @@ log = logging.getLogger("nmt")
 CONFIG = "config.yaml"
 _HEADER = "# The settings of this run, in full. nmt train writes this file, and rewrites it when they change.\n"
 # The settings come first: if `move_aside` is interrupted, the folder then does not look like a run without steps.
-_RUN_FILES = tuple(dict.fromkeys((CONFIG, "checkpoints", "tensorboard", "profile", *outputs.OF_A_RUN)))
+_RUN_FILES = tuple(dict.fromkeys((CONFIG, "checkpoints", "tensorboard", "profile", *outputs.RUN_FILES)))
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:

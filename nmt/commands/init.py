@@ -10,7 +10,7 @@ from nmt.checkpoints import model_file
 from nmt.commands import demo_corpus
 from nmt.config import json_schema, schema
 from nmt.config.declaration import all_settings
-from nmt.config.language_codes import matching, of_file
+from nmt.config.language_codes import language_of_file, matching
 from nmt.config.presets import PRESETS, PresetName
 from nmt.config.schema import Config, TrainingConfig, VocabularyConfig
 from nmt.config.writer import in_one_line, to_dict
@@ -128,7 +128,7 @@ def _languages(
         pairs = start.data.language_pairs
         defaults, model_codes = list(pairs.pairs[0]), [pairs.sources, pairs.targets]
     if train is not None:
-        defaults = [of_file(path) or default for path, default in zip(train, defaults, strict=True)]
+        defaults = [language_of_file(path) or default for path, default in zip(train, defaults, strict=True)]
     codes = [default if code is None else code for code, default in zip((source, target), defaults, strict=True)]
     if start is None:
         return codes

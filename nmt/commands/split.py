@@ -15,7 +15,7 @@ from pathlib import Path
 
 import regex
 
-from nmt.config.language_codes import of_file
+from nmt.config.language_codes import language_of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.cleaning.rules.near_duplicates import folded_texts
 from nmt.data.sources.corpus import read_pairs
@@ -129,7 +129,7 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
 
 def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tuple[str, str]:
     """The languages of the option, or else the endings of the two files."""
-    endings = languages or tuple(map(of_file, files))
+    endings = languages or tuple(map(language_of_file, files))
     if len(endings) != 2 or None in endings:
         other = ""
         if len(files) == 1:

@@ -1,4 +1,4 @@
-"""Values of settings that do not go together, each named with the keys involved and with what to change."""
+"""Conflicts between settings. Each message names the keys involved and what to change."""
 
 import re
 import unicodedata
@@ -17,11 +17,11 @@ from nmt.files.compression import plain_ending
 _TAG = r"<(?!(pad|unk|s|0x[0-9A-Fa-f]{2})>)[A-Za-z0-9][A-Za-z0-9_-]{0,39}>"
 
 
-def of_data(data: data_section.DataConfig) -> Iterator[str]:
+def in_data(data: data_section.DataConfig) -> Iterator[str]:
     if not data.train:
         yield "data.train is empty: name at least one corpus"
     for i, corpus in enumerate(data.train):
-        yield from of_corpus(corpus, f"data.train[{i}]")
+        yield from in_corpus(corpus, f"data.train[{i}]")
         if corpus.sacrebleu:
             yield f"data.train[{i}].sacrebleu is a test set, not for training: name it in data.validation"
     weighted = [corpus.weight is not None for corpus in data.train]
@@ -29,19 +29,19 @@ def of_data(data: data_section.DataConfig) -> Iterator[str]:
         yield f"data.train[{weighted.index(False)}] has no weight, but others have: give every corpus one, or none"
     if any(weighted) and data.temperature is not None:
         yield "data.temperature does not go with data.train[0].weight: give weights, or the temperature"
-    yield from of_stages(data)
-    yield from of_validation(data)
-    yield from of_languages(data)
-    yield from of_scores(data)
-    yield from of_augment(data.augment)
+    yield from in_stages(data)
+    yield from in_validation(data)
+    yield from in_languages(data)
+    yield from in_scores(data)
+    yield from in_augment(data.augment)
 
 
-def of_validation(data: data_section.DataConfig) -> Iterator[str]:
+def in_validation(data: data_section.DataConfig) -> Iterator[str]:
     single, names = isinstance(data.validation, data_section.Corpus), data.held_out_names
-    known = data.language_pairs
+    trained = data.language_pairs
     for i, (corpus, name) in enumerate(zip(data.held_out, names, strict=True)):
         key = "data.validation" if single else f"data.validation[{i}]"
-        yield from of_corpus(corpus, key)
+        yield from in_corpus(corpus, key)
         if corpus.weight is not None:
             yield f"{key}.weight has no meaning: delete it"
         if corpus.tag is not None:
@@ -51,17 +51,15 @@ def of_validation(data: data_section.DataConfig) -> Iterator[str]:
         if names.index(name) < i:
             yield f"{key} and data.validation[{names.index(name)}] are both called {name}: give each another name"
         pair = data.pair_of(corpus)
-        if data.train and (pair.target not in known.targets or pair.source not in known.sources):
-            exchanged = LanguagePair(pair.target, pair.source) in known.pairs
+        if data.train and (pair.target not in trained.targets or pair.source not in trained.sources):
+            exchanged = LanguagePair(pair.target, pair.source) in trained.pairs
             remedy = f"set {key}.reversed={str(not corpus.reversed).lower()}" if exchanged else "change its languages"
-            yield (
-                f"{key} is from {pair.source} into {pair.target}, and data.train has {', '.join(map(str, known.pairs))}"
-                f": {remedy}"
-            )
+            pairs = ", ".join(map(str, trained.pairs))
+            yield f"{key} is from {pair.source} into {pair.target}, and data.train has {pairs}: {remedy}"
 
 
-def of_languages(data: data_section.DataConfig) -> Iterator[str]:
-    """One language is written in one way; where there are several pairs, languages have tokens."""
+def in_languages(data: data_section.DataConfig) -> Iterator[str]:
+    """A language must have one spelling. With several language pairs, each language needs a valid token."""
     pairs = data.language_pairs
     by_normal: dict[str, str] = {}
     for code in (*pairs.sources, *pairs.targets):
@@ -79,7 +77,7 @@ def of_languages(data: data_section.DataConfig) -> Iterator[str]:
                 yield f"data.train: {tag} is the token of a language: give that corpus another tag"
 
 
-def of_scores(data: data_section.DataConfig) -> Iterator[str]:
+def in_scores(data: data_section.DataConfig) -> Iterator[str]:
     scored = [i for i, corpus in enumerate(data.train) if corpus.scores is not None]
     threshold = data.clean.score if data.clean else None
     if scored and threshold is None:
@@ -88,23 +86,22 @@ def of_scores(data: data_section.DataConfig) -> Iterator[str]:
         yield "data.clean.score needs scores of pairs: give data.train[0].scores, a file that nmt score wrote"
 
 
-def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
-    """`key` is where the corpus stands in the settings."""
-    given = {
+def in_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
+    """key: the path of the corpus in the settings."""
+    locations = {
         "source + target": corpus.source or corpus.target,
         "file": corpus.file,
         "hub": corpus.hub,
         "opus": corpus.opus,
         "sacrebleu": corpus.sacrebleu,
     }
-    kinds = [kind for kind, value in given.items() if value]
+    kinds = [kind for kind, value in locations.items() if value]
     if len(kinds) != 1:
-        found = " and ".join(kinds) or "none of them"
-        yield f"{key}: give exactly one of {', '.join(given)}; found {found}"
+        yield f"{key}: give exactly one of {', '.join(locations)}; found {' and '.join(kinds) or 'none of them'}"
     elif kinds == ["source + target"]:
-        for mine, other in (("source", "target"), ("target", "source")):
-            if getattr(corpus, mine) is None:
-                yield f"{key}.{other} is given without {key}.{mine}: both sides are needed"
+        for side, other in (("source", "target"), ("target", "source")):
+            if getattr(corpus, side) is None:
+                yield f"{key}.{other} is given without {key}.{side}: both sides are needed"
         for column in ("source_column", "target_column"):
             if getattr(corpus, column) is not None:
                 yield f"{key}.{column} does not go with {key}.source: plain text has no columns"
@@ -121,7 +118,7 @@ def of_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
                 yield f"{key}.{name} is only for {key}.{kind}: delete it"
 
 
-def of_stages(data: data_section.DataConfig) -> Iterator[str]:
+def in_stages(data: data_section.DataConfig) -> Iterator[str]:
     if not data.stages:
         return
     names = [corpus.label for corpus in data.train]
@@ -134,8 +131,8 @@ def of_stages(data: data_section.DataConfig) -> Iterator[str]:
         yield "data.temperature does not go with data.stages: give the temperature in the stages"
     for i, stage in enumerate(data.stages):
         key, last = f"data.stages[{i}]", i == len(data.stages) - 1
-        for setting, given in {"weights": stage.weights, "passes": stage.passes}.items():
-            for name in given or {}:
+        for setting, by_name in {"weights": stage.weights, "passes": stage.passes}.items():
+            for name in by_name or {}:
                 if name not in names:
                     yield f"{key}.{setting}.{name}: no corpus in data.train has this name{_meant(name, names)}"
         if stage.weights is not None and not any(stage.weights.values()):
@@ -147,11 +144,11 @@ def of_stages(data: data_section.DataConfig) -> Iterator[str]:
                 yield f"{key}.passes.{name} is never reached, as {name} has no weight in this stage: give it one"
         if stage.passes is not None and len(stage.passes) != 1:
             yield f"{key}.passes: a stage ends after passes over one corpus, not {len(stage.passes)}: name one"
-        yield from of_end(stage, key, last=last)
+        yield from in_end(stage, key, last=last)
 
 
-def of_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
-    """When a stage ends: every stage but the last has one of two settings for it."""
+def in_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
+    """Every stage except the last needs exactly one setting that ends it."""
     ends = [name for name in ("steps", "passes") if getattr(stage, name) is not None]
     if last and ends:
         yield f"{key}.{ends[0]}: the last stage lasts until the end of training: delete it, or add another stage"
@@ -162,16 +159,16 @@ def of_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
-    """What an unknown name may mean, of these."""
+    """A hint for an unknown name. names: the known names."""
     return f"; {did_you_mean(name, names) or 'names: ' + ', '.join(names)}"
 
 
-def of_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
+def in_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
     cases = {"uppercase": augment.uppercase, "titlecase": augment.titlecase, "lowercase": augment.lowercase}
-    for key, given in {**cases, "remove_end_punctuation": augment.remove_end_punctuation}.items():
-        if isinstance(given, data_section.Variation) and not given.rate:
-            yield f"data.augment.{key} has sides and no rate: give {{rate: 0.05, sides: {given.sides}}}, or delete it"
-    rates = [given.rate if isinstance(given, data_section.Variation) else given for given in cases.values()]
+    for key, value in {**cases, "remove_end_punctuation": augment.remove_end_punctuation}.items():
+        if isinstance(value, data_section.Variation) and not value.rate:
+            yield f"data.augment.{key} has sides and no rate: give {{rate: 0.05, sides: {value.sides}}}, or delete it"
+    rates = [value.rate if isinstance(value, data_section.Variation) else value for value in cases.values()]
     if sum(rates) > 1 + 1e-9:
         yield (
             f"data.augment: {', '.join(cases)} add up to {sum(rates):g}, and a pair gets at most one of them: lower "
@@ -179,27 +176,27 @@ def of_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
         )
 
 
-def of_vocabulary(vocabulary: sections.VocabularyConfig, training: sections.TrainingConfig) -> Iterator[str]:
+def in_vocabulary(vocabulary: sections.VocabularyConfig, training: sections.TrainingConfig) -> Iterator[str]:
     if vocabulary.relearn and training.start_from is None:
         yield "vocabulary.relearn is only for training.start_from: delete it: without that, a vocabulary is learned"
     if vocabulary.shared and vocabulary.target_model not in (None, vocabulary.source_model):
         yield "vocabulary.target_model needs vocabulary.shared=false: set that, or give only vocabulary.source_model"
 
 
-def of_model(
+def in_model(
     model: model_section.ModelConfig, data: data_section.DataConfig, vocabulary: sections.VocabularyConfig
 ) -> Iterator[str]:
     match model:
         case model_section.TransformerConfig():
-            yield from of_transformer(model)
+            yield from in_transformer(model)
         case model_section.RecurrentConfig():
-            yield from of_recurrent(model)
+            yield from in_recurrent(model)
         case _:
             return
     if model.tie == "all" and not vocabulary.shared:
         yield "model.tie=all needs vocabulary.shared=true: set model.tie=target, or share the vocabulary"
     longest = model.longest_position
-    tags = max((len(tags) for side in (0, 1) for tags in data.tags_of(data.train, side)), default=0)
+    tags = max(map(len, data.tags_of(data.train, 0) + data.tags_of(data.train, 1)), default=0)
     if longest is not None and longest < data.max_length + 1 + tags:
         more = f" + {tags} (tokens before the text)" if tags else ""
         yield (
@@ -208,7 +205,7 @@ def of_model(
         )
 
 
-def of_transformer(model: model_section.TransformerConfig) -> Iterator[str]:
+def in_transformer(model: model_section.TransformerConfig) -> Iterator[str]:
     if model.d_model % model.heads and (model.key_size is None or model.value_size is None):
         yield f"{model.d_model=} is not a multiple of {model.heads=}: change one, or give model.key_size and value_size"
     if model.d_model % 2 and model.positions in ("interleaved", "concatenated"):
@@ -220,7 +217,7 @@ def of_transformer(model: model_section.TransformerConfig) -> Iterator[str]:
         yield f"{key_size} is odd, and {model.positions=!s} rotates pairs of numbers: make it even"
 
 
-def of_recurrent(model: model_section.RecurrentConfig) -> Iterator[str]:
+def in_recurrent(model: model_section.RecurrentConfig) -> Iterator[str]:
     if model.tie != "none" and model.embedding_size != model.hidden_size:
         yield (
             f"{model.tie=!s} needs {model.embedding_size=} equal to {model.hidden_size=}: change one, or set "
@@ -243,8 +240,8 @@ def of_recurrent(model: model_section.RecurrentConfig) -> Iterator[str]:
         yield f"{model.attention=!s} does not go with {model.attention_span=!s}: set model.attention_span=global"
 
 
-def of_recurrent_training(training: sections.TrainingConfig) -> Iterator[str]:
-    """Settings of training that a recurrent model has no use for."""
+def in_recurrent_training(training: sections.TrainingConfig) -> Iterator[str]:
+    """Settings of training that do not apply to a recurrent model."""
     reasons = {
         "compile": "torch.compile unrolls the loop over the positions of each new length",
         "packed": "its batches are padded",
@@ -255,12 +252,12 @@ def of_recurrent_training(training: sections.TrainingConfig) -> Iterator[str]:
             yield f"training.{key}=true does not go with model.architecture=recurrent ({reason}): remove it"
 
 
-def of_training(
+def in_training(
     training: sections.TrainingConfig, data: data_section.DataConfig, model: model_section.ModelConfig
 ) -> Iterator[str]:
     if isinstance(model, model_section.RecurrentConfig):
-        yield from of_recurrent_training(training)
-    yield from of_consistency(training, model)
+        yield from in_recurrent_training(training)
+    yield from in_consistency(training, model)
     micro = training.micro_batch_tokens
     if isinstance(micro, int) and micro > training.batch_tokens:
         yield f"{training.micro_batch_tokens=} is above {training.batch_tokens=}: a micro-batch is a part of a batch"
@@ -270,10 +267,10 @@ def of_training(
         "precision": training.precision == "float16",
         "optimizer": training.optimizer == "muon",  # which needs whole matrices
     }
-    for key, given in not_with_sharding.items():
-        if training.sharded and given:
+    for key, is_set in not_with_sharding.items():
+        if training.sharded and is_set:
             yield f"training.sharded does not go with training.{key}={getattr(training, key)}: remove one of them"
-    if METRICS[training.best_metric].of_translations and not training.validation_bleu:
+    if METRICS[training.best_metric].needs_translations and not training.validation_bleu:
         yield f"{training.best_metric=!s} needs training.validation_bleu=true, which translates the validation set"
     if training.best_set is not None and not data.held_out:
         yield "training.best_set needs data.validation: it names one of its sets"
@@ -282,10 +279,10 @@ def of_training(
         yield f"training.best_set: {training.best_set[:100]}: no set of data.validation has this name{meant}"
     if training.patience is not None and not data.held_out:
         yield "training.patience needs data.validation: it counts validations without a new best"
-    yield from of_schedule(training)
+    yield from in_schedule(training)
 
 
-def of_consistency(training: sections.TrainingConfig, model: model_section.ModelConfig) -> Iterator[str]:
+def in_consistency(training: sections.TrainingConfig, model: model_section.ModelConfig) -> Iterator[str]:
     if training.consistency == "none" and training.consistency_weight is not None:
         yield f"{training.consistency_weight=:g} needs training.consistency=rdrop or simcut: set it, or delete this"
     hard = isinstance(model, model_section.RecurrentConfig) and model.attention_choice == "hard"
@@ -299,15 +296,15 @@ def of_consistency(training: sections.TrainingConfig, model: model_section.Model
             f"{training.token_cutoff=:g} has no effect with training.consistency=simcut and "
             "training.consistency_weight=0, as there is no second pass: delete it, or set training.consistency=none"
         )
-    of_model = [getattr(model, name, 0) for name in ("dropout", "attention_dropout", "activation_dropout")]
-    if training.passes > 1 and not training.cutoff and not any(of_model):
+    dropouts = [getattr(model, name, 0) for name in ("dropout", "attention_dropout", "activation_dropout")]
+    if training.passes > 1 and not training.cutoff and not any(dropouts):
         yield (
             f"training.consistency={training.consistency} needs model.dropout or training.token_cutoff above 0: "
             "otherwise both passes are the same"
         )
 
 
-def of_schedule(training: sections.TrainingConfig) -> Iterator[str]:
+def in_schedule(training: sections.TrainingConfig) -> Iterator[str]:
     schedule, peak = training.schedule, training.learning_rate
     if schedule == "paper" and peak is not None:
         yield (
@@ -327,10 +324,10 @@ def of_schedule(training: sections.TrainingConfig) -> Iterator[str]:
         yield f"training.final_learning_rate does nothing with {training.schedule=!s}: choose {', '.join(falling)}"
 
 
-def of_decoding(
+def in_decoding(
     decoding: sections.DecodingConfig, longest_source: int, vocabulary: sections.VocabularyConfig
 ) -> Iterator[str]:
-    """`longest_source`: subwords of the longest source that is translated in one piece."""
+    """longest_source: the subwords of the longest source that is translated without splitting."""
     if decoding.max_length is not None and decoding.min_length > decoding.max_length:
         yield f"{decoding.min_length=} is above {decoding.max_length=}: raise one or lower the other"
     if decoding.min_length_ratio > decoding.max_length_ratio:
@@ -354,7 +351,7 @@ def of_decoding(
         except re.error as error:
             yield f"decoding.keep[{i}]: {pattern!r} is not a regular expression: {error}"
             continue
-        if any(not found[0] for found in compiled.finditer("A word, 2 more. ")):
+        if any(not match[0] for match in compiled.finditer("A word, 2 more. ")):
             yield f"decoding.keep[{i}]: {pattern!r} matches an empty text: write what it must have"
         if compiled.groups or compiled.flags != re.UNICODE:  # the patterns are joined to one
             yield f"decoding.keep[{i}]: {pattern!r}: write (?:…) for a group, and (?i:…) for a flag"

@@ -8,7 +8,7 @@ from typing import Literal
 from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs, LanguageTags
 
-# Where the text of a corpus is: a key has a hash of the text instead, so that the text may be moved.
+# The location of a corpus's text. Keys contain a hash of the text instead, so that the text may be moved.
 content_setting = partial(setting, None, affects="text", by_content=True)
 text_setting = partial(setting, affects="text")
 mix_setting = partial(setting, affects=("vocabulary", "order"))
@@ -83,12 +83,12 @@ class Corpus:
 
     @property
     def own_name(self) -> str | None:
-        """The name that the user gave it; that of a hub dataset is a part of the dataset's."""
+        """The name that the user gave it. (For a hub dataset, `name` is a part of the dataset's name.)"""
         return None if self.hub else self.name
 
     @property
     def label(self) -> str:
-        """What reports, messages and data.stages call it: its own name, or else where its text is from."""
+        """Its name in reports, messages and data.stages: its own name, or else the origin of its text."""
         if self.own_name:
             return self.own_name
         if self.hub:
@@ -292,7 +292,7 @@ class DataConfig:
 
     @property
     def held_out_names(self) -> tuple[str, ...]:
-        """The name of each of them: its own, or its languages if no other has the same, or its label."""
+        """The name of each validation set: its own name, or its languages if they are unique, or its label."""
         pairs = [str(self.pair_of(corpus)) for corpus in self.held_out]
         return tuple(
             corpus.own_name or (pair if pairs.count(pair) == 1 else corpus.label)
@@ -306,23 +306,26 @@ class DataConfig:
 
     @property
     def language_pairs(self) -> LanguagePairs:
-        """Those of the training corpora."""
-        return LanguagePairs.of(map(self.pair_of, self.train), self.language_tags)
+        """The language pairs of the training corpora."""
+        return LanguagePairs.from_pairs(map(self.pair_of, self.train), self.language_tags)
 
     def with_languages_of(self, corpus: Corpus) -> "DataConfig":
-        """The same with the languages of a corpus in place of those for all: by them its columns are found."""
+        """The settings with the languages of a corpus instead of the common languages. Columns are found by them."""
         if corpus.languages is None:
             return self
         source, target = corpus.languages
         return replace(self, source_language=source, target_language=target)
 
     def tags_of(self, corpora: tuple[Corpus, ...], side: int = 0) -> list[tuple[str, ...]]:
-        """The tokens before each source (side 0) of these corpora, those of the languages, then that of the corpus; or
-        before each target (side 1)."""
+        """The tokens before each source (side 0) or each target (side 1) of these corpora: the tokens of the languages,
+        then the token of the corpus."""
         pairs = self.language_pairs
         own = [(corpus.tag,) if corpus.tag and not side else () for corpus in corpora]
         return [pairs.tags(self.pair_of(corpus), side) + tag for corpus, tag in zip(corpora, own, strict=True)]
 
     def tags(self, sides: Iterable[int]) -> tuple[str, ...]:
-        """Those of these sides of all training corpora, sorted."""
-        return tuple(sorted({tag for side in sides for tags in self.tags_of(self.train, side) for tag in tags}))
+        """The tokens of these sides of all training corpora, sorted."""
+        tags = set[str]()
+        for side in sides:
+            tags.update(*self.tags_of(self.train, side))
+        return tuple(sorted(tags))

@@ -1,4 +1,4 @@
-"""How settings are declared: frozen dataclasses whose fields carry a default, a meaning and a range."""
+"""Declarations of settings: frozen dataclasses whose fields have a default, a meaning and a range."""
 
 import dataclasses
 import operator
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-# What a setting can affect, in the order in which a run makes it. Each is made from what comes before.
+# The results that a setting can affect, in the order in which a run makes them. Each depends on the results before it.
 Result = Literal["text", "vocabulary", "tokens", "order", "model", "score"]
 Affected = Result | Literal["nothing"] | tuple[Result, ...]
 
@@ -30,18 +30,18 @@ def setting(
 ) -> T:
     """Declare a setting: its default, its meaning in one line, what it affects, and the range of its number.
 
-    affects: what a run has made that another value would make otherwise. Keys of what is stored are built from this,
-    and it decides what a saved run can change:
+    affects: the results of a run that would be different with another value. Keys of stored results are built from
+    this, and it decides which settings a saved run can change:
         text        which pairs the cleaned training text has
         vocabulary  which subwords are learned from this text
         tokens      how the text is encoded with them
         order       which pairs each optimizer step is trained on
         model       the weights, the optimizer's state, and which of the weights are the best ones
         score       the validation scores: others cannot be compared with them
-        nothing     none of these: a run can go on with another value
+        nothing     none of these: a run can continue with another value
 
-    The annotation of the field is its type. by_content: the value says where something is; only what is there counts.
-    path: a file or a folder; `~` is the user's home.
+    The annotation of the field is its type. by_content: the value is a location, and only the content at the location
+    matters. path: a file or a folder; `~` is the user's home.
     """
     limits = {"at least": at_least, "above": above, "at most": at_most, "below": below}
     bounds = {name: bound for name, bound in limits.items() if bound is not None}
@@ -101,7 +101,7 @@ class Setting(NamedTuple):
 
     @property
     def variants(self) -> tuple[Any, ...]:
-        """The declarations of a section; none if this is no section."""
+        """The declarations of a section; empty if this is not a section."""
         union = typing.get_origin(self.type) in (types.UnionType, typing.Union)
         kinds = typing.get_args(self.type) if union else (self.type,)
         return kinds if all(map(dataclasses.is_dataclass, kinds)) else ()
@@ -122,7 +122,7 @@ class Setting(NamedTuple):
 
     @property
     def choice(self) -> str | None:
-        """Of a section: the setting that decides which of several declarations is read; None if there is only one."""
+        """The setting of a section that decides which of its declarations is read; None if there is only one."""
         return next(iter(settings(self.variants[0]))) if len(self.variants) > 1 else None
 
     @property
@@ -131,10 +131,10 @@ class Setting(NamedTuple):
         limits = [f"{name} {limit:{',' if isinstance(limit, int) else 'g'}}" for name, limit in self.bounds.items()]
         return ", ".join([type_name(self.type), *limits])
 
-    def allows(self, number: float) -> bool:
-        """Whether a number is in the range."""
+    def allows(self, value: float) -> bool:
+        """Whether a value is in the range."""
         within = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
-        return all(within[name](number, limit) for name, limit in self.bounds.items())
+        return all(within[name](value, limit) for name, limit in self.bounds.items())
 
 
 def settings(declaration: type) -> Mapping[str, Setting]:

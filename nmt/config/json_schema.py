@@ -1,4 +1,4 @@
-"""A JSON Schema of settings, made from their declarations: with it editors complete and check a settings file.
+"""A JSON Schema of settings, made from their declarations. Editors use it to complete and check a settings file.
 
 It finds what `nmt.config.reader` finds in one setting: unknown names, wrong types, numbers out of range, and what is
 missing. Values that do not go together (`nmt.config.conflicts`) are not in it. Only keywords that draft 7 has too are
@@ -59,13 +59,13 @@ def _setting(setting: Setting, definitions: dict[str, Schema]) -> Schema:
 
 
 def _section(declaration: type, definitions: dict[str, Schema]) -> Schema:
-    """A section without settings that are required may be left empty, which is null."""
+    """The type of a section. A section without required settings may be empty, which is null."""
     schema = _mapping(declaration, definitions)
     return schema if "required" in schema else schema | {"type": ["object", "null"]}
 
 
 def _variants(section: Setting, definitions: dict[str, Schema]) -> Schema:
-    """One branch for each declaration, which the setting `section.choice` decides about; without it, the first."""
+    """One branch for each declaration. The setting `section.choice` selects it; without the setting, the first."""
     choice = section.choice
     assert choice is not None
     branches: list[Schema] = []
@@ -81,7 +81,7 @@ def _variants(section: Setting, definitions: dict[str, Schema]) -> Schema:
 
 
 def _type(annotation: Any, bounds: Mapping[str, float], definitions: dict[str, Schema]) -> Schema:
-    """A type, with the range of the numbers in it, as `reader` takes it."""
+    """A type as `reader` accepts it, with the range of its numbers."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
         return _union([_type(kind, bounds, definitions) for kind in arguments])
@@ -102,7 +102,7 @@ def _type(annotation: Any, bounds: Mapping[str, float], definitions: dict[str, S
 
 
 def _union(kinds: list[Schema]) -> Schema:
-    """Any of them; a type or null is one type of two names, of which messages and completion are clearer."""
+    """Any of the kinds. A type that may be null is written with two names, which gives clearer messages in editors."""
     others = [kind for kind in kinds if kind != {"type": "null"}]
     if len(others) == len(kinds):
         return {"anyOf": kinds}

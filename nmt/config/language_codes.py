@@ -46,8 +46,8 @@ _SCRIPTS = {
     "Hans": ("Hani", "Bopo"),
     "Hant": ("Hani", "Bopo"),
 }
-# Languages that are written in several scripts today: by Unicode's CLDR, languageData; and a few more, of which there
-# is text in another script than CLDR says. All others have the one script that is likely by CLDR.
+# Languages that are written in several scripts today, by Unicode's CLDR (languageData), and a few languages with text
+# in a script that CLDR does not list. All other languages have the likely script by CLDR.
 _SEVERAL_SCRIPTS = {
     "Latn Cyrl": "bs crh kaa sr",
     "Latn Arab": "ha ms swb zdj",
@@ -78,47 +78,48 @@ def normal(code: str) -> str:
 
 
 def base(code: str) -> str:
-    """The language alone: `zh` of `zh-CN` and of `zh_TW`."""
+    """The language without script and region: `zh` for `zh-CN` and for `zh_TW`."""
     return normal(code).partition("-")[0]
 
 
 def is_known(code: str) -> bool:
-    """Whether it begins with the code of a language that has a name here, in two letters or in three."""
+    """Whether a code begins with the code, in two or three letters, of a language that has a name here."""
     return two_letters(code) in _ENGLISH_NAMES
 
 
-def of_file(path: Path) -> str | None:
-    """The language that the name of a file ends in, as `fr` in train.fr and train.fr.gz; None without one."""
+def language_of_file(path: Path) -> str | None:
+    """The language code at the end of a file name, such as `fr` in train.fr and train.fr.gz; None if there is none."""
     code = Path(plain_name(path)).suffix.removeprefix(".")
     return code if is_known(code) else None
 
 
 def english_name(code: str) -> str:
-    """The English name of a language: of `pt-BR` and `por_Latn` Portuguese. The code itself if it has none here."""
+    """The English name of a language: Portuguese for `pt-BR` and `por_Latn`. The code itself if it has no name here."""
     return _ENGLISH_NAMES.get(two_letters(code), code)
 
 
-def matching(code: str, known: Sequence[str]) -> str | None:
-    """The one of the known codes that a code means; None if there is none or a choice.
+def matching(code: str, codes: Sequence[str]) -> str | None:
+    """The code among `codes` that a code means; None if no code matches, or several do.
 
-    Case does not matter, and `_` is the same as `-`. A code that is not known means the language that it belongs to
-    (`de` for `de-DE`: the lookup of RFC 4647, section 3.4), else the only known one of the same language, script and
-    region, as far as both say them (`zh-Hans` for `zh-CN`, `pt-BR` for `pt`, `swh_Latn` for `sw`).
+    Case does not matter, and `_` is the same as `-`. If the code itself is missing, a code without its region or script
+    matches (`de` for `de-DE`: the lookup of RFC 4647, section 3.4). Otherwise the only code with the same language,
+    script and region matches, as far as both have these parts (`zh-Hans` for `zh-CN`, `pt-BR` for `pt`, `swh_Latn` for
+    `sw`).
     """
-    by_normal = {normal(code): code for code in known}
+    by_normal = {normal(other): other for other in codes}
     parts = normal(code).split("-")
     for end in range(len(parts), 0, -1):
         if match := by_normal.get("-".join(parts[:end])):
             return match
-    alike = [other for other in known if _agree(code, other)]
+    alike = [other for other in codes if _agree(code, other)]
     return alike[0] if len(alike) == 1 else None
 
 
 def _agree(code: str, other: str) -> bool:
-    """Whether both are of a language, and of a region and a script where both say these: so not `pt-PT` and `pt-BR`. A
-    region says the script too: so not `zh-TW` and `zh-Hans`."""
+    """Whether both codes have the same language, and the same region and script if both have these. So `pt-PT` and
+    `pt-BR` do not agree. A region implies a script, so `zh-TW` and `zh-Hans` do not agree."""
     try:
-        tags = [langcodes.Language.get(one) for one in (code, other)]
+        tags = list(map(langcodes.Language.get, (code, other)))
         languages = {macrolanguage(tag.language) if tag.language else None for tag in tags}
     except ValueError:
         return False
@@ -130,7 +131,7 @@ def _agree(code: str, other: str) -> bool:
 
 
 def same_code(code: str, other: str) -> bool:
-    """Whether two codes mean the same: `de` and `deu`, but not `pt` and `pt-BR`, nor codes of no language."""
+    """Whether two codes mean the same: `de` and `deu`, but not `pt` and `pt-BR`. False for unknown languages."""
     try:
         return bool(langcodes.standardize_tag(code) == langcodes.standardize_tag(other))
     except ValueError:
@@ -139,8 +140,8 @@ def same_code(code: str, other: str) -> bool:
 
 @cache
 def two_letters(code: str) -> str:
-    """The language alone, in two letters if it has such a code: `de` of `de_AT` and `deu`. The first part of the code
-    if there is no such language."""
+    """The language without script and region, in two letters if it has such a code: `de` for `de_AT` and `deu`. The
+    first part of the code if the language is unknown."""
     language = base(code)
     if len(language) != 3:
         return language
@@ -152,9 +153,9 @@ def two_letters(code: str) -> str:
 
 @cache
 def known_language(code: str) -> str:
-    """The language of a code, as two letters where there are two: `en` of `en`, `eng`, `en_GB` and `eng_Latn`.
+    """The language of a code, in two letters if it has such a code: `en` for `en`, `eng`, `en_GB` and `eng_Latn`.
 
-    Raises NmtError for a code of no language."""
+    Raises NmtError if the language is unknown."""
     try:
         language = langcodes.Language.get(code).language
         if language and langcodes.tag_is_valid(language):
@@ -165,29 +166,29 @@ def known_language(code: str) -> str:
 
 
 def macrolanguage(language: str) -> str:
-    """`ar` of `arb`: the language of which it is the usual form; else itself."""
+    """The macrolanguage of a language, such as `ar` for `arb`; the language itself if it has none."""
     return langcodes.Language.get(langcodes.standardize_tag(language, macro=True)).language or language
 
 
 @cache
 def scripts(code: str) -> tuple[str, ...]:
-    """The scripts that a language is written in, by their ISO 15924 codes: of `ja` Hira, Kana and Hani. The code may
-    name one: `sr-Latn`. None are known of some languages. Raises NmtError as `known_language` does."""
-    language, given = known_language(code), langcodes.Language.get(code)
-    if given.script is None:
+    """The scripts of a language by their ISO 15924 codes: Hira, Kana and Hani for `ja`. The code may name a script:
+    `sr-Latn`. Empty if no script is known. Raises NmtError as `known_language` does."""
+    language, tag = known_language(code), langcodes.Language.get(code)
+    if tag.script is None:
         names = {language, macrolanguage(language)}
         for several, languages in _SEVERAL_SCRIPTS.items():
             if names.intersection(languages.split()):
                 return tuple(several.split())
         if not likely_scripts(language):  # `maximize` would give the script of English
             return ()
-    script = given.maximize().script
+    script = tag.maximize().script
     return _SCRIPTS.get(script, (script,)) if script else ()
 
 
 @cache
 def likely_scripts(language: str) -> tuple[str, ...]:
-    """The scripts of a language, as `known_language` returns it, that are likely by CLDR; none if it does not say."""
+    """The likely scripts of a language by CLDR; empty if CLDR has none. language: from `known_language`."""
     tags = (langcodes.data_dicts.LIKELY_SUBTAGS.get(name) for name in (language, macrolanguage(language)))
     script = next((langcodes.Language.get(tag).script for tag in tags if tag), None)
     return () if script is None else _SCRIPTS.get(script, (script,))

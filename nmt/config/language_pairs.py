@@ -1,11 +1,11 @@
-"""The pairs of languages that one model translates, and the tokens that tell it which pair is wanted.
+"""The language pairs that a model translates, and the tokens that select a pair.
 
-A model of several pairs learns from a token such as `<2fr>` before each source that it must write French (Johnson et
-al. 2017, Google's Multilingual Neural Machine Translation System, section 3), or from `<en> <2fr>` that it also reads
-English (S-ENC-T-ENC of Wu et al. 2021, Language Tags Matter for Zero-Shot Neural Machine Translation). Or each side
-begins with the token of its own language, `<en>` the source and `<fr>` the target (Fan et al. 2021, Beyond
+A model of several pairs reads a token such as `<2fr>` before each source, which selects French as the target (Johnson
+et al. 2017, Google's Multilingual Neural Machine Translation System, section 3). `<en> <2fr>` also names the source
+language (S-ENC-T-ENC of Wu et al. 2021, Language Tags Matter for Zero-Shot Neural Machine Translation). Or each side
+begins with the token of its own language, the source with `<en>` and the target with `<fr>` (Fan et al. 2021, Beyond
 English-Centric Multilingual Machine Translation, section 2.2), as in M2M-100, NLLB and mBART. A model of one pair needs
-no token, and has none unless it is trained further from a model that does.
+no token, and has none unless it is trained from a model that has tokens.
 """
 
 import logging
@@ -25,7 +25,7 @@ _ALWAYS = ("target_always", "sides")  # also for one pair
 
 
 class LanguagePair(NamedTuple):
-    """The codes of two languages. The source is empty where it is not known, and the model need not know it."""
+    """The codes of two languages. The source is empty if it is unknown and the model does not need it."""
 
     source: str
     target: str
@@ -36,14 +36,14 @@ class LanguagePair(NamedTuple):
 
 @dataclass(frozen=True)
 class LanguagePairs:
-    """pairs: those trained on, each once; tagged: as data.language_tags."""
+    """The language pairs of a model."""
 
-    pairs: tuple[LanguagePair, ...]
-    tagged: LanguageTags = "target"
+    pairs: tuple[LanguagePair, ...]  # the trained pairs, each once
+    tagged: LanguageTags = "target"  # the value of data.language_tags
 
     @classmethod
-    def of(cls, pairs: Iterable[LanguagePair], tagged: LanguageTags) -> "LanguagePairs":
-        """From pairs that may be repeated."""
+    def from_pairs(cls, pairs: Iterable[LanguagePair], tagged: LanguageTags) -> "LanguagePairs":
+        """From pairs that may contain duplicates."""
         return cls(tuple(dict.fromkeys(pairs)), tagged)
 
     @property
@@ -52,17 +52,17 @@ class LanguagePairs:
 
     @property
     def sources(self) -> list[str]:
-        """Each language that was a source."""
+        """All source languages, each once."""
         return list(dict.fromkeys(pair.source for pair in self.pairs))
 
     @property
     def targets(self) -> list[str]:
-        """Each language that was a target."""
+        """All target languages, each once."""
         return list(dict.fromkeys(pair.target for pair in self.pairs))
 
     @property
     def sides(self) -> tuple[str, str]:
-        """All sources and all targets, for reports."""
+        """All source languages and all target languages, for reports."""
         return ", ".join(self.sources), ", ".join(self.targets)
 
     def has(self, pair: LanguagePair) -> bool:
@@ -76,8 +76,8 @@ class LanguagePairs:
 
     @property
     def tags_for_one(self) -> LanguageTags | None:
-        """The data.language_tags with which a run of one pair gives the tokens that a model of these pairs expects;
-        None if there are none, or no such setting."""
+        """The value of data.language_tags with which a run of one pair has the tokens that a model of these pairs
+        expects. None if the model expects no tokens, or if there is no such value."""
         if not self.has_tags or self.tagged == "both":
             return None
         return "target_always" if self.tagged == "target" else self.tagged
@@ -101,11 +101,11 @@ class LanguagePairs:
         return len(self.tags(self.pairs[0], side)) if self.pairs else 0
 
     def choose(self, to: str | None = None, from_: str | None = None) -> LanguagePair:
-        """The pair of these languages, where `to` and `from_` may be left out if that leaves one choice. A code need
-        not be written as the model has it: see `nmt.config.language_codes.matching`.
+        """The pair of these languages. `to` and `from_` may be left out if only one choice remains. The spelling of
+        codes may differ from the model's: see `nmt.config.language_codes.matching`.
 
-        A pair of known languages that was not trained is allowed: a warning says so, once. Raises NmtError, with the
-        known languages, if one is unknown, or if there is a choice.
+        A pair of known languages that was not trained is allowed, with a warning, once. Raises NmtError, with the known
+        languages, if a language is unknown or if there are several choices.
         """
         source = _known(from_, self.sources, "from", self.targets)
         target = _known(to, self.targets, "into", self.sources)
@@ -125,28 +125,28 @@ class LanguagePairs:
         return pair
 
     def warning(self, pair: LanguagePair) -> str:
-        """What to tell of a pair that was not trained; empty for one that was, or may be."""
+        """A warning for a pair that was not trained; empty for trained pairs, and if the source is unknown."""
         if not pair.source or pair in self.pairs:
             return ""
         return f"{pair.source} to {pair.target} was not trained (zero-shot): the translations may be bad"
 
 
-def _known(code: str | None, known: list[str], direction: str, other_side: list[str]) -> str:
-    """The code as the model has it; empty for None. other_side: languages that are no spelling mistakes."""
+def _known(code: str | None, languages: list[str], direction: str, other_side: list[str]) -> str:
+    """The code in the model's spelling; empty for None. other_side: languages for which no correction is suggested."""
     if code is None:
         return ""
-    if meaning := matching(code, known):
+    if meaning := matching(code, languages):
         return meaning
-    hint = "" if normal(code) in map(normal, other_side) else did_you_mean(code, known)
-    raise NmtError(f"language {code!r}: this model translates {direction} {', '.join(known)}{hint and f'; {hint}'}")
+    hint = "" if normal(code) in map(normal, other_side) else did_you_mean(code, languages)
+    raise NmtError(f"language {code!r}: this model translates {direction} {', '.join(languages)}{hint and f'; {hint}'}")
 
 
 def _only(languages: list[str]) -> str:
-    """The only language of these; empty if there are several."""
+    """The language if all are the same; empty otherwise."""
     return languages[0] if len(set(languages)) == 1 else ""
 
 
 @cache
 def _warn_once(message: str, _: tuple[LanguagePair, ...]) -> None:
-    """Once for each model, also in a service."""
+    """Warn once for each model, also in a service."""
     log.warning("%s", message)

@@ -1,7 +1,7 @@
-"""YAML text read as values that know where they were written, and values written as YAML text.
+"""Read YAML text as values with their positions, and write values as YAML text.
 
-Supported are mappings, lists and the plain scalars of YAML 1.2: `no` is Norwegian, not false, and 1e-9 is a number.
-Anchors, aliases and tags are refused: in settings they only hide what a value is.
+Mappings, lists and the plain scalars of YAML 1.2 are supported: `no` is Norwegian, not false, and 1e-9 is a number.
+Anchors, aliases and tags are rejected, because in settings they only hide values.
 """
 
 import re
@@ -19,12 +19,12 @@ Scalar = str | int | float | bool | None
 _DEEPEST = 20  # levels of nested mappings and lists; settings need five
 _OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
 _MOST_SHOWN = 60  # characters of a text in a message
-MOST_DIGITS = 18  # of a whole number: no setting needs more, and checks of longer ones are slow
+MOST_DIGITS = 18  # of a whole number: no setting needs more, and longer numbers are slow to check
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value, its text as written (shortened), and the place at the start of a message about it: `line 12: `."""
+    """A value, its text as written (shortened), and its location for messages, such as `line 12: `."""
 
     value: "Scalar | list[Node] | dict[str, Node]"
     written: str
@@ -32,11 +32,11 @@ class Node:
 
 
 def read(text: str, problems: list[str], path: str = "", where: str | None = None) -> Node:
-    """The one document in a text; an empty one is null.
+    """Read a text with one document. An empty text is null.
 
-    `path` is the key of the value, for messages; `where` replaces the line numbers where the text is not a file. Keys
-    that are given twice or are not plain text are added to `problems`. Raises NmtError where the text cannot be read;
-    its message begins with the place unless `where` is given.
+    path: the key of the value, for messages. where: replaces the line numbers if the text is not a file. Keys that are
+    given twice or are not plain text are added to `problems`. Raises NmtError if the text cannot be read. Its message
+    begins with the location unless `where` is given.
     """
 
     def line(position: int) -> str:
@@ -68,7 +68,7 @@ def dump(value: Any, *, in_one_line: bool = False) -> str:
 
 
 def shortened(text: str) -> str:
-    """The beginning of the text in one line."""
+    """The first characters of a text, in one line."""
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
@@ -124,16 +124,16 @@ _IN_OTHER_WORDS = {  # part of the library's message: the usual cause
 }
 
 
-def _explained(error: yaml.MarkedYAMLError, with_place: bool) -> str:
-    """What is wrong in a text and where: the start of the key or quote, not where the library gave up."""
+def _explained(error: yaml.MarkedYAMLError, with_location: bool) -> str:
+    """The problem in a text and its location: the start of the key or quote, not where the library stopped."""
     problem = str(error.problem or error.context)
     begun = error.context_mark if "key" in str(error.context) or "quoted" in str(error.context) else None
     mark = begun or error.problem_mark
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark and with_place else ""
+    location = f"line {mark.line + 1}, column {mark.column + 1}: " if mark and with_location else ""
     if isinstance(error, _UnsupportedYaml):
-        return f"{place}{problem}"
+        return f"{location}{problem}"
     problem = next((words for part, words in _IN_OTHER_WORDS.items() if part in problem), problem)
-    return f"{place}not valid YAML: {problem}"
+    return f"{location}not valid YAML: {problem}"
 
 
 def _scalar(node: yaml.ScalarNode) -> Scalar:
@@ -176,8 +176,8 @@ class _Converter:
             where = self._where(key_node)
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
             if not key.strip() or not key.isprintable():
-                found = self._written(key_node) or "nothing"
-                self.problems.append(f"{where}{path and f'{path}: '}a key must be plain text, not {found}")
+                written = self._written(key_node) or "nothing"
+                self.problems.append(f"{where}{path and f'{path}: '}a key must be plain text, not {written}")
                 continue
             child = f"{path}.{key}" if path else key
             if key in mapping:

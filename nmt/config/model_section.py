@@ -5,13 +5,13 @@ from typing import Literal, assert_never
 
 from nmt.config.declaration import free_setting, model_setting
 
-_WIDEST, _DEEPEST = 1_000_000, 1000  # of a model: no machine can hold more
+_WIDEST, _DEEPEST = 1_000_000, 1000  # limits for a model: no machine can hold more
 
 Tie = Literal["all", "target", "none"]
 
 
 class _Tied:
-    """What `tie` means, of every architecture."""
+    """The meaning of `tie`, for every architecture."""
 
     tie: Tie
 
@@ -88,13 +88,13 @@ class TransformerConfig(_Tied):
 
     @property
     def head_widths(self) -> tuple[int, int]:
-        """dk and dv: of a head's queries and keys, and of its values."""
+        """dk and dv: the width of a head's queries and keys, and of its values."""
         shared = self.d_model // self.heads
         return self.key_size or shared, self.value_size or shared
 
     @property
     def longest_position(self) -> int | None:
-        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
+        """The maximum number of positions in a sequence, with BOS or EOS; None if there is no limit."""
         match self.positions:
             case "learned":
                 return self.max_positions
@@ -127,7 +127,7 @@ class TransformerConfig(_Tied):
 
     @property
     def width(self) -> int:
-        """Of the decoder's states."""
+        """The width of the decoder's states."""
         return self.d_model
 
 
@@ -174,7 +174,7 @@ class RecurrentConfig(_Tied):
 
     @property
     def longest_position(self) -> int | None:
-        """The most positions that a sequence may have, BOS or EOS counted; None: no limit."""
+        """The maximum number of positions in a sequence, with BOS or EOS; None if there is no limit."""
         match self.attention:
             case "location":
                 return self.max_positions
@@ -185,12 +185,12 @@ class RecurrentConfig(_Tied):
 
     @property
     def width(self) -> int:
-        """Of the decoder's states."""
+        """The width of the decoder's states."""
         return self.hidden_size
 
     @property
     def directions(self) -> int:
-        """In how many directions the encoder reads the source."""
+        """The number of directions in which the encoder reads the source."""
         return sum(self.reads)
 
     @property
@@ -229,7 +229,7 @@ class RecurrentConfig(_Tied):
 
     @property
     def source_width(self) -> int:
-        """Of the encoder's states, both directions together."""
+        """The width of the encoder's states, both directions together."""
         return (self.encoder_size or self.hidden_size // self.directions) * self.directions
 
 

@@ -1,5 +1,5 @@
-"""Settings to start from, for a corpus and a machine: what `nmt init --preset` writes. The configs in the repository's
-folder configs/ for the same corpora have the same values."""
+"""Presets of settings for a corpus and a machine, for `nmt init --preset`. The configs in the repository's folder
+configs/ for the same corpora have the same values."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -9,7 +9,7 @@ PresetName = Literal["demo", "small", "base", "big"]
 
 class Preset(NamedTuple):
     about: str
-    settings: Mapping[str, object]  # by dotted path: those that are not the defaults
+    settings: Mapping[str, object]  # the settings that differ from the defaults, by dotted path
 
 
 PRESETS: dict[PresetName, Preset] = {

@@ -1,7 +1,7 @@
-"""Settings read strictly from YAML, with every problem in one report, each with its place.
+"""Read settings strictly from YAML. All problems are reported together, each with its location.
 
-Knows nothing of translation: a declaration goes in (`nmt.config.declaration`), a typed value or a list of problems
-comes out.
+This module is independent of translation: it reads a declaration (`nmt.config.declaration`) and returns a typed value,
+or raises an error with the list of problems.
 """
 
 import contextlib
@@ -23,17 +23,19 @@ from nmt.errors import NmtError
 from nmt.files.text import reading
 
 T = TypeVar("T")
-_LONGEST = 2**20  # characters of a file: reading more takes many seconds
-LONGEST_IN_FULL = 32 * _LONGEST  # of the same settings with all defaults, as a model file has them
+_LONGEST = 2**20  # characters of a file; reading more takes many seconds
+LONGEST_IN_FULL = 32 * _LONGEST  # with all defaults, as in a model file
 _MOST_PROBLEMS = 50  # shown of one file
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no language, path or name; some have no UTF-8
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]"
+)  # never part of a language, path or name; some have no UTF-8
 
 
 def read_text(path: Path) -> str:
-    """The text of a settings file. Raises NmtError where it cannot be read, or is longer than settings are."""
+    """The text of a settings file. Raises NmtError if it cannot be read or is too long to be settings."""
     try:
         with reading(path), path.open(encoding="utf-8-sig") as file:
-            text = file.read(_LONGEST + 1)  # not all of a corpus that was named by mistake
+            text = file.read(_LONGEST + 1)  # so that a corpus that is given by mistake is not read completely
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise NmtError(f"{path}: line {line}: not UTF-8 text: save the file as UTF-8") from None
@@ -41,54 +43,55 @@ def read_text(path: Path) -> str:
     return text
 
 
-def check_length(text: str, what: str, longest: int = _LONGEST) -> None:
+def check_length(text: str, name: str, longest: int = _LONGEST) -> None:
     """Raises NmtError for a text that is too long to be settings."""
     if len(text) > longest:
-        raise NmtError(f"{what}: settings have at most {longest:,} characters, and this is longer")
+        raise NmtError(f"{name}: settings have at most {longest:,} characters, and this is longer")
 
 
-def parse(declaration: type[T], text: str, what: str, overrides: Sequence[str] = ()) -> T:
-    """Read `declaration` from YAML text; overrides (`section.key=value`) replace its values, later ones earlier ones.
+def parse(declaration: type[T], text: str, name: str, overrides: Sequence[str] = ()) -> T:
+    """Read `declaration` from YAML text. Overrides (`section.key=value`) replace its values; later ones replace earlier
+    ones.
 
-    A declaration may have a method `conflicts`, which returns what is wrong with the values together.
-    Raises NmtError with every problem found, each on a line with its place; `what` names the text.
+    A declaration may have a method `conflicts`, which returns messages on values that do not go together. Raises
+    NmtError with all problems, each on a line with its location. name: of the text, in messages.
     """
     problems: list[str] = []
     try:
         tree = located_yaml.read(text, problems)
     except NmtError as error:
-        raise NmtError(f"{what}: {error}") from None
+        raise NmtError(f"{name}: {error}") from None
     tree = Node({}, "", "") if tree.value is None else tree
     if not isinstance(tree.value, dict):
-        raise NmtError(f"{what}: expected settings, each as key: value; found {tree.written}")
-    return _read(declaration, tree, what, overrides, problems)
+        raise NmtError(f"{name}: expected settings, each as key: value; found {tree.written}")
+    return _read(declaration, tree, name, overrides, problems)
 
 
-def override(value: T, what: str, overrides: Sequence[str]) -> T:
-    """The dataclass with overrides: equal to `parse` of its text, without the time that reading the text takes.
+def override(value: T, name: str, overrides: Sequence[str]) -> T:
+    """The dataclass with overrides. The result is equal to `parse` of its text, and faster.
 
     Raises NmtError as `parse` does."""
-    return _read(type(value), _tree(writer.to_dict(value)), what, overrides, [])
+    return _read(type(value), _tree(writer.to_dict(value)), name, overrides, [])
 
 
-def from_dict(declaration: type[T], values: Mapping[str, Any], what: str, overrides: Sequence[str] = ()) -> T:
+def from_dict(declaration: type[T], values: Mapping[str, Any], name: str, overrides: Sequence[str] = ()) -> T:
     """Read `declaration` from dicts, lists, scalars and paths, as `parse` does from their YAML text."""
-    return _read(declaration, _tree(values), what, overrides, [])
+    return _read(declaration, _tree(values), name, overrides, [])
 
 
-def _read(declaration: type[T], tree: Node, what: str, overrides: Sequence[str], problems: list[str]) -> T:
+def _read(declaration: type[T], tree: Node, name: str, overrides: Sequence[str], problems: list[str]) -> T:
     for argument in overrides:
         _override(tree, argument, problems)
     value = _Reader(declaration, problems).mapping(declaration, tree, "")
     problems.extend(getattr(value, "conflicts", list)())
     if problems:
-        raise NmtError(error_text(what, problems))
+        raise NmtError(error_text(name, problems))
     assert value is not None
     return value
 
 
 def _tree(value: Any) -> Node:
-    """Dicts, lists and scalars as if they had been read."""
+    """Dicts, lists and scalars as nodes."""
     if isinstance(value, Mapping):
         return Node({str(key): _tree(item) for key, item in value.items()}, "a mapping", "")
     if isinstance(value, list | tuple):
@@ -101,16 +104,18 @@ def _tree(value: Any) -> Node:
     return Node(value, shortened(str(value)), "")
 
 
-def error_text(what: str, problems: Sequence[str]) -> str:
-    """One message for the problems: a line if there is one, else a list with a heading, of the first 50."""
+def error_text(name: str, problems: Sequence[str]) -> str:
+    """One message for the problems: a line for one problem, else a heading and a list of the first 50."""
     if len(problems) == 1:
-        return f"{what}: {problems[0]}"
+        return f"{name}: {problems[0]}"
     shown = [f"  {problem}" for problem in problems[:_MOST_PROBLEMS]]
-    return "\n".join([f"{what}: {len(problems)} problems", *shown, *["  …"] * (len(problems) > _MOST_PROBLEMS)])
+    if len(problems) > _MOST_PROBLEMS:
+        shown.append("  …")
+    return "\n".join([f"{name}: {len(problems)} problems", *shown])
 
 
 def _override(tree: Node, override: str, problems: list[str]) -> None:
-    """Set `section.key=value` in the tree, making sections on the way where they are missing."""
+    """Set `section.key=value` in the tree. Missing sections are added."""
     key, equals, text = override.partition("=")
     *sections, last = key.split(".")
     if not equals or not last or not all(sections):
@@ -118,7 +123,7 @@ def _override(tree: Node, override: str, problems: list[str]) -> None:
         return
     try:
         value = located_yaml.read(text, problems, path=key, where="override ")
-        if value.value is None and value.written == "nothing":  # most often from a shell variable that is not set
+        if value.value is None and value.written == "nothing":  # usually due to a shell variable that is not set
             raise NmtError("the value after = is missing")
     except NmtError as error:
         problems.append(f"override {shortened(override)!r}: {error}")
@@ -142,71 +147,66 @@ def _override(tree: Node, override: str, problems: list[str]) -> None:
 
 
 class _Mismatch(Exception):
-    """A value is not of its type. For an item of a list: its path, its type and the item."""
+    """A value does not have its type. Arguments for an item of a list: its path, its type and the item."""
 
 
 class _Reader:
-    """Reads typed values out of a tree of nodes and collects what is wrong."""
+    """Reads typed values from a tree of nodes and collects problems."""
 
     def __init__(self, root: type, problems: list[str]):
         self.root, self.problems = root, problems
-        self.broken = False  # some setting has no usable value; an unknown name alone breaks nothing
+        self.broken = False  # whether a setting has no usable value; an unknown name alone does not count
 
     def _break(self, problem: str) -> None:
         self.broken = True
         self.problems.append(problem)
 
     def mapping(self, declaration: type[T], node: Node, path: str, others: Mapping[str, str] | None = None) -> T | None:
-        """A dataclass from a mapping, all of whose settings may be left out; None once any was unusable.
+        """Read a dataclass from a mapping. Returns None if any value so far was unusable.
 
-        others: settings that are unknown here for a known reason, and the reason.
+        others: explanations for settings that exist only in other declarations, by name.
         """
         prefix = f"{path}." if path else ""
-        given = {} if node.value is None else node.value
-        if not isinstance(given, dict):
+        children = {} if node.value is None else node.value
+        if not isinstance(children, dict):
             self._break(f"{node.where}{path}: expected mapping; found {node.written}")
             return None
-        known = settings(declaration)
+        declared = settings(declaration)
         values: dict[str, Any] = {}
-        for key, child in given.items():
-            if key in known:
-                values[key] = self._setting(known[key], child, prefix + key, known)
+        for key, child in children.items():
+            if key in declared:
+                values[key] = self._setting(declared[key], child, prefix + key, declared)
             else:
                 shown = len(self.problems) < _MOST_PROBLEMS
-                advice = (others or {}).get(key) or (self._suggestion(key, list(known), path) if shown else "")
+                advice = (others or {}).get(key) or (self._suggestion(key, list(declared), path) if shown else "")
                 self.problems.append(f"{child.where}{prefix}{shortened(key)}: unknown setting{advice}")
-        missing = {name: own for name, own in known.items() if own.required and name not in given}
+        missing = {name: own for name, own in declared.items() if own.required and name not in children}
         for name, own in missing.items():
-            if own.is_section:  # its own required settings are reported
+            if own.is_section:  # report its own required settings
                 self.mapping(own.variants[0], Node({}, "", ""), prefix + name)
             else:
                 self._break(f"{prefix}{name} is missing ({own.meaning})")
         return None if self.broken else declaration(**values)
 
     def _variant(self, section: Setting, name: str, node: Node, path: str) -> Any:
-        """A dataclass of the declaration that the setting `name` chooses; see `declaration.section`."""
-        choices = {
-            value: declaration
-            for declaration in section.variants
-            for value in typing.get_args(settings(declaration)[name].type)
-        }
-        given = node.value.get(name) if isinstance(node.value, dict) else None
-        if given is not None and (not isinstance(given.value, str) or given.value not in choices):
-            takers = [
-                f": set {path}.{name}={value} and {path}.{key}={given.value}"
-                for value, declaration in choices.items()
-                for key in _with_choice(given.value, settings(declaration))
-            ]
-            advice = takers[0] if len(takers) == 1 else ""
-            self._break(f"{given.where}{path}.{name}: expected {' | '.join(choices)}; found {given.written}{advice}")
+        """Read the declaration that the setting `name` chooses; see `declaration.section`."""
+        choices = dict[Any, Any]()
+        for declaration in section.variants:
+            choices |= dict.fromkeys(typing.get_args(settings(declaration)[name].type), declaration)
+        child = node.value.get(name) if isinstance(node.value, dict) else None
+        if child is not None and (not isinstance(child.value, str) or child.value not in choices):
+            remedies = []
+            for value, declaration in choices.items():
+                keys = _with_choice(child.value, settings(declaration))
+                remedies += [f": set {path}.{name}={value} and {path}.{key}={child.value}" for key in keys]
+            advice = remedies[0] if len(remedies) == 1 else ""
+            self._break(f"{child.where}{path}.{name}: expected {' | '.join(choices)}; found {child.written}{advice}")
             return None
-        chosen = next(iter(choices)) if given is None else given.value
-        advice = f" of {path}.{name}: {chosen}; {{0}} has it: delete it, or set {path}.{name}={{0}}"
-        others = {
-            key: advice.format(value)
-            for value, declaration in reversed(choices.items())
-            for key in settings(declaration)
-        }
+        chosen = next(iter(choices)) if child is None else child.value
+        others = dict[str, str]()
+        for value, declaration in reversed(choices.items()):
+            advice = f" of {path}.{name}: {chosen}; {value} has it: delete it, or set {path}.{name}={value}"
+            others |= dict.fromkeys(settings(declaration), advice)
         return self.mapping(choices[chosen], node, path, others)
 
     def _setting(self, setting: Setting, node: Node, path: str, beside: Mapping[str, Setting]) -> Any:
@@ -216,8 +216,8 @@ class _Reader:
         try:
             value = self._value(setting.type, node, path)
             several = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-            for number in several:
-                if isinstance(number, int | float) and not setting.allows(number):
+            for item in several:
+                if isinstance(item, int | float) and not setting.allows(item):
                     raise _Mismatch
         except _Mismatch as mismatch:
             path, annotation, node = mismatch.args or (path, setting.type, node)
@@ -228,7 +228,7 @@ class _Reader:
                 self._break(f"{node.where}{path}: {problem}, which no setting can have: {remedy}")
                 return None
             expected = setting._replace(type=annotation).expected
-            advice = _advice(annotation, node) or _of_another(annotation, node, path, beside)
+            advice = _advice(annotation, node) or _choice_of_another(annotation, node, path, beside)
             self._break(f"{node.where}{path}: expected {expected}; found {node.written}{advice}")
             return None
         if not (setting.path and isinstance(value, str) and value.startswith("~")):
@@ -250,7 +250,7 @@ class _Reader:
                 with contextlib.suppress(_Mismatch):
                     return self._value(kind, node, path)
             if dataclasses.is_dataclass(kinds[-1]) and not isinstance(value, dict):
-                raise _Mismatch  # so that the message names the other kinds too
+                raise _Mismatch  # so that the message names all kinds
             return self._value(kinds[-1], node, path)
         if dataclasses.is_dataclass(annotation):
             return self.mapping(typing.cast(type, annotation), node, path)
@@ -276,28 +276,28 @@ class _Reader:
         return value
 
     def _item(self, annotation: Any, node: Node, path: str) -> Any:
-        """An item of a list of any length, or of a mapping: a message names the item, not the whole."""
+        """An item of a list of any length, or of a mapping. Messages name the item, not the whole."""
         try:
             return self._value(annotation, node, path)
         except _Mismatch as mismatch:
             raise _Mismatch(*(mismatch.args or (path, annotation, node))) from None
 
-    def _suggestion(self, key: str, known: list[str], path: str) -> str:
-        """What an unknown key of the section at `path` may mean; `known` are the keys of that section."""
-        here = [f"{path}.{name}" if path else name for name in known]
+    def _suggestion(self, key: str, keys: list[str], path: str) -> str:
+        """A hint for an unknown key of the section at `path`. keys: the keys of that section."""
+        here = [f"{path}.{name}" if path else name for name in keys]
         anywhere = list(all_settings(self.root))
         if not path and key in anywhere:
             name, _, last = key.partition(".")
             return f"; write it as {name}: {{{last}: …}}"
         if meant := settings_like(shortened(key), here, anywhere):
             return f"; did you mean {' or '.join(meant)}?"
-        return f"; {f'{path} takes' if path else 'known settings:'} {', '.join(known)}"
+        return f"; {f'{path} takes' if path else 'known settings:'} {', '.join(keys)}"
 
 
 def _advice(annotation: Any, node: Node) -> str:
-    """How to write a value that is not of its type, where that is known."""
-    kinds, number = (annotation, *typing.get_args(annotation)), isinstance(node.value, int | float)
-    if number and str in kinds:
+    """A hint on how to write a value that does not have its type; empty if there is none."""
+    kinds = (annotation, *typing.get_args(annotation))
+    if isinstance(node.value, int | float) and str in kinds:
         return ": put it in quotes"
     if isinstance(node.value, bool) and type(None) in kinds and any(map(dataclasses.is_dataclass, kinds)):
         return ": write {} for the defaults, null for none"
@@ -311,19 +311,19 @@ def _advice(annotation: Any, node: Node) -> str:
 
 
 def _name(control: str) -> str:
-    """A control character, for messages."""
+    """The name of a control character in messages."""
     kind = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab"}.get(control, "a control character")
     return f"{kind} (U+{ord(control):04X})"
 
 
-def _of_another(annotation: Any, node: Node, path: str, beside: Mapping[str, Setting]) -> str:
-    """If the value given to the setting at `path` is a choice of one other setting of the section: which one."""
+def _choice_of_another(annotation: Any, node: Node, path: str, beside: Mapping[str, Setting]) -> str:
+    """A hint if the value of the setting at `path` is a choice of exactly one other setting of the section."""
     if typing.get_origin(annotation) is not Literal or not isinstance(node.value, str) or node.value == "none":
-        return ""  # "none" is a wish to be without this setting, not another setting's choice
+        return ""  # "none" means to disable this setting, not a choice of another setting
     takers = _with_choice(node.value, beside)
     return f": set {path[: path.rfind('.') + 1]}{takers[0]}={node.value}" if len(takers) == 1 else ""
 
 
 def _with_choice(value: object, section: Mapping[str, Setting]) -> list[str]:
-    """The settings of the section of which `value` is a choice."""
+    """The settings of the section that have `value` as a choice."""
     return [name for name, own in section.items() if value in typing.get_args(own.type)]

@@ -1,4 +1,4 @@
-"""What every setting means, as text for a terminal: made from the declarations, so it cannot drift from them."""
+"""The meaning of every setting as text for a terminal. It is generated from the declarations."""
 
 import inspect
 import re
@@ -6,6 +6,7 @@ import shlex
 import textwrap
 import typing
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from nmt.config.declaration import Result, Setting, settings
@@ -66,61 +67,66 @@ saved run can change only settings that affect nothing or the score, and the pla
 
 class _Entry(NamedTuple):
     path: str
-    of: str  # the choice on which it depends, such as `architecture: recurrent`; often empty
-    facts: str  # type, default, what it affects; empty for a section
+    condition: str  # the choice on which it depends, such as `architecture: recurrent`; usually empty
+    facts: str  # type, default and affected results; empty for a section
     meaning: str
 
     def text(self, width: int) -> str:
-        title = f"{self.path} ({self.of})" if self.of else self.path
+        title = f"{self.path} ({self.condition})" if self.condition else self.path
         return "\n".join([title, *(_indented(text, width) for text in (self.facts, self.meaning) if text)]) + "\n"
 
 
 def text(key: str | None, width: int) -> str:
-    """How a config file is written, and all settings; or those of a section, or one setting. key: its dotted path, or
-    the name of a setting alone. width: of a line, in characters.
+    """The syntax of a config file and all settings; with a key, the settings of a section, or one setting. key: a
+    dotted path, or only the name of a setting. width: of a line, in characters.
 
-    Raises NmtError for a key that there is not."""
+    Raises NmtError if the key does not exist."""
     entries = list(_entries(Config))
     if key is None:
         return "\n".join([_about(width), *(entry.text(width) for entry in entries)]).rstrip("\n")
-    found = [entry for entry in entries if re.match(rf"{re.escape(key)}($|[.[])", entry.path)]
-    found = found or [entry for entry in entries if entry.path.rpartition(".")[2] == key]
-    if not found:
-        known = [name for entry in entries for name in (entry.path, entry.path.rpartition(".")[2])]
-        remedy = did_you_mean(key, known) or "nmt settings prints all"
+    matches = [entry for entry in entries if re.match(rf"{re.escape(key)}($|[.[])", entry.path)]
+    matches = matches or [entry for entry in entries if entry.path.rpartition(".")[2] == key]
+    if not matches:
+        names = chain.from_iterable((entry.path, entry.path.rpartition(".")[2]) for entry in entries)
+        remedy = did_you_mean(key, names) or "nmt settings prints all"
         raise NmtError(f"{shlex.quote(key)}: no such setting: {remedy}")
-    return "\n".join(entry.text(width) for entry in found).rstrip("\n")
+    return "\n".join(entry.text(width) for entry in matches).rstrip("\n")
 
 
-def _entries(declaration: typing.Any, path: str = "", of: str = "", without: str | None = None) -> Iterator[_Entry]:
-    """Every setting but `without`, in the order declared; sections come after settings that are in none."""
+def _entries(
+    declaration: typing.Any, prefix: str = "", condition: str = "", without: str | None = None
+) -> Iterator[_Entry]:
+    """Yield every setting except `without`, in the order declared. Sections come after the other settings."""
     own = {name: setting for name, setting in settings(declaration).items() if name != without}
     for name, setting in sorted(own.items(), key=lambda item: item[1].is_section):
-        place = f"{path}{name}"
+        path = f"{prefix}{name}"
         if setting.choice:
-            yield from _variants(setting, setting.choice, place)
+            yield from _variants(setting, setting.choice, path)
         elif setting.is_section:
-            yield _Entry(place, of, "", _plain(setting.meaning))
-            yield from _entries(setting.type, f"{place}.")
+            yield _Entry(path, condition, "", _plain(setting.meaning))
+            yield from _entries(setting.type, f"{path}.")
         else:
-            # Validation sets have what training corpora have: once is enough.
+            # Validation sets have the same settings as training corpora, which are described once.
             inner = () if name == "validation" else setting.declarations
-            meaning = [setting.meaning, *(inspect.cleandoc(one.__doc__ or "") for one in inner)]
-            yield _Entry(place, of, _facts(setting), _plain("\n\n".join(meaning)))
-            for one in inner:
-                yield from _entries(one, f"{place}[]." if setting.is_list else f"{place}.")
+            meaning = [
+                setting.meaning,
+                *(inspect.cleandoc(inner_declaration.__doc__ or "") for inner_declaration in inner),
+            ]
+            yield _Entry(path, condition, _facts(setting), _plain("\n\n".join(meaning)))
+            for inner_declaration in inner:
+                yield from _entries(inner_declaration, f"{path}[]." if setting.is_list else f"{path}.")
 
 
 def _variants(section: Setting, choice: str, path: str) -> Iterator[_Entry]:
-    """The entries of a section that has several declarations, of which the setting `choice` takes one."""
+    """Yield the entries of a section with several declarations. The setting `choice` selects the declaration."""
     yield _Entry(path, "", "", _plain(section.meaning))
     choosers = [settings(variant)[choice] for variant in section.variants]
     expected = " | ".join(chooser.expected for chooser in choosers)
     yield _Entry(f"{path}.{choice}", "", _facts(choosers[0], expected), _plain(choosers[0].meaning))
     for variant, chooser in zip(section.variants, choosers, strict=True):
-        of = f"{choice}: {chooser.default}"
-        yield _Entry(path, of, "", _plain(inspect.cleandoc(variant.__doc__ or "")))
-        yield from _entries(variant, f"{path}.", of, without=choice)
+        condition = f"{choice}: {chooser.default}"
+        yield _Entry(path, condition, "", _plain(inspect.cleandoc(variant.__doc__ or "")))
+        yield from _entries(variant, f"{path}.", condition, without=choice)
 
 
 def _facts(setting: Setting, expected: str | None = None) -> str:
@@ -131,7 +137,7 @@ def _facts(setting: Setting, expected: str | None = None) -> str:
 
 
 def _about(width: int) -> str:
-    """The introduction without Markdown's signs."""
+    """The introduction without Markdown."""
     blocks = [
         textwrap.indent("\n".join(block.split("\n")[1:-1]), "  ")
         if block.startswith("```")
@@ -142,12 +148,12 @@ def _about(width: int) -> str:
 
 
 def _plain(markdown: str) -> str:
-    """Without links: those to other files lead nowhere here."""
+    """The text without links, which do not work in a terminal."""
     return re.sub(r"\[([^]]*)\]\(#[^)]*\)", r"\1", re.sub(r"\s*\[[^]]*\]\([^#)][^)]*\)\.?", "", markdown))
 
 
 def _indented(paragraphs: str, width: int) -> str:
-    """Paragraphs in lines of a width; examples, which are indented already, stay as they are."""
+    """Wrap paragraphs to a width. Examples, which are already indented, are not changed."""
     blocks = (
         block if block.startswith("    ") else _filled(block, width - 4) for block in re.split(r"\n\n+", paragraphs)
     )

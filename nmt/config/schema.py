@@ -1,6 +1,6 @@
-"""The settings of a run: all sections together, read from a file, a text or a model.
+"""The settings of a run, with all sections, read from a file, a text or a model.
 
-Other modules know this one alone, so it offers the sections too.
+Other modules import only this module, so it also exports the sections.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class Config:
 
     @property
     def longest_source(self) -> int:
-        """Subwords of the longest source that is translated in one piece: as in training, unless `decoding` says."""
+        """Subwords of the longest source that is translated without splitting: by `decoding`, else as in training."""
         return self.decoding.max_source_tokens or self.data.max_length
 
     @property
@@ -51,27 +51,27 @@ class Config:
 
     @property
     def versions(self) -> int:
-        """How many times the training text is stored, each time varied or split into subwords in another way."""
+        """How many versions of the training text are stored. Each is varied or split into subwords differently."""
         return self.vocabulary.bpe_dropout_samples if self.varies_text else 1
 
     @property
     def varies_text(self) -> bool:
-        """Whether training text is stored otherwise than it is written, by BPE-dropout or data.augment."""
+        """Whether BPE-dropout or data.augment changes the stored training text."""
         return self.vocabulary.bpe_dropout > 0 or self.data.augment.changes_text
 
     def conflicts(self) -> list[str]:
-        """The values that do not go together, each with the keys involved."""
+        """Messages on values that do not go together."""
         return [
-            *conflicts.of_data(self.data),
-            *conflicts.of_vocabulary(self.vocabulary, self.training),
-            *conflicts.of_model(self.model, self.data, self.vocabulary),
-            *conflicts.of_training(self.training, self.data, self.model),
-            *conflicts.of_decoding(self.decoding, self.longest_source, self.vocabulary),
+            *conflicts.in_data(self.data),
+            *conflicts.in_vocabulary(self.vocabulary, self.training),
+            *conflicts.in_model(self.model, self.data, self.vocabulary),
+            *conflicts.in_training(self.training, self.data, self.model),
+            *conflicts.in_decoding(self.decoding, self.longest_source, self.vocabulary),
         ]
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The config in a YAML file; `section.key=value` overrides replace its values.
+    """The config in a YAML file. Overrides (`section.key=value`) replace its values.
 
     Raises NmtError with every problem: unknown settings, wrong types, values that do not go together.
     """
@@ -83,18 +83,18 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def from_dict(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
-    """The config in a mapping of settings, as a program has it. Raises NmtError as `load` does."""
+    """The config in a mapping of settings. Raises NmtError as `load` does."""
     return reader.from_dict(Config, values, "config", overrides)
 
 
 @lru_cache(8)  # it takes 30 ms, and the settings of a model or a run are read several times
-def parse(text: str, what: str, overrides: tuple[str, ...] = ()) -> Config:
-    """The config in a text, such as the one inside a model file, with overrides; `what` names it in messages.
+def parse(text: str, name: str, overrides: tuple[str, ...] = ()) -> Config:
+    """The config in a text, such as the text in a model file, with overrides. name: of the text, in messages.
 
-    Raises NmtError as `load` does, and for a text that is longer than any config, as in a damaged file.
+    Raises NmtError as `load` does, and for a text that is too long to be a config, as in a damaged file.
     """
-    reader.check_length(text, what, reader.LONGEST_IN_FULL)
-    return reader.parse(Config, text, what, overrides)
+    reader.check_length(text, name, reader.LONGEST_IN_FULL)
+    return reader.parse(Config, text, name, overrides)
 
 
 def override(config: Config, overrides: Sequence[str]) -> Config:
@@ -108,24 +108,24 @@ def override(config: Config, overrides: Sequence[str]) -> Config:
         if not argument.startswith("decoding."):
             advice = setting_meant(argument) or "a trained model takes only decoding settings: decoding.key=value"
             if "=" not in argument:
-                file = "FILE" if Path(argument).exists() else argument  # one that exists may be another input
+                file = "FILE" if Path(argument).exists() else argument  # an existing file may be another input
                 advice = f"unexpected argument; to write a file, use --output {file}"
             raise NmtError(f"{argument}: {advice}")
     return reader.override(config, "the model's settings", overrides) if overrides else config
 
 
 def differences_of_models(old: Config, new: Config) -> dict[str, tuple[str, str]]:
-    """The settings in which their models differ, as `writer.differences`: those of `model` that affect its weights,
-    without `max_positions` where both models take any number."""
+    """The settings in which the models of two configs differ, in the form of `writer.differences`: settings of `model`
+    that affect its weights, without `max_positions` if both models take any number of positions."""
     changed = writer.differences(old, new)
     if old.model.longest_position is new.model.longest_position is None:
         changed.pop("model.max_positions", None)
-    ours = (path for path in changed if path.startswith("model") and setting_at(Config, path).affects)
-    return {path: changed[path] for path in ours}
+    paths = (path for path in changed if path.startswith("model") and setting_at(Config, path).affects)
+    return {path: changed[path] for path in paths}
 
 
 def setting_meant(argument: str) -> str | None:
-    """`did you mean decoding.key=value?` for key=value with a key of that section; None for anything else."""
+    """`did you mean decoding.key=value?` for key=value with a key of the section; None for anything else."""
     key, equals, _ = argument.partition("=")
-    known = equals and key in (field.name for field in fields(DecodingConfig))
-    return f"did you mean decoding.{argument}?" if known else None
+    is_setting = equals and key in (field.name for field in fields(DecodingConfig))
+    return f"did you mean decoding.{argument}?" if is_setting else None

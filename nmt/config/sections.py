@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nmt.config.declaration import free_setting, model_setting, score_setting, setting
-from nmt.config.metrics import OF_TRANSLATIONS, MetricName
+from nmt.config.metrics import TRANSLATION_METRICS, MetricName
 
 _ROUNDING = 1e-9  # 100 · 1.15 is a little less than 115 in floating-point numbers
 
@@ -147,7 +147,7 @@ class TrainingConfig:
     validate_every: int = free_setting(1000, "steps between validations", at_least=1)
     validation_bleu: bool = free_setting(
         True,
-        f"also translate the validation set and compute {' and '.join(one.label for one in OF_TRANSLATIONS.values())}",
+        f"also translate the validation set and compute {' and '.join(m.label for m in TRANSLATION_METRICS.values())}",
     )
     validation_sentences: int | None = score_setting(
         None, "translate only this many, the first ones; null: all", at_least=1
@@ -170,18 +170,18 @@ class TrainingConfig:
 
     @property
     def weight_of_consistency(self) -> float:
-        """consistency_weight, or its default: those of Liang et al. 2021 and Gao et al. 2022."""
+        """consistency_weight, or its default, from Liang et al. 2021 and Gao et al. 2022."""
         default = {"none": 0.0, "rdrop": 5.0, "simcut": 3.0}[self.consistency]
         return default if self.consistency_weight is None else self.consistency_weight
 
     @property
     def passes(self) -> int:
-        """Over each batch."""
+        """The number of passes over each batch."""
         return 1 if self.consistency == "none" or not self.weight_of_consistency else 2
 
     @property
     def cutoff(self) -> tuple[float, ...]:
-        """The rate of token cutoff in each pass; none without it."""
+        """The rate of token cutoff in each pass; empty without token cutoff."""
         simcut = self.consistency == "simcut"
         rate = (0.05 if simcut else 0.0) if self.token_cutoff is None else self.token_cutoff
         rates = ((0.0, rate) if simcut else (rate, rate))[: self.passes]
@@ -275,11 +275,11 @@ class DecodingConfig:
     )
 
     def longest_output(self, source: int, positions: int | None = None) -> int:
-        """The most subwords of an output for a source of `source` subwords; positions: the most that a model can
-        produce. EOS is not counted."""
+        """The maximum number of subwords in an output for a source of `source` subwords. positions: the maximum that a
+        model can produce. EOS is not counted."""
         longest = int(source * self.max_length_ratio + _ROUNDING) + self.max_extra_tokens
         return min(limit for limit in (longest, self.max_length, positions) if limit is not None)
 
     def least_output(self, source: int) -> int:
-        """The fewest subwords of an output for a source of `source` subwords, by min_length_ratio."""
+        """The minimum number of subwords in an output for a source of `source` subwords, by min_length_ratio."""
         return math.ceil(source * self.min_length_ratio - _ROUNDING)

@@ -1,6 +1,7 @@
-"""Settings written as YAML, which `nmt.config.reader` reads back, and compared.
+"""Write settings as YAML, which `nmt.config.reader` reads back, and compare settings.
 
-Knows nothing of translation: it writes any dataclass whose fields are declared with `nmt.config.declaration`.
+This module is independent of translation: it writes any dataclass whose fields are declared with
+`nmt.config.declaration`.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ def to_yaml(value: Any) -> str:
 
 
 def to_dict(value: Any, *, defaults: bool = True) -> Any:
-    """The dataclass as dicts, lists and scalars; with defaults=False without the settings that have their default."""
+    """The dataclass as dicts, lists and scalars. defaults: whether settings with their default value are included."""
     if dataclasses.is_dataclass(value):
         kept = {}
         for name, own in settings(type(value)).items():
@@ -34,8 +35,8 @@ def to_dict(value: Any, *, defaults: bool = True) -> Any:
 
 
 def affecting(value: Any, result: Result) -> Any:
-    """The settings on which a result depends directly, as `to_dict` has them, for the key of the result. Settings
-    declared `by_content` are left out: the key needs a hash of the content instead."""
+    """The settings on which a result depends directly, in the form of `to_dict`, for the key of the result. Settings
+    that are declared `by_content` are left out: the key needs a hash of the content instead."""
     if isinstance(value, tuple):
         return [affecting(item, result) for item in value]
     if not dataclasses.is_dataclass(value):
@@ -53,12 +54,12 @@ def in_one_line(value: Any) -> str:
 
 
 def flatten(value: Any) -> dict[str, str]:
-    """Every setting's dotted path and its value, as YAML in one line."""
+    """The value of every setting as YAML in one line, by dotted path."""
     return {path: in_one_line(inner) for path, inner in _values(value).items()}
 
 
 def _values(value: Any) -> dict[str, Any]:
-    """Every setting's dotted path and its value."""
+    """The value of every setting by dotted path."""
     values: dict[str, Any] = {}
     for name, own in settings(type(value)).items():
         inner = getattr(value, name)
@@ -67,7 +68,7 @@ def _values(value: Any) -> dict[str, Any]:
 
 
 def defaults(value: Any) -> dict[str, str]:
-    """The default of every setting that `flatten` finds, as YAML in one line; empty where there is none."""
+    """The default of every setting as YAML in one line, by dotted path; empty if a setting has none."""
     texts: dict[str, str] = {}
     for name, own in settings(type(value)).items():
         if own.is_section:
@@ -80,10 +81,10 @@ def defaults(value: Any) -> dict[str, str]:
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The settings in which two values of one declaration differ: path → both values, as YAML in one line.
+    """The settings in which two values of the same declaration differ: path → both values as YAML in one line.
 
-    In lists of mappings, the settings of their entries: `books[0].title`; or both lengths. Of a section that is of
-    another declaration in each, such as `model`, both as a whole, without what is the default."""
+    For lists of mappings these are the settings of their entries, such as `books[0].title`, or both lengths. A section,
+    such as `model`, whose declarations differ is given as a whole, without default values."""
     changed: dict[str, tuple[str, str]] = {}
     for name, own in settings(type(new)).items():
         sections = getattr(old, name), getattr(new, name)
@@ -100,15 +101,17 @@ def differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
 
 
 def _in_one_line_with(choice: str, section: Any) -> str:
-    """A section as YAML in one line, with the setting that decides about its declaration."""
+    """A section as YAML in one line, with the setting that selects its declaration."""
     return in_one_line({choice: getattr(section, choice)} | to_dict(section, defaults=False))
 
 
 def _differences_of_lists(path: str, old: Any, new: Any) -> dict[str, tuple[str, str]]:
-    """The differences of two lists of dataclasses, entry by entry, or that of their lengths; none for other values."""
+    """The differences of two lists of dataclasses, entry by entry, or of their lengths; empty for other values."""
     if not (isinstance(old, tuple) and isinstance(new, tuple) and all(map(dataclasses.is_dataclass, old + new))):
         return {}
     if len(old) != len(new):
         return {path: (f"a list of {len(old)}", f"a list of {len(new)}")}
-    entries = (differences(*both) for both in zip(old, new, strict=True))
-    return {f"{path}[{i}].{inner}": texts for i, entry in enumerate(entries) for inner, texts in entry.items()}
+    changed: dict[str, tuple[str, str]] = {}
+    for i, entries in enumerate(zip(old, new, strict=True)):
+        changed |= {f"{path}[{i}].{inner}": texts for inner, texts in differences(*entries).items()}
+    return changed

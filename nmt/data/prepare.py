@@ -1,6 +1,6 @@
-"""Prepare the data for training: corpora → cleaned text → vocabulary → tokens. Each of the three is a folder in the
-store, named by a hash of what it is made from, and reused when it exists. The longest work, the rules of data.clean and
-the encoding, continues where an interrupted preparation ended.
+"""Prepare the data for training: corpora → cleaned text → vocabulary → tokens. Each of the three results is a folder in
+the store. It is named by a hash of its inputs, and reused if it exists. The longest steps, the rules of data.clean and
+the encoding, continue where an interrupted preparation ended.
 """
 
 import logging
@@ -37,46 +37,46 @@ from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
 
-# The files of a vocabulary in the store. The source has its own where its text is normalized otherwise.
-_FILE, _FILE_OF_SOURCE = "subwords.model", "source.model"
+# The files of a vocabulary in the store. The source has its own file if its text is normalized differently.
+_FILE, _SOURCE_FILE = "subwords.model", "source.model"
 
 
 @dataclass(frozen=True)
 class ValidationSet:
-    """A corpus to validate on. pairs: as text, without those that have an empty side; tags: the tokens before each
-    source, then those before each target; ids: the same pairs encoded, with the tags."""
+    """A corpus to validate on."""
 
     name: str
     languages: LanguagePair
-    tags: tuple[str, ...]
-    pairs: list[Pair]
-    ids: TokenStore
+    tags: tuple[str, ...]  # the tokens before each source, then the tokens before each target
+    pairs: list[Pair]  # as text, without pairs that have an empty side
+    ids: TokenStore  # the same pairs encoded, with the tags
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """All that training needs from the data."""
+    """All data that training needs."""
 
     vocabulary: Vocabulary
     train: TokenStore
     source_text: SourceText
-    data_key: str  # the same for the same pairs, cleaned and encoded in the same way
+    data_key: str  # equal keys mean equal pairs that were cleaned and encoded in the same way
     validation: tuple[ValidationSet, ...]
     summary: DataSummary  # on the training data
     folder: Path  # of the token store
-    overlaps: tuple[Overlap, ...]  # what each validation set has in common with the training data
-    problems: tuple[str, ...]  # what looks wrong with the data
+    overlaps: tuple[Overlap, ...]  # of each validation set with the training data
+    problems: tuple[str, ...]  # warnings on the data
 
 
 def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, verify: bool = True) -> PreparedData:
-    """Learn the vocabulary and encode the training data, or find both in `data.store_dir` (or `RUN/data`), where an
+    """Learn the vocabulary and encode the training data, or reuse both from `data.store_dir` (or `RUN/data`), where an
     earlier run stored them. Processes that prepare data there at the same time wait for one another.
 
-    started_with: the vocabulary of the model that the run starts from, instead of one to be learned. verify: whether
+    started_with: the vocabulary of the model that the run starts from; no vocabulary is learned then. verify: whether
     tokens of an earlier run are compared with their checksums, which reads all of them.
 
-    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for those that make the data unusable,
-    and for a validation set of which too many pairs are training pairs, unless data.validation_in_training allows it.
+    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for problems that make the data
+    unusable, and if too many pairs of a validation set are training pairs, unless data.validation_in_training allows
+    it.
     """
     data = config.data
     check_files(data)
@@ -94,8 +94,8 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     counted = statistics.read(store / data_key)
     warnings = tuple(
         chain(
-            data_problems.of_corpora(data, counts, held_out, overlaps),
-            data_problems.of_samples(data, counts, held_out, counted["corpora"]),
+            data_problems.in_corpora(data, counts, held_out, overlaps),
+            data_problems.in_samples(data, counts, held_out, counted["corpora"]),
             corpus_checks.not_written(counted["changes"]),
             stages.problems(data, config.training.max_steps),
         )
@@ -122,8 +122,8 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
 
 
 def _find_overlaps(text: TrainingText, store: Path) -> tuple[Overlap, ...]:
-    """What the validation sets have in common with the training text, found now or by an earlier run. Raises NmtError
-    if it is too much."""
+    """The overlap of the validation sets with the training text, computed now or by an earlier run. Raises NmtError if
+    it is too large."""
     if not text.held_out:
         return ()
     languages = [text.data.pair_of(corpus) for corpus in (*text.data.held_out, *text.data.train)]
@@ -134,15 +134,15 @@ def _find_overlaps(text: TrainingText, store: Path) -> tuple[Overlap, ...]:
         overlaps = tuple(text.find_overlaps())
         try:
             validation_overlap.write(path, overlaps)
-        except OSError as error:  # such as a read-only disk: the next start looks for them again
+        except OSError as error:  # such as a read-only disk: the next run computes them again
             log.info("data: %s cannot be written (%s)", path, error.strerror or error)
     validation_overlap.check(overlaps, text.data)
     return overlaps
 
 
 def read_validation(corpus: schema.Corpus, data: schema.DataConfig) -> list[Pair]:
-    """The pairs of a corpus of data.validation without those that have an empty side. Raises NmtError if none is
-    left."""
+    """The pairs of a corpus of data.validation without pairs that have an empty side. Raises NmtError if none
+    remains."""
     pairs = list(read_pairs(corpus, data, "validation"))
     full = without_empty(pairs)
     left_out = f", {len(pairs) - len(full):,} with an empty side left out" if len(full) < len(pairs) else ""
@@ -167,10 +167,10 @@ def validation_sets(
 
 @contextmanager
 def locked(store: Path, setting: str = "data.store_dir") -> Iterator[None]:
-    """Lock the store, which is made if it is missing; wait while another process has the lock. Remove what a killed
-    process left unfinished there. A store that cannot be written, such as one on a read-only disk, is used without a
-    lock: it can have all that is needed. Raises NmtError, with the setting that decides where it is, if it cannot be
-    made."""
+    """Lock the store, and wait while another process has the lock. The store is created if it is missing. Unfinished
+    files of killed processes are removed. A store that cannot be written, such as one on a read-only disk, is used
+    without a lock if it contains tokens. Raises NmtError, with the setting that names the store, if it cannot be
+    created."""
     with ExitStack() as held:
         with atomic.reporting(store, setting):
             try:
@@ -181,13 +181,13 @@ def locked(store: Path, setting: str = "data.store_dir") -> Iterator[None]:
             except OSError as error:
                 if os.access(store, os.W_OK) or not any(store.glob("tokens-*")):
                     raise
-                log.info("data: %s cannot be written (%s): what it has is used", store, error.strerror)
+                log.info("data: %s cannot be written (%s): its content is used", store, error.strerror)
         yield
 
 
 def _named_vocabularies(settings: schema.VocabularyConfig) -> dict[str, Tokenizer]:
-    """The SentencePiece models that settings name, by the setting. One file for both sides is loaded twice: one object
-    would mean a shared vocabulary."""
+    """The SentencePiece models that are named in the settings, by setting. One file for both sides is loaded twice,
+    because a single object would mean a shared vocabulary."""
     named = dict[str, Tokenizer]()
     for key in ("source_model", "target_model"):
         if model := getattr(settings, key):
@@ -209,7 +209,7 @@ def _find_vocabulary(
     from the store, or learned now."""
 
     def find(name: str, key: str, sides: tuple[int, ...]) -> list[Tokenizer]:
-        """That of each of the sides."""
+        """The tokenizer of each of the sides."""
         if key not in named and started_with is not None:
             tokenizers = [(started_with.source, started_with.target)[side] for side in sides]
             log.info("%s: %s subwords of the model in training.start_from", name, f"{len(tokenizers[0]):,}")
@@ -230,10 +230,10 @@ def _find_vocabulary(
 def _learned_vocabulary(
     name: str, sides: tuple[int, ...], text: TrainingText, settings: schema.VocabularyConfig, store: Path
 ) -> list[Tokenizer]:
-    """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run: of each side, which differ
-    at most in the normalization of text."""
+    """The vocabulary of these sides (0 source, 1 target), learned now or in an earlier run. Returns the tokenizer of
+    each side. They differ at most in the normalization of text."""
     tags = text.data.tags(sides)
-    learned_with = [writer.affecting(of, "vocabulary") for of in (text.data, settings)]
+    learned_with = [writer.affecting(section, "vocabulary") for section in (text.data, settings)]
     folder = store / f"vocabulary-{content_key(text.key, learned_with, sides)}"
     if folder.exists():
         checksums.check(folder)
@@ -244,7 +244,7 @@ def _learned_vocabulary(
         log.info("%s: %s subwords reused from %s", name, f"{len(tokenizers[0]):,}", folder)
         return tokenizers * (len(sides) // len(tokenizers))
     cleaned, start = text.cleaned, time.perf_counter()
-    counts, used = cleaned.counts, [[of_corpus[side] for side in sides] for of_corpus in cleaned.used]
+    counts, used = cleaned.counts, [[corpus[side] for side in sides] for corpus in cleaned.used]
     kept = [count.kept for count in counts]
     try:
         if not any(kept):
@@ -257,44 +257,43 @@ def _learned_vocabulary(
                 "sentence: raise it"
             )
         tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
-    except NmtError:  # such as a vocabulary too large for what is left: what is wrong with the text may be the cause
-        for problem in data_problems.of_corpora(text.data, counts, text.held_out, text.find_overlaps()):
+    except NmtError:  # such as a vocabulary too large for the remaining text: the cause may be a problem with the data
+        for problem in data_problems.in_corpora(text.data, counts, text.held_out, text.find_overlaps()):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
-        names = [_FILE] if len(tokenizers) == 1 else [_FILE_OF_SOURCE, _FILE]
+        names = [_FILE] if len(tokenizers) == 1 else [_SOURCE_FILE, _FILE]
         for file, tokenizer in zip(names, tokenizers, strict=True):
             (unfinished / file).write_bytes(tokenizer.proto)
         checksums.write(unfinished, unfinished.iterdir())
     size, total = sum(sizes), sum(kept)
-    of_all = f" of {total * len(sides):,}" if size < total else ""
+    shown_total = f" of {total * len(sides):,}" if size < total else ""
     log.info(
         "%s: %s subwords learned from %s%s sentences (%.1f s)",
-        *(name, f"{len(tokenizers[0]):,}", f"{size * len(sides):,}", of_all, time.perf_counter() - start),
+        *(name, f"{len(tokenizers[0]):,}", f"{size * len(sides):,}", shown_total, time.perf_counter() - start),
     )
     return tokenizers * (len(sides) // len(tokenizers))
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """The files of a vocabulary: one for both sides where text is normalized alike."""
-    of_source = folder / _FILE_OF_SOURCE
-    return [*[of_source] * of_source.exists(), folder / _FILE]
+    """The files of a vocabulary: one for both sides if they have the same normalization."""
+    return [path for path in (folder / _SOURCE_FILE, folder / _FILE) if path.name == _FILE or path.exists()]
 
 
 def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
-    """`sizes` pairs of each corpus of those `kept`, as data.augment varies them: a vocabulary of plain text
-    would write capitals letter by letter."""
-    data, firsts = _without_joined(text.data), [0] * len(kept)  # of each corpus: the pairs before a chunk
+    """A sample of `sizes` of the `kept` pairs of each corpus, varied by data.augment. (A vocabulary learned from plain
+    text would write capitalized text letter by letter.)"""
+    data, firsts = _without_joined(text.data), [0] * len(kept)  # of each corpus: the number of pairs before a chunk
     for corpus, pairs in text.cleaned.chunks():
-        numbers = np.arange(firsts[corpus], firsts[corpus] + len(pairs))
-        places = np.flatnonzero(sampled_evenly(numbers, kept[corpus], sizes[corpus])).tolist()
-        yield from varied([pairs[place] for place in places], numbers[places].tolist(), corpus, 0, data)
+        indices = np.arange(firsts[corpus], firsts[corpus] + len(pairs))
+        sampled = np.flatnonzero(sampled_evenly(indices, kept[corpus], sizes[corpus])).tolist()
+        yield from varied([pairs[i] for i in sampled], indices[sampled].tolist(), corpus, 0, data)
         firsts[corpus] += len(pairs)
 
 
 def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> list[int]:
-    """How many pairs of each corpus the vocabulary is learned from, of those `kept`: about `most`, by their shares of
-    the mix. A corpus with fewer pairs than its share gives all of them, once."""
+    """How many of the `kept` pairs of each corpus the vocabulary is learned from: about `most` in total, by their
+    shares of the mix. All pairs of a corpus are used, once, if it has fewer pairs than its share."""
     return [min(size, round(most * share)) for size, share in zip(kept, stages.shares(data, kept), strict=True)]
 
 
@@ -303,9 +302,9 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: 
     own = "vocabulary.{}_model has no such control symbol: add it when you train that model, or let nmt learn the"
     whose = [own.format(side) for side in ("source", "target")]
     if started_with is not None:
-        known = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
-        taken = vocabulary_.source is started_with.source, vocabulary_.target is started_with.target
-        whose = [known if of_model else text for of_model, text in zip(taken, whose, strict=True)]
+        relearn = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
+        reused = vocabulary_.source is started_with.source, vocabulary_.target is started_with.target
+        whose = [relearn if is_reused else text for is_reused, text in zip(reused, whose, strict=True)]
     for side, tokenizer in enumerate((vocabulary_.source, vocabulary_.target)):
         for i, (corpus, tags) in enumerate(zip(data.train, data.tags_of(data.train, side), strict=True)):
             for tag in tags:
@@ -317,9 +316,10 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: 
 def _find_tokens(
     text: TrainingText, subwords: Vocabulary, config: schema.Config, store: Path, *, verify: bool
 ) -> tuple[str, TokenStore, tuple[CorpusCounts, ...]]:
-    """The encoded training data, stored now or by an earlier run: its key, the tokens, the counts of each corpus."""
+    """The encoded training data, stored now or by an earlier run. Returns its key, the tokens and the counts by
+    corpus."""
     data, versions = text.data, config.versions
-    encoded_with = [writer.affecting(of, "tokens") for of in (data, config.vocabulary)]
+    encoded_with = [writer.affecting(section, "tokens") for section in (data, config.vocabulary)]
     folder = store / f"tokens-{content_key(text.key, subwords.digests, encoded_with)}"
     start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not exists:
@@ -340,7 +340,7 @@ def _find_tokens(
 
 
 def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unfinished: Path, folder: Path) -> None:
-    """Encode the training data into a new folder. unfinished: the folder of shards that are encoded."""
+    """Encode the training data into a new folder. unfinished: the folder of the encoded shards."""
     cleaned, counted = text.cleaned, [CorpusStatistics() for _ in text.data.train]
     with atomic.reporting(folder, "data.store_dir"):
         if unfinished.exists():
@@ -354,5 +354,5 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
 
 
 def _without_joined(data: schema.DataConfig) -> schema.DataConfig:
-    """The same without data.augment.joined: the words of joined pairs are those of the pairs."""
+    """The settings without data.augment.joined: joined pairs have the same words as the pairs."""
     return replace(data, augment=replace(data.augment, joined=0.0))

@@ -1,5 +1,5 @@
-"""Work on many chunks of text: done here, or by several processes where there are many chunks. Threads would gain
-nothing, as most of such work is Python's."""
+"""Process many chunks of text, in several processes if there are many chunks. Threads would not help, because most of
+this work is Python code."""
 
 import os
 import signal
@@ -18,36 +18,37 @@ T = TypeVar("T")
 J = TypeVar("J")
 R = TypeVar("R")
 
-_work: Callable[[Any], Any]  # of a process that was started here
+_work: Callable[[Any], Any]  # in a process that was started here
 
 
 def mapped(
-    work: Callable[[J], R], jobs: Iterable[tuple[T, J]], processes: int, serial_first: int, what: str
+    work: Callable[[J], R], jobs: Iterable[tuple[T, J]], processes: int, serial_first: int, task: str
 ) -> Iterator[tuple[T, R]]:
-    """The result of each job, in the order of the jobs, beside what came with the job.
+    """Yield the result of each job, in the order of the jobs. jobs: pairs of a label, which is returned with the
+    result, and a job.
 
-    work: a function or an object that can be pickled: it is sent to each process once. serial_first: how many jobs are
-    done before other processes are started. At most two jobs for each process are under way at a time. what: what the
-    processes do, for messages. Raises what the work raises, and NmtError if a process is killed.
+    work: a function or an object that can be pickled. It is sent to each process once. serial_first: the number of jobs
+    that are done before other processes are started. At most two jobs for each process are in progress at a time. task:
+    what the processes do, for messages. Raises the exceptions of the work, and NmtError if a process is killed.
     """
     jobs, waiting = iter(jobs), deque[tuple[T, Future[R]]]()
-    for number, (with_it, job) in enumerate(jobs, start=1):
-        yield with_it, work(job)
-        if processes > 1 and number == serial_first:
+    for done, (label, job) in enumerate(jobs, start=1):
+        yield label, work(job)
+        if processes > 1 and done == serial_first:
             break
     else:
         return
     pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (work,))
     try:
-        for with_it, job in jobs:
-            waiting.append((with_it, _submitted(pool, job, processes)))
+        for label, job in jobs:
+            waiting.append((label, _submitted(pool, job, processes)))
             if len(waiting) > 2 * processes:
                 yield waiting[0][0], waiting.popleft()[1].result()
         while waiting:
             yield waiting[0][0], waiting.popleft()[1].result()
     except BrokenProcessPool:
         raise NmtError(
-            f"a process that {what} was killed, perhaps for lack of memory: run the command again, or set data.workers "
+            f"a process that {task} was killed, perhaps for lack of memory: run the command again, or set data.workers "
             f"to a lower number than {processes}"
         ) from None
     finally:
@@ -66,7 +67,7 @@ def _submitted(pool: ProcessPoolExecutor, job: Any, processes: int) -> Future[An
 def _begin(work: Callable[[Any], Any]) -> None:
     global _work
     _work = work
-    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded afterwards
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
@@ -78,7 +79,7 @@ def _do(job: Any) -> Any:
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as the one that started it has ended, even if that was killed."""
+    """End this process when its parent process ends, even if the parent was killed."""
     parent = parent_process()
     assert parent is not None
     parent.join()

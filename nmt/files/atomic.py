@@ -42,22 +42,22 @@ class HeldByAnother(Exception):
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Gives a temporary path to write to; on exit the file there replaces `path`. Symbolic links are followed.
+    """Give a temporary path to write to. On exit the file there replaces `path`. Symbolic links are followed.
 
     The content is synced to the disk before it is renamed. After an exception nothing has changed. A file that is
     replaced keeps its permissions. Raises OSError if `path` is a folder, a device or a pipe, and for any other failure.
     """
-    place = followed(path)
-    if place.exists() and not place.is_file():
+    target = followed(path)
+    if target.exists() and not target.is_file():
         raise OSError(errno.EINVAL, "a folder, a device or a pipe, not a file")
-    with _unfinished(place.parent) as content:
+    with _unfinished(target.parent) as content:
         content.touch()
-        mode = (place if place.exists() else content).stat().st_mode & 0o777
+        mode = (target if target.exists() else content).stat().st_mode & 0o777
         yield content
         content.chmod(mode)  # some libraries write files that only the owner can read
         sync(content)
-        content.replace(place)
-        _sync_folder(place.parent)
+        content.replace(target)
+        _sync_folder(target.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -67,12 +67,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new_text(path: Path, text: str) -> None:
-    """As `write_text`, but raises FileExistsError if there is such a file or link, even if it was made just now."""
+    """As `write_text`, but raises FileExistsError if the file or a link exists, even if it was made just now."""
     with _unfinished(path.parent) as content:
         content.write_bytes(text.encode())
         sync(content)
         try:
-            os.link(content, path)  # unlike renaming, it replaces nothing
+            os.link(content, path)  # unlike renaming, this never replaces a file
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
@@ -83,7 +83,7 @@ def write_new_text(path: Path, text: str) -> None:
 
 
 def write_all(file: FileIO, content: bytes) -> None:
-    """Append to a file that was opened without a buffer, also where a disk that is almost full takes a part at first.
+    """Append to a file that was opened without a buffer, also if an almost full disk writes only a part at first.
     Raises OSError."""
     rest = memoryview(content)
     while rest:
@@ -92,7 +92,7 @@ def write_all(file: FileIO, content: bytes) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Gives a temporary folder to write files in; on exit it is synced to the disk and renamed to `path`.
+    """Give a temporary folder to write files in. On exit it is synced to the disk and renamed to `path`.
 
     Missing parent folders are made. After an exception there is no folder `path`. Raises OSError if `path` exists and
     is not empty, and for any other failure.
@@ -119,10 +119,10 @@ def make_folder(folder: Path) -> None:
 
 def followed(path: Path) -> Path:
     """The path with symbolic links resolved. Raises OSError for links that form a loop."""
-    place = Path(os.path.realpath(path))
-    if place.is_symlink():
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    return place
+    return target
 
 
 def sync(path: Path) -> None:
@@ -145,9 +145,9 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[int]:
-    """Lock an existing folder; gives the descriptor of the lock file. The system releases the lock if the process dies.
+    """Lock an existing folder. Gives the descriptor of the lock file. The system releases the lock if the process dies.
 
-    If another process has the lock: calls `waiting` and waits, or raises HeldByAnother if there is no `waiting`. Raises
+    If another process has the lock, calls `waiting` and waits, or raises HeldByAnother if `waiting` is None. Raises
     OSError if the lock file cannot be made, or if the folder was removed meanwhile. Logs a warning if the file system
     has no locks.
     """
@@ -170,13 +170,13 @@ def locked(folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[
 
 @cache
 def _warn_of_no_locks() -> None:
-    """Only once per process: the function is cached."""
+    """Log a warning once per process (the function is cached)."""
     log.warning("this file system has no locks: do not run two commands that write into one folder at the same time")
 
 
 @contextmanager
 def reporting(path: Path, setting: str) -> Iterator[None]:
-    """Turn an OSError into an NmtError. setting: the option or setting that decides where it is written, such as
+    """Turn an OSError into an NmtError. setting: the option or setting that decides where the path is, such as
     --output."""
     try:
         yield
@@ -205,7 +205,7 @@ def _remove_if_left(unfinished: Path) -> None:
 
 @contextmanager
 def _unfinished(parent: Path) -> Iterator[Path]:
-    """Gives a path in a new locked folder in `parent`, for content that is not complete yet."""
+    """Give a path in a new locked folder in `parent`, for content that is not complete yet."""
     remove_unfinished(parent)
     with ExitStack() as held:
         while True:

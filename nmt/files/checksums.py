@@ -1,4 +1,4 @@
-"""Checksums of the files in a folder, in `checksums.json` beside them: they find what a disk or a copy has damaged."""
+"""Checksums of the files in a folder, in `checksums.json` beside them. They detect damage by a disk or a copy."""
 
 import json
 import zlib
@@ -14,13 +14,13 @@ _BLOCK = 1 << 22  # bytes read at once
 
 def write(folder: Path, files: Iterable[Path]) -> None:
     """Write the checksums of these files of a folder. Raises OSError if that is not possible."""
-    # Not of the checksums that an interrupted call has written.
+    # The file of checksums itself is left out: an interrupted call may have written it.
     sums = {path.name: _checksum(path) for path in sorted(files) if path.name != FILE}
     atomic.write_text(folder / FILE, json.dumps(sums, indent=1) + "\n")
 
 
 def check(folder: Path) -> None:
-    """Raises NmtError, with its name, for a file that has other bytes than those that were written, or is missing."""
+    """Raises NmtError, with the file name, for a file that has changed or is missing."""
     advice = f"delete the folder {folder} to make it again"
     for name, expected in _recorded(folder, advice).items():
         path = folder / name

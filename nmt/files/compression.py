@@ -1,4 +1,4 @@
-"""Files that are decompressed while they are read. Their first bytes say how, whatever their names are."""
+"""Decompress files while they are read. The format is recognized by the first bytes, not by the name."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class _Kind(NamedTuple):
     name: str
-    start: bytes  # what every such file begins with
+    start: bytes  # the first bytes of every such file
 
 
 _KINDS = {
@@ -30,7 +30,7 @@ _KINDS = {
 }
 ENDINGS = tuple(_KINDS)
 BLOCK_BYTES = 1 << 20
-# After "BZh" and the level: of a first block, or of the end of an empty file. Text may begin with "BZh".
+# The bytes after "BZh" and the level: the start of a block, or the end of an empty file. Text may begin with "BZh".
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")
 _DOCUMENTS = {
     b"PK\x03\x04": "a ZIP archive, as .xlsx and .docx are",
@@ -39,7 +39,7 @@ _DOCUMENTS = {
 
 
 def ending_of(path: Path) -> str:
-    """The ending of the file's name if it is that of a compressed file, in small letters; or else an empty text."""
+    """The ending of a file name, in lower case, if it is the ending of a compressed file; otherwise an empty text."""
     ending = path.suffix.lower()
     return ending if ending in ENDINGS else ""
 
@@ -50,18 +50,18 @@ def plain_name(path: Path) -> str:
 
 
 def plain_ending(path: Path) -> str:
-    """The ending of that name, in small letters: .tsv for corpus.TSV.gz."""
+    """The ending of `plain_name` in lower case: .tsv for corpus.TSV.gz."""
     return Path(plain_name(path)).suffix.lower()
 
 
 def peekable(file: BinaryIO) -> io.BufferedReader:
-    """The same stream, of which the next bytes can be looked at."""
+    """The same stream with a method `peek` for the next bytes."""
     return file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file), BLOCK_BYTES)
 
 
 class _BlockStream(io.RawIOBase):
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._rest = blocks, memoryview(b"")  # rest: of the newest block
+        self._blocks, self._rest = blocks, memoryview(b"")  # rest: the unread part of the current block
 
     def readable(self) -> bool:
         return True
@@ -72,9 +72,9 @@ class _BlockStream(io.RawIOBase):
             if block is None:
                 return 0
             self._rest = memoryview(block)
-        wanted = memoryview(buffer)
-        size = min(len(wanted), len(self._rest))
-        wanted[:size], self._rest = self._rest[:size], self._rest[size:]
+        view = memoryview(buffer)
+        size = min(len(view), len(self._rest))
+        view[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
 
 
@@ -85,18 +85,18 @@ def stream_of(blocks: Iterator[bytes]) -> BinaryIO:
 
 @contextmanager
 def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
-    """The content of an open file whose path is `path`; the file itself if neither its first bytes nor its name are
-    those of a compressed file. A name that does not fit the bytes is said.
+    """The content of an open file whose path is `path`. It is the file itself if neither its first bytes nor its name
+    belong to a compressed file. If the name does not match the bytes, this is logged.
 
-    Raises NmtError if the file is damaged or ends too early, if it is a document and no text, and if a library that
-    reads it is not installed.
+    Raises NmtError if the file is damaged or ends too early, if it is a document instead of text, and if the library
+    for its format is not installed.
     """
     file = cast(BinaryIO, buffered := peekable(file))
     start, named = buffered.peek(10)[:10], ending_of(path)
     ending = _ending_by_content(start) or named
-    for begin, what in _DOCUMENTS.items():
-        if start.startswith(begin):
-            raise NmtError(f"{path}: {what}: save what it holds as text")
+    for beginning, kind_of_document in _DOCUMENTS.items():
+        if start.startswith(beginning):
+            raise NmtError(f"{path}: {kind_of_document}: save its content as text")
     if not ending:
         yield file
         return
@@ -117,7 +117,7 @@ def decompressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 
 
 def check_readable(path: Path) -> None:
-    """Raises NmtError, as `decompressed` does, for a file that is there and whose content cannot be read here."""
+    """Raises NmtError, as `decompressed` does, if a file exists and its content cannot be read here."""
     if path.is_file():  # a pipe can be read only once
         with path.open("rb") as file, decompressed(file, path):
             pass
@@ -131,7 +131,7 @@ def _ending_by_content(start: bytes) -> str:
 
 
 def _library(ending: str, path: Path) -> tuple[Callable[[], Any], type[Exception]]:
-    """What makes a decompressor, and the exception that it raises for damaged data."""
+    """A function that makes a decompressor, and the exception that it raises for damaged data."""
     try:
         if ending == ".xz":
             import lzma
@@ -153,33 +153,34 @@ def _library(ending: str, path: Path) -> tuple[Callable[[], Any], type[Exception
 
 
 class _DamagedError(Exception):
-    """The decompressor refused the data."""
+    """The decompressor rejected the data."""
 
 
 def _decompressed_blocks(
     file: BinaryIO, new_decompressor: Callable[[], Any], error_type: type[Exception], start: bytes
 ) -> Iterator[bytes]:
-    """The content of a file that is one compressed stream or several, one after another. start: what every such file
-    begins with, if the decompressor does not check it.
+    """Yield the content of a file with one or more compressed streams. start: the first bytes of every such file, if
+    the decompressor does not check them.
 
-    Unlike `lzma.open`, it refuses whatever follows a stream and is no stream: it may be a damaged one.
+    Unlike `lzma.open`, it rejects bytes after a stream that are not another stream, because they may be a damaged
+    stream.
     """
-    given = file.read(BLOCK_BYTES)
-    if not given.startswith(start[: len(given)]):
+    block = file.read(BLOCK_BYTES)
+    if not block.startswith(start[: len(block)]):
         raise _DamagedError("it does not begin as such a file does: it may be of another kind")
     while True:
         decompressor = new_decompressor()
         while not decompressor.eof:
-            if decompressor.needs_input and not given:
+            if decompressor.needs_input and not block:
                 raise EOFError("it ends too early")
             try:
-                yield decompressor.decompress(given, BLOCK_BYTES)
+                yield decompressor.decompress(block, BLOCK_BYTES)
             except error_type as error:
                 raise _DamagedError(error) from None
-            given = file.read(BLOCK_BYTES) if decompressor.needs_input else b""
-        # Zeros between the streams of .xz are allowed, for its size may be rounded up.
-        given = decompressor.unused_data.lstrip(b"\0")
-        while not given and (block := file.read(BLOCK_BYTES)):
-            given = block.lstrip(b"\0")
-        if not given:
+            block = file.read(BLOCK_BYTES) if decompressor.needs_input else b""
+        # Zeros between the streams of .xz are allowed, because its size may be rounded up.
+        block = decompressor.unused_data.lstrip(b"\0")
+        while not block and (following := file.read(BLOCK_BYTES)):
+            block = following.lstrip(b"\0")
+        if not block:
             return

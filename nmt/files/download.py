@@ -1,4 +1,4 @@
-"""Files from the network: downloads that continue where they were interrupted, and the folder that keeps them."""
+"""Download files. Interrupted downloads continue. The cache folder keeps the files."""
 
 import http
 import http.client
@@ -23,24 +23,24 @@ from nmt.files import atomic
 log = logging.getLogger("nmt")
 
 TIMEOUT_SECONDS = 30.0  # without any byte
-RETRIES = 4  # after the last one that brought some bytes
-WAIT_SECONDS = 1.0  # before the first retry; twice as long before each further one
+RETRIES = 4  # since the last try that received some bytes
+WAIT_SECONDS = 1.0  # before the first retry; doubled before each further retry
 _BLOCK_BYTES = 1 << 18
-_LATER = {408, 425, 429, 500, 502, 503, 504}  # status codes of faults that may pass
+_LATER = {408, 425, 429, 500, 502, 503, 504}  # status codes of temporary errors
 NETWORK_ERRORS = (OSError, http.client.HTTPException)  # URLError, timeouts and closed connections are OSErrors
 
 
 def cache_folder() -> Path:
-    """Where downloaded files are kept: $NMT_CACHE, or `nmt` in the system's folder for caches. It may not exist."""
-    if given := os.environ.get("NMT_CACHE"):
-        return Path(given).expanduser()
+    """The folder for downloaded files: $NMT_CACHE, or `nmt` in the system's cache folder. It may not exist."""
+    if folder := os.environ.get("NMT_CACHE"):
+        return Path(folder).expanduser()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "nmt"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nmt"
 
 
 def open_url(url: str, headers: Mapping[str, str] | None = None) -> Any:
-    """The response to a GET request, redirections followed. Raises one of NETWORK_ERRORS; NmtError for another kind of
+    """The response to a GET request. Redirects are followed. Raises one of NETWORK_ERRORS; NmtError for another kind of
     address."""
     if not url.startswith(("http://", "https://")):
         raise NmtError(f"{url}: not an address that starts with http:// or https://")
@@ -52,17 +52,17 @@ def network_reason(error: Exception) -> str:
     """A network error in a few words."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP status {error.code} {error.reason}"
-    reason = getattr(error, "reason", None) or error  # what a URLError is about is often an OSError
+    reason = getattr(error, "reason", None) or error  # the reason of a URLError is often an OSError
     reason = getattr(reason, "strerror", None) or reason
     return " ".join(str(reason).split()) or type(error).__name__
 
 
 def download(url: str, path: Path, otherwise: str) -> None:
-    """Download a file. What an earlier call has left at `path` is continued, if the server still has the same file and
-    can send a part of one; `path` with `.json` appended records which file it is.
+    """Download a file to `path`. An interrupted download is continued if the server still has the same file and can
+    send a part of it. The file `path` with `.json` appended records the origin.
 
-    The caller checks the content, and holds a lock. Raises NmtError if the file cannot be had; run again, it continues.
-    otherwise: what the user can do if the server refuses the file.
+    The caller checks the content and holds a lock. otherwise: a remedy for the message if the server refuses the file.
+    Raises NmtError if the file cannot be downloaded. The next call continues.
     """
     tries = 0
     while True:
@@ -82,25 +82,25 @@ def download(url: str, path: Path, otherwise: str) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove what `download` wrote at `path`."""
+    """Remove the files that `download` wrote at `path`."""
     for file in (path, record_of(path)):
         file.unlink(missing_ok=True)
 
 
 def _transfer(url: str, path: Path) -> None:
-    """One request, for the whole file or for what is missing. Raises one of NETWORK_ERRORS."""
+    """Make one request, for the whole file or for its missing part. Raises one of NETWORK_ERRORS."""
     record = _read_record(path, url)
     done = _size(path) if record else 0
     if record and record["bytes"] == done:
         return
-    range_wanted = {"Range": f"bytes={done}-", "If-Range": record["version"]} if record and done else {}
+    range_headers = {"Range": f"bytes={done}-", "If-Range": record["version"]} if record and done else {}
     try:
-        response = open_url(url, range_wanted)
+        response = open_url(url, range_headers)
     except urllib.error.HTTPError as error:
-        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not range_wanted:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not range_headers:
             raise
         discard(path)
-        response, range_wanted = open_url(url), {}
+        response, range_headers = open_url(url), {}
     with response:
         total, version = _total(response), _version(response)
         continued = response.status == http.HTTPStatus.PARTIAL_CONTENT
@@ -108,9 +108,11 @@ def _transfer(url: str, path: Path) -> None:
             discard(path)
             raise ConnectionError("the server has another file now")
         with atomic.reporting(path, "NMT_CACHE"):
-            file = path.open("ab" if continued else "wb", buffering=0)  # nothing is left to be written at its end
+            file = path.open(
+                "ab" if continued else "wb", buffering=0
+            )  # without a buffer, so that nothing remains to be written on close
         with file:
-            if not continued:  # the old content is gone: from here on the record describes the new one
+            if not continued:  # the old content is deleted: now the record describes the new content
                 done = 0
                 with atomic.reporting(path, "NMT_CACHE"):
                     record = {"url": url, "version": version, "bytes": total}
@@ -119,7 +121,7 @@ def _transfer(url: str, path: Path) -> None:
 
 
 def _copy(response: Any, file: FileIO, path: Path, done: int, total: int | None) -> None:
-    """Write what the server sends. Raises ConnectionError if it ends before `total` bytes."""
+    """Write the response to the file. Raises ConnectionError if it ends before `total` bytes."""
     name = path.name.removesuffix(".part")
     bar = tqdm(desc=name, total=total, initial=done, unit="B", unit_scale=True, leave=False, disable=None)
     with bar:
@@ -133,31 +135,32 @@ def _copy(response: Any, file: FileIO, path: Path, done: int, total: int | None)
 
 
 def _total(response: Any) -> int | None:
-    """The size of the whole file in bytes, if the server says it."""
-    of_range = response.headers.get("Content-Range", "").rpartition("/")[2]
-    size = of_range if response.status == http.HTTPStatus.PARTIAL_CONTENT else response.headers.get("Content-Length")
+    """The size of the whole file in bytes; None if the server does not send it."""
+    size = response.headers.get("Content-Length")
+    if response.status == http.HTTPStatus.PARTIAL_CONTENT:
+        size = response.headers.get("Content-Range", "").rpartition("/")[2]
     return int(size) if size and size.isdecimal() else None
 
 
 def _version(response: Any) -> str | None:
-    """What tells this version of the file from others: its ETag, unless it is a weak one, or its date."""
+    """An identifier of the version of the file: its ETag, unless it is weak, or its date."""
     tag = response.headers.get("ETag")
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
 
 
 def _continues(response: Any, done: int, total: int | None, record: Mapping[str, Any]) -> bool:
-    """Whether the part that the server sends is what is missing of the same file."""
+    """Whether the server sends the missing part of the same file."""
     begins = response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
     return begins and total == record["bytes"] and _version(response) in (None, record["version"])
 
 
 def record_of(path: Path) -> Path:
-    """The file beside a download that says what it is: JSON."""
+    """The JSON file beside a download that records its origin."""
     return path.with_name(f"{path.name}.json")
 
 
 def _read_record(path: Path, url: str) -> dict[str, Any] | None:
-    """The record of an interrupted download, if it can be continued: the server must have named the file's version."""
+    """The record of an interrupted download; None if it cannot be continued, as without a version of the file."""
     with suppress(OSError, ValueError):
         record = json.loads(record_of(path).read_text(encoding="utf-8"))
         if isinstance(record, dict) and record.get("url") == url and record.get("version") and "bytes" in record:

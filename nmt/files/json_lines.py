@@ -15,8 +15,8 @@ class JsonLines(ExitStack):
     """Appends rows to a file, which is closed on exit. path None writes nothing, for ranks other than the first."""
 
     def __init__(self, path: Path | None, size: int | None = None):
-        """size: the file is first cut to this number of bytes, the size that it had when the run was saved. Raises
-        NmtError if the file cannot be written."""
+        """size: first truncate the file to this number of bytes, its size when the run was saved. Raises NmtError if
+        the file cannot be written."""
         super().__init__()
         self._file = None
         if path is None:
@@ -52,13 +52,13 @@ def read(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
         content = path.read_bytes()
     *lines, rest = content.split(b"\n")
     rows, damaged = [], []
-    for number, line in enumerate([*lines, rest], start=1):
+    for line_number, line in enumerate([*lines, rest], start=1):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict) and type(row.get("step")) is int and 0 <= row["step"] < _MOST_STEPS:
             rows.append(row)
-        elif number <= len(lines):
-            damaged.append(number)
+        elif line_number <= len(lines):
+            damaged.append(line_number)
     return rows, damaged

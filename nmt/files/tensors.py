@@ -47,7 +47,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The metadata alone, without reading the tensors or testing the checksum. Raises NmtError as `read` does."""
+    """Only the metadata. The tensors are not read, and the checksum is not tested. Raises NmtError as `read` does."""
     with _reporting(path):
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind):
@@ -58,7 +58,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 @contextmanager
 def _reporting(path: Path) -> Iterator[None]:
-    """Raise NmtError for what the library and the system raise where a file cannot be read."""
+    """Turn exceptions of the library and the system in reading a file into NmtErrors."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -67,7 +67,7 @@ def _reporting(path: Path) -> Iterator[None]:
         raise NmtError(f"{path}: cannot be read: {error.strerror or error}") from None
     except MemoryError:
         raise NmtError(f"{path}: larger than the free memory: close other programs, or use a larger machine") from None
-    # Besides its own error, the library lets through those of Python and PyTorch for unknown types and large shapes.
+    # Besides its own error, the library raises errors of Python and PyTorch for unknown types and large shapes.
     except (SafetensorError, RuntimeError, TypeError, ValueError, KeyError) as error:
         raise NotAModelFile(path, str(error).partition("\n")[0]) from None
 

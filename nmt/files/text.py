@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -34,15 +34,15 @@ Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
 
 
 class NotUtf8Error(NmtError):
-    """A line is not UTF-8. place: where, such as `a.en:3: byte 2`; path: of the file, if it is one."""
+    """A line is not UTF-8. location: where it is, such as `a.en:3: byte 2`. path: the file, if it is one."""
 
-    def __init__(self, place: str, path: Path | None = None) -> None:
-        super().__init__(f"{place} is not UTF-8: convert the file to UTF-8")
-        self.place, self.path = place, path
+    def __init__(self, location: str, path: Path | None = None) -> None:
+        super().__init__(f"{location} is not UTF-8: convert the file to UTF-8")
+        self.location, self.path = location, path
 
 
 class ReaderGone(Exception):
-    """The program that reads standard output, such as `head`, has closed it. This is not an error; writing stops."""
+    """The program that reads standard output, such as `head`, has closed it. This is not an error. Writing stops."""
 
 
 def read_lines(path: Path, digests: Digests | None = None, errors: str = "strict") -> Iterator[str]:
@@ -55,13 +55,14 @@ def read_lines(path: Path, digests: Digests | None = None, errors: str = "strict
         try:
             yield from decoded_lines(blocks_of_lines(as_utf8(stream, str(path))), str(path), errors)
         except NotUtf8Error as error:
-            raise NotUtf8Error(error.place, path) from None
+            raise NotUtf8Error(error.location, path) from None
 
 
 @contextmanager
 def opened(path: Path, digests: Digests | None = None) -> Iterator[BinaryIO]:
-    """The content of a file as a binary stream, decompressed if it is compressed. At the end, if the stream was read to
-    its end, the digest of the file's bytes is added to `digests`. Raises NmtError if it is missing or damaged."""
+    """Open a file as a binary stream, decompressed if it is compressed. On exit, the digest of the file's bytes is
+    added to `digests`. It is valid if the stream was read to its end. Raises NmtError if the file is missing or
+    damaged."""
     with reading(path), _HashedFile(path) as raw, io.BufferedReader(raw, BLOCK_BYTES) as file:
         with decompressed(cast(BinaryIO, file), path) as stream:
             yield stream
@@ -70,7 +71,7 @@ def opened(path: Path, digests: Digests | None = None) -> Iterator[BinaryIO]:
 
 
 class _HashedFile(io.FileIO):
-    """Hashes the bytes as they are read: the file at the path could be another one afterwards."""
+    """Hashes the bytes while they are read, because the file at the path may be replaced afterwards."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -99,44 +100,43 @@ def aligned(
     source: Iterator[str], target: Iterator[str], source_name: str, target_name: str
 ) -> Iterator[tuple[str, str]]:
     """Pairs of lines. Raises NmtError, with the names of the two sides, if one of them has more lines."""
-    for number, (line, translation) in enumerate(zip_longest(source, target)):
+    for count, (line, translation) in enumerate(zip_longest(source, target)):
         if line is None or translation is None:
-            rest = number + 1 + sum(1 for side in (source, target) for _ in side)  # one of them has ended
-            here, there = (number, rest) if line is None else (rest, number)
-            raise NmtError(
-                f"{source_name} has {here:,} lines and {target_name} has {there:,}: each line needs its translation"
-            )
+            longer = count + 1 + sum(1 for _ in chain(source, target))  # one of them has ended
+            source_lines, target_lines = (count, longer) if line is None else (longer, count)
+            lines = f"{source_name} has {source_lines:,} lines and {target_name} has {target_lines:,}"
+            raise NmtError(f"{lines}: each line needs its translation")
         yield line, translation
 
 
 def blocks_of_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The content of a stream in parts that end where a line ends, as large as is fast to decode."""
+    """The content of a stream in blocks of whole lines, large enough to be decoded fast."""
     return iter(lambda: b"".join(stream.readlines(_BLOCK_OF_LINES)), b"")
 
 
 def decoded_lines(stream: Iterable[bytes], name: str, errors: str = "strict") -> Iterator[str]:
-    """The lines of a binary stream such as `sys.stdin.buffer`, or of `blocks_of_lines`, without line ends (`\\n` or
-    `\\r\\n`).
+    """Yield the lines of a binary stream such as `sys.stdin.buffer`, or of `blocks_of_lines`, without line ends (`\\n`
+    or `\\r\\n`).
 
-    The last line needs no line end. A byte order mark at the start is removed. errors: what is done with bytes that are
-    not UTF-8, as `bytes.decode` takes it. Raises NotUtf8Error, with `name` for the stream, for such bytes.
+    The last line needs no line end. A byte order mark at the start is removed. errors: the error handler for bytes that
+    are not UTF-8; see `bytes.decode`. Raises NotUtf8Error, with `name` for the stream, for such bytes.
     """
-    number = 0
+    count = 0
     for block in stream:
-        block = block if number else block.removeprefix(codecs.BOM_UTF8)
+        block = block if count else block.removeprefix(codecs.BOM_UTF8)
         wrong: int | None = None
         try:
             text = block.decode("utf-8", errors)
         except UnicodeDecodeError as error:
-            wrong = error.start - (block.rfind(b"\n", 0, error.start) + 1)  # its place in its line
+            wrong = error.start - (block.rfind(b"\n", 0, error.start) + 1)  # the position in its line
             text = block[: error.start - wrong].decode("utf-8")
         lines = text.replace("\r\n", "\n").split("\n")
         if text.endswith("\n") or wrong is not None:
             lines.pop()
         yield from lines
-        number += len(lines)
+        count += len(lines)
         if wrong is not None:
-            raise NotUtf8Error(f"{name}:{number + 1}: byte {wrong + 1}")
+            raise NotUtf8Error(f"{name}:{count + 1}: byte {wrong + 1}")
 
 
 @contextmanager
@@ -157,7 +157,7 @@ def file_digest(path: Path) -> str:
 
 
 def file_stamp(path: Path) -> Stamp:
-    """Another one if the file was written again. Raises NmtError if it cannot be read."""
+    """The stamp of a file, which changes when the file is written. Raises NmtError if it cannot be read."""
     with reading(path):
         about = path.stat()
     return about.st_size, about.st_mtime_ns
@@ -169,7 +169,7 @@ def content_key(*parts: object) -> str:
 
 
 def to_path(text: str | Path) -> Path:
-    """A path. `~` is the user's home, also where the shell does not replace it, as in `--output=~/x`."""
+    """A path. `~` is the user's home folder, also if the shell does not replace it, as in `--output=~/x`."""
     return Path(os.path.expanduser(text))  # noqa: PTH111 (`~nobody` stays as it is)
 
 
@@ -195,18 +195,18 @@ def _piped_lines(stream: BinaryIO) -> Iterator[str]:
 def lines_out(
     path: Path | None, read: Iterable[Path] = (), option: str = "--output"
 ) -> Iterator[Callable[[str], None]]:
-    """A function that writes one line to a file, which appears on exit, or to standard output (None). Raises NmtError
-    as `check_output` does, and if standard output is closed; the function raises as `result` does."""
+    """A function that writes a line to a file, which appears on exit, or to standard output (None). Raises NmtError as
+    `check_output` does, and if standard output is closed. The function raises as `result` does."""
     if path is None:
         check_output_open()
         yield result
         return
-    place = check_output(path, read, option)
+    target = check_output(path, read, option)
     with atomic.reporting(path, option), ExitStack() as opened:
         if is_special(path):
             file = opened.enter_context(open_special(path))
         else:
-            content = opened.enter_context(atomic.replacing(place))
+            content = opened.enter_context(atomic.replacing(target))
             file = opened.enter_context(content.open("w", encoding="utf-8", newline="\n"))
         yield lambda line: print(line, file=file)
 
@@ -222,7 +222,7 @@ def result(line: object) -> None:
     be written, as on a full disk, and ReaderGone if its reader has closed it."""
     check_output_open()
     try:
-        sys.stdout.buffer.write(f"{line}\n".encode(errors="backslashreplace"))  # names of files need not be UTF-8
+        sys.stdout.buffer.write(f"{line}\n".encode(errors="backslashreplace"))  # file names may not be UTF-8
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         discard(sys.stdout.fileno())

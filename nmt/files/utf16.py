@@ -1,4 +1,4 @@
-"""Text in UTF-16, as spreadsheets and translation tools of Windows write it: with a byte order mark, or without."""
+"""Text in UTF-16, with or without a byte order mark. Spreadsheets and translation tools of Windows write it."""
 
 import codecs
 import unicodedata
@@ -9,19 +9,19 @@ from nmt.errors import NmtError
 from nmt.files.compression import peekable, stream_of
 from nmt.files.notes import say_once
 
-_LOOKED_AT = 1 << 16  # bytes, at most
+_LOOKED_AT = 1 << 16  # bytes of a stream by which the encoding is recognized
 _ORDERS = ("utf-16-le", "utf-16-be")
 _MOST_ODD = 0.05  # the share of characters that may be control characters, or mean nothing
-# The share of the bytes of spaces and line feeds that must be such characters in UTF-16 too: all, but for characters
-# such as U+0420 and U+2019.
+# The share of the bytes 0x20 and 0x0A that must be spaces and line feeds in UTF-16 too. The others are parts of
+# characters such as U+0420 and U+2019.
 _SPACES_KEPT = 0.5
-_FEWEST_LATIN = 4  # characters below U+0100 that are needed to recognise UTF-16
+_FEWEST_LATIN = 4  # characters below U+0100 that are needed to recognize UTF-16
 
 
 def as_utf8(stream: BinaryIO, name: str) -> BinaryIO:
-    """The content of a stream in UTF-8: itself, or converted while it is read if its first bytes are UTF-16. That they
-    are without a byte order mark is said, with `name` for the stream. Reading raises NmtError where it is not
-    UTF-16."""
+    """The content of a stream in UTF-8: the stream itself, or converted while it is read if its first bytes are UTF-16.
+    If there is no byte order mark, this is logged with `name` for the stream. Reading raises NmtError for bytes that
+    are not UTF-16."""
     stream = cast(BinaryIO, peekable(stream))
     order = order_of_stream(stream)
     if order is None:
@@ -34,7 +34,7 @@ def as_utf8(stream: BinaryIO, name: str) -> BinaryIO:
 
 
 def order_of_stream(stream: BinaryIO) -> str | None:
-    """`order_of` the first bytes of a stream, which are read again by whoever reads on."""
+    """`order_of` the first bytes of a stream, without consuming them."""
     return order_of(_start(stream))
 
 
@@ -43,8 +43,8 @@ def _start(stream: BinaryIO) -> bytes:
 
 
 def order_of(start: bytes) -> str | None:
-    """The encoding of text by its first bytes: `utf-16-le`, `utf-16-be`, or None for another than UTF-16. Without a
-    byte order mark it is UTF-16 only if it can hardly be anything else."""
+    """The encoding of text by its first bytes: `utf-16-le`, `utf-16-be`, or None if it is not UTF-16. Text without a
+    byte order mark counts as UTF-16 only if other encodings are very unlikely."""
     if start.startswith(codecs.BOM_UTF16_LE) and not start.startswith(codecs.BOM_UTF32_LE):
         return "utf-16-le"
     if start.startswith(codecs.BOM_UTF16_BE):
@@ -59,13 +59,13 @@ def order_of(start: bytes) -> str | None:
 
 def _latin(start: bytes, order: str, is_utf8: bool) -> int:
     """The number of characters below U+0100 if these bytes can be text in this encoding; otherwise 0. is_utf8: whether
-    they can be text in UTF-8, in which a NUL is a character like any other."""
+    they can be text in UTF-8, in which NUL is a valid character."""
     text = _decoded(start, order)
     if text is None:
         return 0
     if is_utf8 and any(_SPACES_KEPT * start.count(character.encode()) > text.count(character) for character in " \n"):
         return 0
-    # Hardly a control character or a code point that means nothing: the other order of bytes gives many.
+    # Text has few control characters and unassigned code points. The wrong byte order gives many.
     odd = {each for each in set(text) if unicodedata.category(each) in ("Cc", "Cn", "Cs")} - set("\t\n\r\v\f")
     if sum(map(odd.__contains__, text)) > _MOST_ODD * len(text):
         return 0
@@ -73,7 +73,7 @@ def _latin(start: bytes, order: str, is_utf8: bool) -> int:
 
 
 def _decoded(start: bytes, encoding: str) -> str | None:
-    """The text, without a last character that is cut off; None if it is in another encoding."""
+    """The decoded text without an incomplete last character; None if it is in another encoding."""
     try:
         return codecs.getincrementaldecoder(encoding)().decode(start)
     except UnicodeDecodeError:
@@ -88,8 +88,8 @@ def _recoded_blocks(stream: BinaryIO, order: str, name: str) -> Iterator[bytes]:
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
-            place = f"{error.reason} after {decoded_bytes:,} bytes"
-            raise NmtError(f"{name}: not {order.upper()}: {place}: convert it to UTF-8") from None
+            problem = f"{error.reason} after {decoded_bytes:,} bytes"
+            raise NmtError(f"{name}: not {order.upper()}: {problem}: convert it to UTF-8") from None
         yield text.encode()
         decoded_bytes += len(block)
         if not block:

@@ -1,4 +1,4 @@
-"""The XML parser for files of others: it refuses entities, with which a small file can fill the memory."""
+"""An XML parser for untrusted files. It rejects entities, with which a small file can fill the memory."""
 
 import re
 from xml.parsers import expat
@@ -18,9 +18,11 @@ _TAG = re.compile(rb"""<(?:[^<>"']|"[^"]*"|'[^']*')*>""")
 
 
 def guarded_parser(where: str, encoding: str | None = "utf-8", separator: str | None = None) -> expat.XMLParserType:
-    """A parser that raises NmtError for a declaration of an entity. where: names the file in messages; encoding: that
-    of the bytes, whatever the file declares, or None for what it declares; separator: what stands between the namespace
-    and the name of an element, or None for names as they are written."""
+    """A parser that raises NmtError for a declaration of an entity.
+
+    where: the file's name in messages. encoding: of the bytes, whatever the file declares; None: as the file declares.
+    separator: between the namespace and the name of an element; None: names are not expanded.
+    """
     parser = expat.ParserCreate(encoding, separator)
 
     def refuse(name: str, *_: object) -> None:
@@ -34,8 +36,8 @@ def guarded_parser(where: str, encoding: str | None = "utf-8", separator: str | 
 
 
 def parse(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool = True) -> None:
-    """Parse the next part of a file, which may be the last one. Raises NmtError for what is not well-formed, and what
-    the handlers of the parser raise."""
+    """Parse the next part of a file. last: whether it is the last part. Raises NmtError if the XML is not well-formed,
+    and the exceptions of the parser's handlers."""
     try:
         parser.Parse(data, last)
     except expat.ExpatError as error:
@@ -47,6 +49,6 @@ def parse(parser: expat.XMLParserType, data: bytes, where: str, *, last: bool = 
 
 
 def end_of_tag(data: bytes, start: int) -> int:
-    """Behind the tag that begins at `start`, or `start` if none does. In attributes, `>` can stand as it is."""
+    """The end of the tag that begins at `start`; `start` if no tag begins there. Attributes may contain `>`."""
     tag = _TAG.match(data, start)
     return tag.end() if tag else start

@@ -18,7 +18,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.data_section import Corpus
 from nmt.config.language_codes import english_name, two_letters
 from nmt.config.language_pairs import LanguagePair
-from nmt.config.metrics import OF_TRANSLATIONS
+from nmt.config.metrics import TRANSLATION_METRICS
 from nmt.config.schema import TransformerConfig
 
 FILE = "README.md"
@@ -120,7 +120,9 @@ def _scored_sets(loaded: Checkpoint, pairs: Sequence[LanguagePair]) -> list[_Sco
     for name, set_scores, text in zip(names, sets, provenance["translated"], strict=True):
         languages = LanguagePair(text["source_language"], text["target_language"])
         scores = {
-            key: round(set_scores[key], 2) for key in OF_TRANSLATIONS if isinstance(set_scores.get(key), int | float)
+            key: round(set_scores[key], 2)
+            for key in TRANSLATION_METRICS
+            if isinstance(set_scores.get(key), int | float)
         }
         if scores and (languages in pairs or not data.language_pairs.several):
             scored.append(_ScoredSet(name, languages, text["sentences"], scores, text["signatures"], text["compared"]))
@@ -146,7 +148,7 @@ def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
     for scored in sets:
         for name, value in scored.scores.items():
             signature = f" (`{scored.signatures[name]}`)" if name in scored.signatures else ""
-            yield f"- {scored}: {OF_TRANSLATIONS[name].label} {value:.2f}{signature}"
+            yield f"- {scored}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
     for compared in dict.fromkeys(scored.compared for scored in sets):
         yield f"\nTranslations and references are compared {compared}."
 

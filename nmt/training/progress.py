@@ -90,13 +90,13 @@ class Progress:
         self.overflows += not updated
         self.seconds += seconds
         self.target_tokens += step.target_tokens
-        self.pairs_of = _sums(self.pairs_of, step.pairs_of)
-        interval.pairs_of = _sums(interval.pairs_of, step.pairs_of)
+        self.pairs_of = _sums(self.pairs_of, step.pair_counts)
+        interval.pairs_of = _sums(interval.pairs_of, step.pair_counts)
         interval.seconds += seconds
         interval.waiting += waiting
         if not updated:
             return
-        interval.target_tokens_of = _sums(interval.target_tokens_of, step.target_tokens_of)
+        interval.target_tokens_of = _sums(interval.target_tokens_of, step.target_token_counts)
         interval.target_tokens += step.target_tokens
         interval.source_tokens += step.source_tokens
         interval.padded_tokens += step.padded_tokens

@@ -75,7 +75,7 @@ class Trainer:
         )
         budget = Budget(config.training.batch_tokens, self.micro_batch_tokens, config.data.over_budget)
         order = BatchOrder(config.seed, config.data.pool_pairs, config.versions, stages[0].mix)
-        packed, cutoff = self.train_step.objective.packed, TokenCutoff.of(config.training.cutoff, config.data)
+        packed, cutoff = self.train_step.objective.packed, TokenCutoff.from_config(config.training.cutoff, config.data)
         self.batches = Batches(prepared.train, budget, order, ranks, packed=packed, cutoff=cutoff)
         self.training_steps = TrainingSteps(config.run_dir, config.data, config.training, stages, self.batches)
         self.validation = [(held_out.name, self._validation_batches(held_out)) for held_out in prepared.validation]

@@ -103,12 +103,12 @@ class TrainingSteps:
             return False
         if stage.steps is not None:
             return progress.step - position.stage_step >= stage.steps
-        return stage.given is not None and position.pool_end == self.mix(progress).end
+        return stage.until_drawn is not None and position.pool_end == self.mix(progress).end
 
     def _begin_next(self, progress: Progress) -> None:
         position = progress.position
         assert position.pool_end is not None
-        position.stage_given = self.mix(progress).given(position.pool_end)
+        position.stage_given = self.mix(progress).drawn_until(position.pool_end)
         position.stage += 1
         position.stage_step, position.stage_time = progress.step, position.pool_end
         position.step_in_epoch = progress.best.validations_since = 0

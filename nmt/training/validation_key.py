@@ -15,7 +15,7 @@ def validation_key(sets: Sequence[ValidationSet], training: TrainingConfig, deco
 
     It is the `text_key`; if the metric needs translations, `-` and a hash of the search settings follow.
     """
-    if not METRICS[training.best_metric].of_translations:
+    if not METRICS[training.best_metric].needs_translations:
         return text_key(sets)
     return f"{text_key(sets)}-{content_key(search_settings(training, decoding))}"
 

@@ -11,7 +11,7 @@ from nmt.errors import NmtError
 
 def pairs_of(text: str, tagged: str = "target") -> LanguagePairs:
     """`en-de de-en` as pairs."""
-    return LanguagePairs.of((LanguagePair(*pair.split("-")) for pair in text.split()), tagged)  # type: ignore[arg-type]
+    return LanguagePairs.from_pairs((LanguagePair(*pair.split("-")) for pair in text.split()), tagged)  # type: ignore[arg-type]
 
 
 MANY = "en-de de-en en-fr"

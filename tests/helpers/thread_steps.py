@@ -32,7 +32,7 @@ def long_step() -> Step:
     for ids in (source, target):
         ids[torch.arange(LONGEST) >= torch.randint(1, LONGEST + 1, (128, 1), generator=generator)] = PAD
     counts = [int((ids != PAD).sum()) for ids in (source, target)]
-    return Step([Batch.of(source, target)], 128, *counts, 2 * source.numel())
+    return Step([Batch.from_padded(source, target)], 128, *counts, 2 * source.numel())
 
 
 def trained(overrides: list[str], threads: int) -> list[Tensor]:

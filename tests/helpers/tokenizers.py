@@ -29,7 +29,7 @@ def learned(**changed: Any) -> Tokenizer:
 
 TOKENIZERS = [
     *(learned(normalization=name) for name in NORMALIZATIONS),
-    learned().normalized_by(Normalization.of("fold_source", 0)),
+    learned().normalized_by(Normalization.from_setting("fold_source", 0)),
     *(learned(normalization=name, byte_fallback=False, size=100) for name in NORMALIZATIONS),
 ]
 CHARACTERS = st.sampled_from("  ab cthe▁\u0301\u00a8\u200b\u3000\u00a0\u0085\u2028\t\r猫で…ﬁ⁇😀") | st.characters(

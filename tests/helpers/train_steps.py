@@ -36,7 +36,7 @@ def make_train_step(config: Config, ranks: Ranks = Ranks()) -> TrainStep:  # noq
 def random_step(seed: int) -> Step:
     """Three pairs of six random ids on each side."""
     source, target = torch.randint(4, 300, (2, 3, 6), generator=torch.Generator().manual_seed(seed))
-    return Step([Batch.of(source, target)], 3, source.numel(), target.numel(), 36)
+    return Step([Batch.from_padded(source, target)], 3, source.numel(), target.numel(), 36)
 
 
 @dataclass

@@ -33,7 +33,7 @@ def batch() -> Batch:
     """Source [3, 6] and target [3, 5] with padding."""
     source, target = torch.randint(4, V, (3, 6)), torch.randint(4, V, (3, 5))
     source[1, 4:], target[1, 2:], target[2, 4:] = PAD, PAD, PAD
-    return Batch.of(source, target)
+    return Batch.from_padded(source, target)
 
 
 def test_weights_have_the_names_that_files_give_them_and_are_the_models_own() -> None:

@@ -46,7 +46,7 @@ def make_step(number: int = 1, micro_batches: int = 2, longest: int = 7) -> Step
         for ids in (source, target):
             ends = torch.randint(1, longest + 1, (5, 1), generator=generator)
             ids[torch.arange(longest) >= ends] = PAD
-        batches.append(Batch.of(source, target))
+        batches.append(Batch.from_padded(source, target))
     counts = [sum(int((getattr(batch, side) != PAD).sum()) for batch in batches) for side in ("source", "target")]
     return Step(batches, 5 * micro_batches, *counts, 10 * longest * micro_batches)
 

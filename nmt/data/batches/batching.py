@@ -5,13 +5,14 @@ them, so padding counts. An epoch is planned from the lengths alone:
 
     draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
 
-A corpus so small that it is used several times in a pool has small batches of its own, one pass after the other: so no
-pair comes again before all of its corpus have come. A step then has one batch of the other corpora, and some of these.
+A small corpus may be used several times in one pool. It then has small batches of its own, one pass after the other, so
+that all of its pairs are used once before any is used again. A step then has one batch of the other corpora and some of
+these small batches.
 
-The plan is a pure function of (seed, epoch, mix): every rank computes the same plan without communication, and resuming
+The plan is a pure function of (seed, epoch, mix). Every rank computes the same plan without communication, and resuming
 needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
-corpora. The number of ranks and the memory of a device decide only how a step is split. Each rank reads the token ids
-of its own share alone.
+corpora. The number of ranks and the memory of a device decide only how a step is split. Each rank reads only the token
+ids of its own share.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,21 +37,22 @@ from nmt.data.subwords.vocabulary import EOS
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 
-# A pool ends where a corpus ends a pass of at least this many batches of the mix: fewer cannot be cut well.
+# A pool ends where a corpus ends a pass, if the pass takes at least this many batches of the mix. Fewer batches cannot
+# be cut well.
 LONG_PASS = 100
-# Padded tokens of a batch of repeated pairs. Fewer have less padding and take longer.
+# Padded tokens of a batch of repeated pairs. Smaller batches have less padding and take longer.
 REPEATED_TOKENS = 512
-_LENGTHS_AT_ONCE = 1 << 20  # that are looked at together: this bounds the memory
-_Planned = list[Integers]  # the batches of a step: their pairs
-_EXACT_PAIRS = 2_000_000  # the most pairs of an epoch whose steps are counted by planning all of them
+_LENGTHS_AT_ONCE = 1 << 20  # lengths that are read together; this bounds the memory
+_Planned = list[Integers]  # the batches of a step: the indices of their pairs
+_EXACT_PAIRS = 2_000_000  # in epochs of up to this many pairs, steps are counted by planning all of them
 
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step: what this rank computes, and what all ranks together do.
+    """One optimizer step: the micro-batches of this rank, and counts over all ranks.
 
     Every rank has the same number of micro-batches. If a step has fewer sentences than micro-batches, the last
-    micro-batches are empty (B = 0, S = T = 1): their loss is 0 and so are its gradients.
+    micro-batches are empty (B = 0, S = T = 1). Their loss is 0, and so are its gradients.
     """
 
     micro_batches: Sequence[Batch | PackedBatch]
@@ -58,9 +60,9 @@ class Step:
     source_tokens: int  # EOS counted, padding not
     target_tokens: int
     padded_tokens: int  # of both sides, padding counted
-    pairs_of: tuple[int, ...] = (0,)  # by corpus: the sentence pairs, and their target tokens
-    target_tokens_of: tuple[int, ...] = (0,)
-    pool_end: int | None = None  # of the last step of a pool: the time of the mix at which the pool ends
+    pair_counts: tuple[int, ...] = (0,)  # sentence pairs of each corpus
+    target_token_counts: tuple[int, ...] = (0,)  # target tokens of each corpus
+    pool_end: int | None = None  # the time of the mix at which the pool ends; only in the last step of a pool
 
     def pinned(self) -> "Step":
         """The same step in page-locked memory."""
@@ -68,44 +70,44 @@ class Step:
 
 
 class _FittingPairs(NamedTuple):
-    """Pairs that fit into a batch: how many do not, and the longest and the mean longer side of those that do."""
+    """Statistics on the pairs that fit into a batch."""
 
-    skipped: int
-    longest: int
-    mean: float
+    skipped: int  # pairs that do not fit
+    longest: int  # maximum of the longer sides
+    mean: float  # mean of the longer sides
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most padded tokens of a step, and of what a device computes at once (None: the whole step). over_budget: what
-    is done with a pair that alone has more: left out and counted, or an error."""
+    """The maximum number of padded tokens in a step and in a micro-batch."""
 
     batch_tokens: int
-    micro_batch_tokens: int | None = None
+    micro_batch_tokens: int | None = None  # None: a micro-batch may be as large as a step
+    # What is done with a single pair that has more padded tokens: it is left out and counted, or an error is raised.
     over_budget: Literal["skip", "error"] = "skip"
 
     @property
-    def of_micro_batch(self) -> int:
+    def micro_batch(self) -> int:
         return min(self.batch_tokens, self.micro_batch_tokens or self.batch_tokens)
 
 
 @dataclass(frozen=True)
 class BatchOrder:
-    """What decides which pairs come when. pool_pairs: how many are shuffled and sorted together. versions: how many the
-    store has of each pair, one after the other; each pass over a corpus uses the next of them. mix: of the corpora,
-    whose pairs are in the store one after the other; None: all pairs are one corpus."""
+    """The settings that decide the order of the pairs."""
 
     seed: int
-    pool_pairs: int
+    pool_pairs: int  # pairs that are shuffled and sorted together
+    # Versions of each pair in the store, one after the other. Each pass over a corpus uses the next version.
     versions: int = 1
+    # The mix of the corpora. In the store one corpus follows the other. None: all pairs are one corpus.
     mix: Mix | None = None
 
 
 class Batches:
     """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
-    `skipped` counts the pairs, over all versions, that alone have more padded tokens than the budget. They are in no
-    epoch; apart from them, the steps do not depend on `micro_batch_tokens`. Raises NmtError for the first of them if
+    `skipped` counts the pairs of all versions that alone have more padded tokens than the budget. They are in no epoch.
+    Apart from them, the steps do not depend on `micro_batch_tokens`. Raises NmtError if there is such a pair and
     `over_budget` is "error", and if no pair remains.
     """
 
@@ -119,12 +121,12 @@ class Batches:
         packed: bool = False,
         cutoff: TokenCutoff | None = None,
     ) -> None:
-        """packed: make packed micro-batches, all of one shape. cutoff: of tokens; None: there is none."""
+        """packed: make packed micro-batches, all of the same shape. cutoff: None for training without token cutoff."""
         self._store, self._versions, self._seed = store, order.versions, order.seed
-        self._batch_tokens, self._micro_batch_tokens = budget.batch_tokens, budget.of_micro_batch
+        self._batch_tokens, self._micro_batch_tokens = budget.batch_tokens, budget.micro_batch
         self._ranks, self._cutoff = ranks, cutoff
-        self._mix = order.mix or Mix.of([len(store) // order.versions or 1])
-        self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # of each corpus
+        self._mix = order.mix or Mix.from_weights([len(store) // order.versions or 1])
+        self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # first pair of each corpus
         fitting = self._fitting(budget.over_budget)
         self.skipped, self._longest = fitting.skipped, fitting.longest
         self._pool_limits = order.pool_pairs, int(LONG_PASS * self._batch_tokens / fitting.mean)
@@ -136,8 +138,8 @@ class Batches:
             self._collate = partial(pack, length=length, longest=self._longest)
 
     def steps_in_epoch(self, epoch: int, mix: Mix | None = None) -> int:
-        """Optimizer steps in one epoch; in a long one, or in one of which another mix has a part, about. Planning takes
-        a second per million pairs; no tokens are read. mix: as in `epoch`."""
+        """Return the number of optimizer steps in an epoch. It is an estimate for a long epoch, and for one that
+        another mix has a part of. Planning takes a second per million pairs; no tokens are read. mix: as in `epoch`."""
         mix = replace(mix or self._mix, end=None)
         pools = list(mix.pools(*mix.part_of(epoch), *self._pool_limits))
         (first, _), (_, end) = pools[0], pools[-1]
@@ -148,25 +150,27 @@ class Batches:
     def epoch(
         self, epoch: int, first_step: int = 0, mix: Mix | None = None, most_steps: int | None = None
     ) -> Iterator[Step]:
-        """The steps of one epoch in order, from `first_step` on; no tokens of the steps before it are read. Every pair
-        that fits is in exactly one step of the epoch.
+        """Yield the steps of one epoch in order, from `first_step` on. No tokens of the steps before it are read. Every
+        pair that fits is in exactly one step of the epoch.
 
-        mix: another than that of the constructor; then only the part of the epoch in which it holds. most_steps: end
-        this many steps after the beginning of that part, with pools as small as they must be, so that every pair given
-        until then is in a step. (A few steps more, if one batch cannot hold a pair of every corpus.)
+        mix: a mix that replaces the one of the constructor; only the part of the epoch in which it holds is used.
+        most_steps: end this many steps after the beginning of that part. Pools are made as small as necessary, so that
+        every pair drawn until then is in a step. (There are a few more steps if one batch cannot hold a pair of every
+        corpus.)
         """
         mix = mix or self._mix
-        for number, (pairs, pool_end) in islice(enumerate(self._plan(epoch, mix, most_steps)), first_step, None):
-            yield self._step(pairs, pool_end, (self._seed, epoch, mix.start, number))
+        for i, (pairs, pool_end) in islice(enumerate(self._plan(epoch, mix, most_steps)), first_step, None):
+            yield self._step(pairs, pool_end, (self._seed, epoch, mix.start, i))
 
     def example(self) -> Batch | PackedBatch:
-        """A small micro-batch for trying the compiler; if they are packed, of the shape that all of them have."""
-        pairs = 2 if self._packed_length is None else 1  # torch.compile makes a graph of its own for one sentence
+        """Return a small micro-batch to try the compiler with. A packed one has the shape of all packed
+        micro-batches."""
+        pairs = 2 if self._packed_length is None else 1  # torch.compile makes a separate graph for one sentence
         source, target = ([np.full(min(length, self._longest), EOS, np.uint16)] * pairs for length in (3, 5))
         return self._collate(source, target)
 
     def _fitting(self, over_budget: str) -> "_FittingPairs":
-        """How long the pairs are that fit. Raises NmtError as the class does."""
+        """Return statistics on the pairs that fit. Raises NmtError as the class does."""
         key = "batch_tokens" if self._micro_batch_tokens == self._batch_tokens else "micro_batch_tokens"
         limit = f"training.{key}: {self._micro_batch_tokens}"
         store, versions, longest, total = self._store, self._versions, 0, 0
@@ -193,8 +197,9 @@ class Batches:
 
     def _plan(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[_Planned, int | None]]:
         """The batches of each step and Step.pool_end, step after step, the same on every rank."""
-        last: tuple[_Planned, int] | None = None  # step of a pool; a pool without any step belongs to the one before
-        # Eight GPUs would train two hundred steps in the second that planning takes: the next pool is planned before.
+        # The last step of a pool is held back: if the next pool has no steps, this step has the end of that pool.
+        last: tuple[_Planned, int] | None = None
+        # Planning takes a second, in which eight GPUs train two hundred steps. So the next pool is planned in advance.
         with closing(read_ahead(self._planned_pools(epoch, mix, most_steps), 1)) as planned:
             for steps, end in planned:
                 if not steps:
@@ -208,21 +213,22 @@ class Batches:
             yield last
 
     def _planned_pools(self, epoch: int, mix: Mix, most_steps: int | None) -> Iterator[tuple[list[_Planned], int]]:
-        """The batches of each step of a pool, and when the pool ends; the last pools have only as many as are left."""
+        """Yield the batches of each step of a pool, and when the pool ends. The last pools are smaller, to end after
+        `most_steps`."""
         time, end = mix.part_of(epoch)
-        left = float("inf") if most_steps is None else most_steps
+        steps_left = float("inf") if most_steps is None else most_steps
         pools = mix.pools(time, end, *self._pool_limits)
-        while left > 0 and (pool := next(pools, None)):
+        while steps_left > 0 and (pool := next(pools, None)):
             steps = self._plan_pool(mix, pool)
-            while len(steps) > left and pool[1] - pool[0] > 1:  # a smaller pool, and after it others for what is left
-                pool = pool[0], pool[0] + max(1, int((pool[1] - pool[0]) * left / len(steps)))
+            while len(steps) > steps_left and pool[1] - pool[0] > 1:  # a smaller pool, followed by others for the rest
+                pool = pool[0], pool[0] + max(1, int((pool[1] - pool[0]) * steps_left / len(steps)))
                 pools = mix.pools(pool[1], end, *self._pool_limits)
                 steps = self._plan_pool(mix, pool)
-            if len(steps) > left:  # a pair of each corpus at most: in one batch, unless that is too small for them
-                every = np.concatenate([pairs for batches in steps for pairs in batches])
-                steps = [[every]] if self._tokens(every) <= self._batch_tokens else steps
+            if len(steps) > steps_left:  # at most one pair of each corpus remains: one batch, if they fit into it
+                remaining = np.concatenate(list(chain.from_iterable(steps)))
+                steps = [[remaining]] if self._tokens(remaining) <= self._batch_tokens else steps
             yield steps, pool[1]
-            left -= len(steps)
+            steps_left -= len(steps)
 
     def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[_Planned]:
         """The batches of each step of a pool."""
@@ -233,15 +239,16 @@ class Batches:
             return [[batch] for batch in self._shuffled_batches(pairs, self._batch_tokens, random)]
         is_repeated, tokens = np.isin(self._corpora(pairs), repeated), self._longer(pairs)
         once, longest = pairs[~is_repeated], int(tokens[~is_repeated].max(initial=0))
-        room = 1 + self._batch_tokens * int(tokens[is_repeated].sum()) // max(1, int(tokens.sum()))  # for repeated ones
-        room = max(room, int(tokens[is_repeated].max(initial=0)))  # of which the longest must fit
+        # The padded tokens of a step that are reserved for repeated pairs. The longest of these pairs must fit.
+        room = 1 + self._batch_tokens * int(tokens[is_repeated].sum()) // max(1, int(tokens.sum()))
+        room = max(room, int(tokens[is_repeated].max(initial=0)))
         passes = [self._drawn(mix, *each) for each in pairwise(pass_times)]
         while len(once) and room + longest <= self._batch_tokens:
             batches = self._shuffled_batches(once, self._batch_tokens - room, random)
             groups = self._in_order(passes, repeated, room, random)
-            if len(groups) <= len(batches):  # evenly among them
-                places = [i * len(groups) // len(batches) for i in range(len(batches) + 1)]
-                spread = (chain.from_iterable(groups[i:j]) for i, j in pairwise(places))
+            if len(groups) <= len(batches):  # the groups are spread evenly over the batches
+                bounds = [i * len(groups) // len(batches) for i in range(len(batches) + 1)]
+                spread = (chain.from_iterable(groups[start:end]) for start, end in pairwise(bounds))
                 return [[batch, *group] for batch, group in zip(batches, spread, strict=True)]
             room = max(room + 1, room * len(groups) // len(batches))
         return self._in_order(passes, range(len(self._firsts)), self._batch_tokens, random)
@@ -249,20 +256,21 @@ class Batches:
     def _in_order(
         self, passes: list[Integers], corpora: Sequence[int], room: int, random: np.random.Generator
     ) -> list[list[Integers]]:
-        """The pairs of some corpora, one pass after the other: small batches, in groups for which a step has room."""
-        groups, left = list[list[Integers]](), 0
+        """The pairs of some corpora, one pass after the other, in small batches. Each group of batches has at most
+        `room` padded tokens."""
+        groups, room_left = list[list[Integers]](), 0
         for drawn in passes:
             pairs = random.permutation(drawn)
             pairs = pairs[np.isin(self._corpora(pairs), corpora)]
             limit = max(-(-room // -(-room // REPEATED_TOKENS)), int(self._longer(pairs).max(initial=0)))
             for batch in self._shuffled_batches(pairs, limit, random):
                 if groups and self._tokens(joined := np.concatenate([groups[-1][-1], batch])) <= limit:
-                    left, batch = left + self._tokens(groups[-1].pop()), joined  # together they fit into one
-                if not groups or self._tokens(batch) > left:
+                    room_left, batch = room_left + self._tokens(groups[-1].pop()), joined  # the two fit into one batch
+                if not groups or self._tokens(batch) > room_left:
                     groups.append([])
-                    left = room
+                    room_left = room
                 groups[-1].append(batch)
-                left -= self._tokens(batch)
+                room_left -= self._tokens(batch)
         return [group for group in groups if group]
 
     def _shuffled_batches(self, pairs: Integers, budget: int, random: np.random.Generator) -> list[Integers]:
@@ -273,9 +281,9 @@ class Batches:
         return [pairs[batches[i]] for i in random.permutation(len(batches))]
 
     def _drawn(self, mix: Mix, start: int, end: int) -> Integers:
-        """The pairs of the mix from one time to another that fit into a batch."""
+        """The pairs that the mix draws in [start, end) and that fit into a batch."""
         drawn = mix.draw(start, end, self._seed)
-        pairs = (self._firsts[drawn.corpora] + drawn.numbers) * self._versions + drawn.passes % self._versions
+        pairs = (self._firsts[drawn.corpora] + drawn.indices) * self._versions + drawn.passes % self._versions
         return pairs[self._longer(pairs) <= self._micro_batch_tokens]
 
     def _corpora(self, pairs: Integers) -> Integers:
@@ -283,13 +291,13 @@ class Batches:
         return np.searchsorted(self._firsts, pairs // self._versions, side="right") - 1
 
     def _step(self, batches: _Planned, pool_end: int | None, names: tuple[int, ...]) -> Step:
-        """names: numbers from which the random numbers of this step follow."""
+        """names: the numbers that the random numbers of this step are derived from."""
         if self._packed_length is not None:
-            batches = [np.concatenate(batches)]  # without padding, sentences of all lengths can be together
+            batches = [np.concatenate(batches)]  # packed sentences have no padding, whatever their lengths are
         batches = [batch[sort_by_length(*self._lengths(batch))] for batch in batches]
         pairs = np.concatenate(batches)
         source, target = self._lengths(pairs)
-        # Neighbouring shares go to different ranks: then ranks work on similar shapes at the same time.
+        # Neighbouring shares go to different ranks, so that ranks work on similar shapes at the same time.
         shares = self._shares(batches)
         corpora, several = self._corpora(pairs), len(self._firsts) > 1
         own = shares[self._ranks.rank :: self._ranks.size]
@@ -299,7 +307,7 @@ class Batches:
                 self._collate(
                     *self._store.pairs(pairs[share]),
                     corpora=corpora[share] if several else None,
-                    cuts=cuts and cuts.of(share, source, target),
+                    cuts=cuts and cuts.select(share, source, target),
                 )
                 for share in own
             ],
@@ -307,8 +315,10 @@ class Batches:
             source_tokens=int(source.sum()),
             target_tokens=int(target.sum()),
             padded_tokens=sum(self._padded_tokens(source[share], target[share]) for share in shares),
-            pairs_of=tuple(np.bincount(corpora, minlength=len(self._firsts)).tolist()),
-            target_tokens_of=tuple(np.bincount(corpora, target, minlength=len(self._firsts)).astype(np.int64).tolist()),
+            pair_counts=tuple(np.bincount(corpora, minlength=len(self._firsts)).tolist()),
+            target_token_counts=tuple(
+                np.bincount(corpora, target, minlength=len(self._firsts)).astype(np.int64).tolist()
+            ),
             pool_end=pool_end,
         )
 
@@ -328,7 +338,7 @@ class Batches:
         return len(source) * int(source.max(initial=0) + target.max(initial=0))
 
     def _tokens(self, pairs: Integers) -> int:
-        """The padded tokens of a batch: its sentences × its longest side."""
+        """The padded tokens of a batch: number of sentences × longest side."""
         return len(pairs) * int(self._longer(pairs).max())
 
     def _longer(self, pairs: Integers) -> Integers:

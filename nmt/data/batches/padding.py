@@ -1,4 +1,4 @@
-"""Padded micro-batches: one row for each sentence of a side, filled up to the longest one."""
+"""Padded micro-batches: one row for each sentence of a side, padded to the longest one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ class Batch:
 
     source: Tensor  # int64 [B, S], rows end in EOS, then PAD
     target: Tensor  # int64 [B, T], rows end in EOS, then PAD
-    target_places: Tensor  # int64 [N]: where tokens are in the flattened target
+    target_places: Tensor  # int64 [N]: the positions of tokens in the flattened target
     corpora: Tensor | None = None  # int64 [N]: the corpus of each token, if there are several
-    # With token cutoff, what each of P passes reads: source and target with CUT for tokens that are cut off.
+    # With token cutoff: source and target as each of P passes reads them, with CUT for tokens that are cut off.
     read_source: Tensor | None = None  # int64 [P, B, S]
     read_target: Tensor | None = None  # int64 [P, B, T]
 
     @classmethod
-    def of(
+    def from_padded(
         cls,
         source: Tensor,
         target: Tensor,
@@ -35,17 +35,20 @@ class Batch:
         read_source: Tensor | None = None,
         read_target: Tensor | None = None,
     ) -> "Batch":
-        """Finds the target's tokens, on the CPU: a GPU would have to wait for their number. corpora: of each row."""
-        places = (target.flatten() != PAD).nonzero()[:, 0]
-        of_tokens = None if corpora is None else torch.from_numpy(corpora.astype(np.int64))[places // target.shape[1]]
-        return cls(source, target, places, of_tokens, read_source, read_target)
+        """Finds the tokens of the padded target on the CPU. On a GPU this would wait for the result. corpora: the
+        corpus of each row."""
+        positions = (target.flatten() != PAD).nonzero()[:, 0]
+        token_corpora = None
+        if corpora is not None:
+            token_corpora = torch.from_numpy(corpora.astype(np.int64))[positions // target.shape[1]]
+        return cls(source, target, positions, token_corpora, read_source, read_target)
 
     def pinned(self) -> "Batch":
-        """The same in page-locked memory, from which it is copied to a GPU asynchronously."""
+        """The same batch in page-locked memory, which can be copied to a GPU asynchronously."""
         return self._each(Tensor.pin_memory)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same on this device."""
+        """The same batch on this device."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -58,9 +61,10 @@ def collate_pairs(
     corpora: Integers | None = None,
     cuts: CutTokens | None = None,
 ) -> Batch:
-    """Pad pairs of id sequences. corpora: of each, if there are several; cuts: of these pairs."""
+    """Pad pairs of id sequences. corpora: the corpus of each pair, if there are several; cuts: their tokens to cut
+    off."""
     read = () if cuts is None else (_read(collate(rows), cut) for rows, cut in zip((source, target), cuts, strict=True))
-    return Batch.of(collate(source), collate(target), corpora, *read)
+    return Batch.from_padded(collate(source), collate(target), corpora, *read)
 
 
 def _read(ids: Tensor, cut: npt.NDArray[np.bool_]) -> Tensor:
@@ -71,7 +75,7 @@ def _read(ids: Tensor, cut: npt.NDArray[np.bool_]) -> Tensor:
 
 
 def collate(rows: Sequence[npt.NDArray[Any]]) -> Tensor:
-    """Rows of ids as one int64 tensor [B, longest], padded with PAD; [0, 1] for no rows."""
+    """Pad rows of ids with PAD. Returns an int64 tensor [B, longest]; [0, 1] if there are no rows."""
     lengths = np.array([len(row) for row in rows], np.int64)
     padded = np.full((len(rows), lengths.max(initial=1)), PAD, np.int64)
     if rows:

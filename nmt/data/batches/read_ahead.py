@@ -1,4 +1,4 @@
-"""Items that a thread makes while the ones before them are used."""
+"""Make items in a thread while the items before them are used."""
 
 from collections import deque
 from collections.abc import Generator, Iterable
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def read_ahead(items: Iterable[T], ahead: int) -> Generator[T, None, None]:
-    """The same items in the same order; a thread makes up to `ahead` of them in advance.
+    """Yield the same items in the same order. A thread makes up to `ahead` of them in advance.
 
-    Its exceptions are raised here, at the item that caused them. It ends after the last item, or when this generator is
-    closed: use `contextlib.closing` where iteration may stop early.
+    An exception in the thread is raised here, at the item that caused it. The thread ends after the last item, or when
+    this generator is closed. Use `contextlib.closing` where iteration may stop early.
     """
     source = iter(items)
     reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")

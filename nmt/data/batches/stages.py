@@ -1,8 +1,8 @@
-"""Stages of training: a mix of the corpora for each, and when it ends.
+"""Stages of training: the mix of corpora in each stage, and when the stage ends.
 
-A stage begins where the one before ended: at the end of a pool, with every pair that a corpus has not given in its
-present pass. So no pair is seen twice before its whole corpus was seen once, also across stages. Which pair comes when
-follows from the seed and from the times at which the stages began; a saved state holds that of its own stage.
+A stage begins where the previous one ended: at the end of a pool, in the middle of each corpus's pass. So no pair is
+used twice before its whole corpus was used once, also across stages. The order of pairs follows from the seed and from
+the times at which the stages began. A saved state holds the time at which its own stage began.
 """
 
 from collections import Counter
@@ -19,33 +19,32 @@ from nmt.data.cleaning.summary import CorpusCounts, nothing_left
 
 @dataclass(frozen=True)
 class StagedMix:
-    """A stage: its mix, as if training began with it, and its end: after this number of steps; or when a corpus has
-    given pairs in it (`given`: the number of the corpus, how many pairs); or, without the two, never."""
+    """A stage of training. Without `steps` and `until_drawn` it never ends."""
 
-    mix: Mix
-    steps: int | None = None
-    given: tuple[int, int] | None = None
+    mix: Mix  # as if training began with this stage
+    steps: int | None = None  # the stage ends after this number of steps
+    until_drawn: tuple[int, int] | None = None  # (corpus, pairs): it ends when so many pairs of the corpus are drawn
 
     def begin(self, time: int, before: Sequence[int]) -> Mix:
-        """The mix of the stage if it begins at this time, when the corpora have given `before` [corpora] pairs."""
+        """The mix of the stage if it begins at `time`. before: pairs drawn from each corpus until then [corpora]."""
         mix = replace(self.mix, start=time, before=tuple(before))
-        if self.given is None:
+        if self.until_drawn is None:
             return mix
-        corpus, pairs = self.given
+        corpus, pairs = self.until_drawn
         return replace(mix, end=mix.reaches(corpus, mix.before[corpus] + pairs))
 
 
 def stages_of(data: schema.DataConfig, sizes: Sequence[int]) -> tuple[StagedMix, ...]:
-    """Those of data.stages, for training corpora with these numbers of pairs, which suit them (`check_shares`); without
-    data.stages one that never ends."""
+    """The stages of data.stages; without data.stages, one stage that never ends. sizes: the pairs of each training
+    corpus, which must satisfy `check_shares`."""
     if not data.stages:
         return (StagedMix(_mix(data, sizes, [corpus.weight for corpus in data.train], data.temperature)),)
     return tuple(_stage(data, sizes, stage) for stage in data.stages)
 
 
 def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> None:
-    """Raises NmtError for a corpus that should have a share of the mix, and of which no pair is kept. counts: of each
-    training corpus."""
+    """Raises NmtError if a corpus should have a share of the mix and no pair of it is kept. counts: of each training
+    corpus."""
     for i, (corpus, count) in enumerate(zip(data.train, counts, strict=True)):
         in_stages = any(
             weights(data, stage)[i] or stage.temperature or corpus.label in (stage.passes or {})
@@ -57,24 +56,25 @@ def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Non
 
 
 def shares(data: schema.DataConfig, sizes: Sequence[int]) -> list[Fraction]:
-    """Of each training corpus in the mix; with stages their mean, in which each stage counts the same: how long one
-    lasts may not be known before."""
+    """The share of each training corpus in the mix. With stages it is the unweighted mean over the stages, because it
+    may not be known in advance how long each lasts."""
     mixes = [stage.mix for stage in stages_of(data, sizes)]
-    return [sum(of_corpus, Fraction()) / len(mixes) for of_corpus in zip(*(mix.shares for mix in mixes), strict=True)]
+    by_corpus = zip(*(mix.shares for mix in mixes), strict=True)
+    return [sum(corpus_shares, Fraction()) / len(mixes) for corpus_shares in by_corpus]
 
 
 def _stage(data: schema.DataConfig, sizes: Sequence[int], stage: schema.Stage) -> StagedMix:
-    given = None
+    until_drawn = None
     if stage.passes:
         [(name, passes)] = stage.passes.items()
-        corpus = [one.label for one in data.train].index(name)
-        given = corpus, ceil(Fraction(str(passes)) * sizes[corpus])
+        i = [corpus.label for corpus in data.train].index(name)
+        until_drawn = i, ceil(Fraction(str(passes)) * sizes[i])
     mix = _mix(data, sizes, weights(data, stage), stage.temperature)
-    return StagedMix(mix, stage.steps, given)
+    return StagedMix(mix, stage.steps, until_drawn)
 
 
 def mix_of(stage: schema.Stage) -> str:
-    """The mix of the stage, as the settings give it, in words."""
+    """A description of the mix that the settings give the stage."""
     if stage.weights is not None:
         total = sum(stage.weights.values())
         return ", ".join(f"{name} {weight / total:.1%}" for name, weight in stage.weights.items() if weight)
@@ -82,7 +82,7 @@ def mix_of(stage: schema.Stage) -> str:
 
 
 def end_of(stage: schema.Stage) -> str:
-    """When the stage ends, in words."""
+    """A description of when the stage ends."""
     if stage.steps is not None:
         return f"for {stage.steps:,} step{'s' * (stage.steps > 1)}"
     if stage.passes:
@@ -92,30 +92,30 @@ def end_of(stage: schema.Stage) -> str:
 
 
 def weights(data: schema.DataConfig, stage: schema.Stage) -> list[float | None]:
-    """Of each training corpus in a stage; None for all if the stage has no weights."""
-    given: Mapping[str, float] | None = stage.weights
-    return [None if given is None else given.get(corpus.label, 0.0) for corpus in data.train]
+    """The weight of each training corpus in a stage; None for each if the stage has no weights."""
+    by_label: Mapping[str, float] | None = stage.weights
+    return [None if by_label is None else by_label.get(corpus.label, 0.0) for corpus in data.train]
 
 
 def _mix(
     data: schema.DataConfig, sizes: Sequence[int], weights: Sequence[float | None], temperature: float | None
 ) -> Mix:
-    """With several pairs of languages the temperature is that of the pairs, and the corpora of one pair share its
-    weight by size (Arivazhagan et al. 2019, section 4.2)."""
+    """With several language pairs, the temperature applies to the language pairs. The corpora of a language pair share
+    its weight by size (Arivazhagan et al. 2019, section 4.2)."""
     weighted = any(weights)
     if temperature is not None and data.language_pairs.several:
         pairs, together = list(map(data.pair_of, data.train)), Counter[LanguagePair]()
         for pair, size in zip(pairs, sizes, strict=True):
             together[pair] += size
-        mixed = Mix.of(list(together.values()), temperature=temperature)
+        mixed = Mix.from_weights(list(together.values()), temperature=temperature)
         share = dict(zip(together, mixed.shares, strict=True))
         shares = (share[pair] * Fraction(size, together[pair]) for pair, size in zip(pairs, sizes, strict=True))
         return Mix(tuple(sizes), tuple(shares), (0,) * len(sizes))
-    return Mix.of(sizes, [weight or 0 for weight in weights] if weighted else None, temperature)
+    return Mix.from_weights(sizes, [weight or 0 for weight in weights] if weighted else None, temperature)
 
 
 def problems(data: schema.DataConfig, max_steps: int) -> Iterator[str]:
-    """Corpora that no stage uses, and stages that training does not reach."""
+    """Yield a message for each corpus that no stage uses, and for the first stage that training does not reach."""
     for i, corpus in enumerate(data.train):
         if data.stages and not any(stage.weights is None or weights(data, stage)[i] for stage in data.stages):
             yield (

@@ -1,9 +1,8 @@
 """Token cutoff (Shen et al. 2020, "A Simple but Tough-to-Beat Data Augmentation Approach for Natural Language
-Understanding and Generation", section 2.2): some tokens of a sentence are read without their embedding, which is zero;
-their place is still there. The end of a sentence, BOS and tags are never cut off, and what is to be predicted is
-complete.
+Understanding and Generation", section 2.2): the embeddings of some tokens are replaced by zero. Their positions stay.
+EOS, BOS and tags are never cut off. The tokens to predict are complete.
 
-What is cut off follows from the step of training alone, however the step is split into ranks and micro-batches.
+Which tokens are cut off depends only on the training step, not on how it is split into ranks and micro-batches.
 """
 
 from collections.abc import Sequence
@@ -20,27 +19,26 @@ CUT = -1  # the id of a token that is cut off
 
 
 class TokenCutoff(NamedTuple):
-    """rates: of the tokens that are cut off, in each pass; tags: of each corpus, how many tokens before each source and
-    before each target are tags."""
+    """Settings of token cutoff."""
 
-    rates: tuple[float, ...]
-    tags: tuple[tuple[int, int], ...] = ((0, 0),)
+    rates: tuple[float, ...]  # the share of tokens that each pass cuts off
+    tags: tuple[tuple[int, int], ...] = ((0, 0),)  # of each corpus: the number of tags before a source, before a target
 
     @classmethod
-    def of(cls, rates: tuple[float, ...], data: schema.DataConfig) -> "TokenCutoff | None":
-        """None if nothing is cut off."""
+    def from_config(cls, rates: tuple[float, ...], data: schema.DataConfig) -> "TokenCutoff | None":
+        """Returns None if nothing is cut off."""
         counts = [map(len, data.tags_of(data.train, side)) for side in (0, 1)]
         return cls(rates, tuple(zip(*counts, strict=True))) if rates else None
 
 
 class CutTokens(NamedTuple):
-    """Which tokens of some sentence pairs are cut off, in each pass: bool [passes, tokens of all sentences]."""
+    """Whether each token of some sentence pairs is cut off in each pass: bool [passes, tokens of all sentences]."""
 
     source: npt.NDArray[np.bool_]
     target: npt.NDArray[np.bool_]
 
-    def of(self, pairs: slice, source_lengths: Integers, target_lengths: Integers) -> "CutTokens":
-        """Those of some of the pairs. lengths: of all."""
+    def select(self, pairs: slice, source_lengths: Integers, target_lengths: Integers) -> "CutTokens":
+        """The tokens of some of the pairs. source_lengths, target_lengths: of all pairs."""
         parts = []
         for cut, lengths in zip(self, (source_lengths, target_lengths), strict=True):
             first = int(lengths[: pairs.start].sum())
@@ -51,8 +49,11 @@ class CutTokens(NamedTuple):
 def draw_cuts(
     source_lengths: Integers, target_lengths: Integers, corpora: Integers, cutoff: TokenCutoff, names: Sequence[int]
 ) -> CutTokens:
-    """lengths: of the sentences [pairs], EOS counted; corpora: the number of each pair's corpus [pairs]; names: numbers
-    from which the random numbers follow."""
+    """Draw the tokens to cut off.
+
+    source_lengths, target_lengths: lengths of the sentences with EOS [pairs]. corpora: the corpus of each pair [pairs].
+    names: the numbers that the random numbers are derived from.
+    """
     random = generator(*names)
     sides = []
     for side, lengths in enumerate((source_lengths, target_lengths)):
@@ -60,7 +61,7 @@ def draw_cuts(
         ends = lengths.cumsum()
         cut[:, ends - 1] = False  # EOS
         tags = np.array(cutoff.tags)[corpora, side]
-        for number in range(int(tags.max(initial=0))):
-            cut[:, (ends - lengths)[tags > number] + number] = False
+        for i in range(int(tags.max(initial=0))):
+            cut[:, (ends - lengths)[tags > i] + i] = False
         sides.append(cut)
     return CutTokens(*sides)

@@ -1,11 +1,12 @@
 """Id sequences of sentence pairs in flat arrays, in memory or in memory-mapped files.
 
-A store's folder holds for each side its subwords one after another (`source.ids`, uint16 or uint32), where each
-sentence begins (`source.offsets`, int64, one more than there are pairs) and how long it is (`source.lengths`, int32);
-and `meta.json`, with sizes, counts, and examples of what was dropped. Numbers are little-endian. Every sequence ends in
-EOS. With BPE-dropout or data.augment the store holds each pair in several versions, one after the other.
+For each side, a store's folder holds the subwords of all sentences (`source.ids`, uint16 or uint32), the start of each
+sentence (`source.offsets`, int64 [pairs + 1]) and its length (`source.lengths`, int32 [pairs]). `meta.json` holds
+sizes, counts and examples of dropped pairs. Numbers are little-endian. Every sequence ends in EOS. With BPE-dropout or
+data.augment the store holds each pair in several versions, one after the other.
 
-Files are mapped, and so must not be cut while they are used: the system ends a process that reads behind their end.
+Files are memory-mapped. They must not be truncated while they are used: the operating system ends a process that reads
+past their end.
 """
 
 import json
@@ -40,15 +41,15 @@ class FlatSequences:
         return len(self.lengths)
 
     @classmethod
-    def of(cls, sequences: list[list[int]], vocabulary_size: int, end: bool = True) -> "FlatSequences":
-        """From sequences without EOS, which is added to each unless `end` is False."""
+    def from_lists(cls, sequences: list[list[int]], vocabulary_size: int, end: bool = True) -> "FlatSequences":
+        """From sequences without EOS. EOS is added to each unless `end` is False."""
         lengths = np.fromiter(map(len, sequences), np.int32, len(sequences)) + np.int32(end)
         ids = chain.from_iterable(chain.from_iterable((each, (EOS,)) for each in sequences) if end else sequences)
         dtype = "<u2" if vocabulary_size <= 2**16 else "<u4"
-        return cls.end_to_end(np.fromiter(ids, dtype, int(lengths.sum(dtype=np.int64))), lengths)
+        return cls.from_flat(np.fromiter(ids, dtype, int(lengths.sum(dtype=np.int64))), lengths)
 
     @classmethod
-    def end_to_end(cls, ids: Integers, lengths: npt.NDArray[np.int32]) -> "FlatSequences":
+    def from_flat(cls, ids: Integers, lengths: npt.NDArray[np.int32]) -> "FlatSequences":
         """From the ids [subwords of all sequences] and the length of each sequence."""
         return cls(ids, _offsets(lengths), lengths)
 
@@ -56,23 +57,23 @@ class FlatSequences:
     def joined(cls, parts: Sequence["FlatSequences"]) -> "FlatSequences":
         """The sequences of each part, one part after the other."""
         ids, lengths = [part.ids for part in parts], [part.lengths for part in parts]
-        return cls.end_to_end(np.concatenate(ids), np.concatenate(lengths))
+        return cls.from_flat(np.concatenate(ids), np.concatenate(lengths))
 
-    def pick(self, numbers: Integers) -> "FlatSequences":
-        """The sequences of these numbers [n], in that order: a copy."""
-        lengths = self.lengths[numbers]
+    def pick(self, indices: Integers) -> "FlatSequences":
+        """A copy of the sequences with these indices [n], in this order."""
+        lengths = self.lengths[indices]
         offsets = _offsets(lengths)
-        places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
-        return FlatSequences(self.ids[places], offsets, lengths)
+        positions = np.arange(offsets[-1]) + np.repeat(self.offsets[indices] - offsets[:-1], lengths)
+        return FlatSequences(self.ids[positions], offsets, lengths)
 
     def after(self, tokens: list[int]) -> "FlatSequences":
-        """The sequences with these tokens before each."""
+        """The sequences with these tokens in front of each."""
         count, sequences = len(tokens), len(self.lengths)
         ids = np.insert(self.ids, np.repeat(self.offsets[:-1], count), tokens * sequences)
         return FlatSequences(ids, self.offsets + count * np.arange(sequences + 1), self.lengths + np.int32(count))
 
     def take(self, indices: Integers) -> list[Integers]:
-        """The ids of the sequences of these numbers [n], in that order: views."""
+        """The ids of the sequences with these indices [n], in this order, as views."""
         starts, ends = self.offsets[indices].tolist(), self.offsets[indices + 1].tolist()
         return [self.ids[start:end] for start, end in zip(starts, ends, strict=True)]
 
@@ -83,7 +84,7 @@ def _offsets(lengths: Integers) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class TokenStore:
-    """Pairs of id sequences, numbered from 0. A store in files opens at once and takes memory only as it is read."""
+    """Pairs of id sequences. A store in files opens at once and takes memory only as it is read."""
 
     source: FlatSequences
     target: FlatSequences
@@ -94,20 +95,20 @@ class TokenStore:
 
     @property
     def sides(self) -> dict[str, FlatSequences]:
-        """Both sides, by their names."""
+        """Both sides by name."""
         return {"source": self.source, "target": self.target}
 
     def pairs(self, indices: Integers) -> tuple[list[Integers], list[Integers]]:
-        """The source and the target ids of the pairs of these numbers [n], in that order: views, not copies."""
+        """The source and the target ids of the pairs with these indices [n], in this order, as views."""
         return self.source.take(indices), self.target.take(indices)
 
-    def pick(self, numbers: Integers) -> "TokenStore":
-        """The pairs of these numbers [n], in that order: a copy in memory."""
-        return TokenStore(self.source.pick(numbers), self.target.pick(numbers))
+    def pick(self, indices: Integers) -> "TokenStore":
+        """A copy in memory of the pairs with these indices [n], in this order."""
+        return TokenStore(self.source.pick(indices), self.target.pick(indices))
 
     @classmethod
     def joined(cls, parts: Sequence["TokenStore"]) -> "TokenStore":
-        """The pairs of each part, one part after the other: a copy in memory."""
+        """A copy in memory of the pairs of each part, one part after the other."""
         source, target = [part.source for part in parts], [part.target for part in parts]
         return cls(FlatSequences.joined(source), FlatSequences.joined(target))
 
@@ -115,9 +116,11 @@ class TokenStore:
 def write(
     folder: Path, chunks: Iterable[tuple[int, TokenStore, CorpusCounts]], examples: Sequence[DropExamples] = ()
 ) -> None:
-    """Write chunks of pairs one after the other into files in an empty folder. chunks: the number of the corpus, the
-    pairs, and the counts of each chunk. examples: of what was dropped in each corpus; read after the last chunk.
-    Raises NmtError if there is no pair."""
+    """Write chunks of pairs one after the other into files in an empty folder.
+
+    chunks: the corpus, the pairs and the counts of each chunk. examples: examples of dropped pairs of each corpus,
+    which are read after the last chunk. Raises NmtError if there is no pair.
+    """
     totals: dict[int, CorpusCounts] = {}
     with _Writer(folder, "source") as source, _Writer(folder, "target") as target:
         for corpus, tokens, counted in chunks:
@@ -131,14 +134,14 @@ def write(
         "source": {"dtype": source.dtype, "subwords": source.subwords},
         "target": {"dtype": target.dtype, "subwords": target.subwords},
         "counts": [asdict(counted) for counted in totals.values()],
-        "examples": [of_corpus.to_json() for of_corpus in examples],
+        "examples": [corpus_examples.to_json() for corpus_examples in examples],
     }
     text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
-    (folder / "meta.json").write_text(text, encoding="utf-8", errors="backslashreplace")  # which is JSON too
+    (folder / "meta.json").write_text(text, encoding="utf-8", errors="backslashreplace")  # backslashes are valid JSON
 
 
 class _Writer(ExitStack):
-    """Writes one side's files from the front to the end, and closes them on exit."""
+    """Writes the files of one side chunk by chunk, and closes them on exit."""
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__()
@@ -162,7 +165,7 @@ def _write(file: BinaryIO, numbers: Integers, dtype: str) -> None:
 
 
 def load(folder: Path) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
-    """Open a store; also gives the counts of each corpus. Raises NmtError if files are damaged or missing."""
+    """Open a store. Also returns the counts of each corpus. Raises NmtError if files are damaged or missing."""
     try:
         meta = _meta(folder)
         source, target = (_mapped(folder, name, meta["pairs"], meta[name]) for name in ("source", "target"))
@@ -172,8 +175,8 @@ def load(folder: Path) -> tuple[TokenStore, tuple[CorpusCounts, ...]]:
 
 
 def examples(folder: Path) -> tuple[DropExamples, ...]:
-    """Examples of what was dropped and nearly dropped in each corpus before it was encoded. Raises NmtError if their
-    file is damaged or missing."""
+    """Examples of the pairs that were dropped and nearly dropped in each corpus before encoding. Raises NmtError if
+    their file is damaged or missing."""
     try:
         return tuple(map(DropExamples.from_json, _meta(folder)["examples"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,1 +1,1 @@
-"""Which pairs are kept, and what the text is like."""
+"""Selection of pairs, and statistics of the text."""

@@ -1,7 +1,7 @@
-"""The cleaned training text in a folder: plain text in shards, which a user can open and train on again.
+"""The cleaned training text in a folder: shards of plain text, which users can open and train on again.
 
-A shard is what is left of `SHARD_CHUNKS` chunks of a corpus. `0-00003.source` and `0-00003.target` have a pair per line
-(corpus 0 is the first one of data.train). `0-00003.json` is written last, so that a shard that has it is complete.
+A shard holds the kept pairs of `SHARD_CHUNKS` chunks of a corpus. `0-00003.source` and `0-00003.target` have a pair on
+each line (corpus 0 is the first corpus of data.train). `0-00003.json` is written last: a shard that has it is complete.
 """
 
 import hashlib
@@ -27,34 +27,34 @@ from nmt.files import atomic, checksums
 CHUNK_PAIRS = 4096  # pairs that are cleaned and encoded together: this bounds the memory
 SHARD_CHUNKS = 16
 SIDES = ("source", "target")
-_CONTENT = "text.json"  # of the folder; it is there when the text is complete
+_CONTENT = "text.json"  # exists in the folder when the text is complete
 
 
 @dataclass(frozen=True)
 class Shard:
-    corpus: int  # its number in data.train
-    number: int  # of the shard in its corpus
+    corpus: int  # its index in data.train
+    index: int  # of the shard in its corpus
     raw: str  # a hash of the text that was read for it
     text: tuple[str, ...]  # hashes of its two files
     kept: tuple[int, ...]  # pairs of each of its chunks
     counts: CorpusCounts
-    examples: DropExamples  # of what was dropped
+    examples: DropExamples  # of dropped pairs
     used: tuple[UsedCharacters, UsedCharacters]  # of source and target
 
     @property
     def name(self) -> str:
-        return shard_name(self.corpus, self.number)
+        return shard_name(self.corpus, self.index)
 
     def chunks(self, folder: Path) -> Iterator[list[Pair]]:
         """The pairs of each chunk. Raises NmtError if the files of text have changed or are missing."""
         source, target = (
-            _lines(folder, f"{self.name}.{side}", known) for side, known in zip(SIDES, self.text, strict=True)
+            _lines(folder, f"{self.name}.{side}", digest) for side, digest in zip(SIDES, self.text, strict=True)
         )
         pairs = zip(source, target, strict=True)
         return (list(islice(pairs, size)) for size in self.kept)
 
     def write(self, folder: Path) -> None:
-        """Write all but the text."""
+        """Write everything except the text."""
         content = {
             "raw": self.raw,
             "text": self.text,
@@ -67,50 +67,50 @@ class Shard:
 
     @classmethod
     def read(cls, folder: Path, name: str) -> "Shard":
-        """What `write` wrote. Raises OSError, ValueError, KeyError or TypeError if it is damaged or missing."""
+        """Read what `write` wrote. Raises OSError, ValueError, KeyError or TypeError if it is damaged or missing."""
         content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        corpus, number = map(int, name.split("-"))
+        corpus, index = map(int, name.split("-"))
         source, target = (UsedCharacters(side["lines"], Counter(side["characters"])) for side in content["used"])
         (counts,), examples = counts_from([content["counts"]]), DropExamples.from_json(content["examples"])
         raw, text, kept = content["raw"], tuple(content["text"]), tuple(content["kept"])
-        return cls(corpus, number, raw, text, kept, counts, examples, (source, target))
+        return cls(corpus, index, raw, text, kept, counts, examples, (source, target))
 
 
-def _lines(folder: Path, name: str, known: str) -> list[str]:
+def _lines(folder: Path, name: str, digest: str) -> list[str]:
     try:
         text = (folder / name).read_bytes()
     except OSError as error:
         raise _damaged(folder, f"{name}: {error}") from None
-    if hashlib.blake2b(text, digest_size=16).hexdigest() != known:
+    if hashlib.blake2b(text, digest_size=16).hexdigest() != digest:
         raise _damaged(folder, f"{name} has changed")
     return text.decode("utf-8", "surrogatepass").split("\n")[:-1]
 
 
-def _damaged(folder: Path, what: object) -> NmtError:
-    return NmtError(f"{folder}: damaged cleaned text ({what}): delete the folder to make it again")
+def _damaged(folder: Path, reason: object) -> NmtError:
+    return NmtError(f"{folder}: damaged cleaned text ({reason}): delete the folder to make it again")
 
 
 def shard_of(chunk: RawChunk) -> tuple[int, int]:
-    """Its corpus, and the number of its shard in the corpus."""
-    return chunk.corpus, chunk.number // SHARD_CHUNKS
+    """The corpus of a chunk, and the index of its shard in the corpus."""
+    return chunk.corpus, chunk.position // SHARD_CHUNKS
 
 
-def shard_name(corpus: int, number: int) -> str:
-    """Its files have this name, with different endings."""
-    return f"{corpus}-{number:05}"
+def shard_name(corpus: int, index: int) -> str:
+    """The name of a shard's files, without their endings."""
+    return f"{corpus}-{index:05}"
 
 
 def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
-    """The chunks of one shard, which are written on the way. Raises NmtError if they cannot be written."""
+    """Write the chunks of one shard, and yield each after it is written. Raises NmtError if they cannot be written."""
     kept, raw, counts, examples = list[int](), hashlib.blake2b(digest_size=16), CorpusCounts(), DropExamples()
-    used, (corpus, number) = (UsedCharacters(), UsedCharacters()), (0, 0)
+    used, (corpus, index) = (UsedCharacters(), UsedCharacters()), (0, 0)
     text, opened = tuple(hashlib.blake2b(digest_size=16) for _ in SIDES), list[BinaryIO]()
     try:
         for chunk in chunks:
             with atomic.reporting(folder, "data.store_dir"):
                 if not opened:
-                    corpus, number = shard_of(chunk.raw)
-                    opened = [(folder / f"{shard_name(corpus, number)}.{side}").open("wb") for side in SIDES]
+                    corpus, index = shard_of(chunk.raw)
+                    opened = [(folder / f"{shard_name(corpus, index)}.{side}").open("wb") for side in SIDES]
                 for side, file in enumerate(opened):
                     lines = [pair[side] for pair in chunk.pairs]
                     data = "\n".join([*lines, ""]).encode("utf-8", "surrogatepass")
@@ -125,17 +125,17 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
     finally:
         for file in opened:
             with atomic.reporting(folder, "data.store_dir"):
-                file.close()  # writes what is left
+                file.close()  # writes the buffer
     with atomic.reporting(folder, "data.store_dir"):
         for file in opened:
             atomic.sync(Path(file.name))
         digests = tuple(side.hexdigest() for side in text)
-        Shard(corpus, number, raw.hexdigest(), digests, tuple(kept), counts, examples, used).write(folder)
+        Shard(corpus, index, raw.hexdigest(), digests, tuple(kept), counts, examples, used).write(folder)
 
 
 def find_kept(folder: Path, chunks: Sequence[RawChunk]) -> list[list[Pair]] | None:
-    """The pairs of each of the chunks of a shard that an interrupted preparation kept; None if it left no such shard,
-    that of other text, or one that was changed after that."""
+    """The pairs that an interrupted preparation kept of each chunk of a shard. None if the shard does not exist, if it
+    was made from other text, or if its files have changed."""
     raw = hashlib.blake2b(digest_size=16)
     for chunk in chunks:
         raw.update(_text_of(chunk))
@@ -158,11 +158,11 @@ class CleanedText:
 
     folder: Path
     shards: tuple[Shard, ...]
-    notes: tuple[tuple[str, ...], ...]  # of each corpus: how its file was read, and what was left out
+    notes: tuple[tuple[str, ...], ...]  # of each corpus: how its file was read, and which lines were left out
 
     @classmethod
     def open(cls, folder: Path) -> "CleanedText":
-        """That of a folder. Raises NmtError if it is damaged."""
+        """Open the text of a folder. Raises NmtError if it is damaged."""
         checksums.check(folder)
         try:
             content = json.loads((folder / _CONTENT).read_text(encoding="utf-8"))
@@ -173,12 +173,15 @@ class CleanedText:
 
     @property
     def counts(self) -> list[CorpusCounts]:
-        """Of each corpus."""
-        return [sum((shard.counts for shard in of_corpus), CorpusCounts()) for of_corpus in self._by_corpus()]
+        """The counts of each corpus."""
+        counts = [CorpusCounts() for _ in self.notes]
+        for shard in self.shards:
+            counts[shard.corpus] += shard.counts
+        return counts
 
     @property
     def examples(self) -> list[DropExamples]:
-        """Of what was dropped of each corpus."""
+        """Examples of the dropped pairs of each corpus."""
         examples = [DropExamples() for _ in self.notes]
         for shard in self.shards:
             examples[shard.corpus].merge(shard.examples)
@@ -186,33 +189,30 @@ class CleanedText:
 
     @property
     def used(self) -> list[tuple[UsedCharacters, UsedCharacters]]:
-        """Of each corpus, of its source and its target."""
+        """The characters used in the source and in the target of each corpus."""
         used = [(UsedCharacters(), UsedCharacters()) for _ in self.notes]
         for shard in self.shards:
-            for both, of_shard in zip(used[shard.corpus], shard.used, strict=True):
-                both.merge(of_shard)
+            for side, shard_side in zip(used[shard.corpus], shard.used, strict=True):
+                side.merge(shard_side)
         return used
 
     def chunks(self) -> Iterator[tuple[int, list[Pair]]]:
-        """The pairs of each chunk, after the number of its corpus. Raises NmtError if the text is damaged."""
+        """Yield the corpus and the pairs of each chunk. Raises NmtError if the text is damaged."""
         for shard in self.shards:
             for pairs in shard.chunks(self.folder):
                 yield shard.corpus, pairs
 
-    def _by_corpus(self) -> list[list[Shard]]:
-        return [[shard for shard in self.shards if shard.corpus == corpus] for corpus in range(len(self.notes))]
 
-
-def sampled_evenly(numbers: npt.NDArray[np.int64], total: int, size: int) -> npt.NDArray[np.bool_]:
-    """Which of `total` pairs are in a sample of `size` pairs at equal distances. numbers: of the pairs asked for."""
-    return numbers * size % total < size
+def sampled_evenly(indices: npt.NDArray[np.int64], total: int, size: int) -> npt.NDArray[np.bool_]:
+    """Whether the pairs with these indices [n] are in a sample of `size` of `total` pairs at equal distances: [n]."""
+    return indices * size % total < size
 
 
 def finish(unfinished: Path, folder: Path, notes: Sequence[Sequence[str]]) -> CleanedText:
-    """Name the folder of text that is complete `folder`, and open it. notes: of each corpus."""
+    """Rename the folder of complete text to `folder`, and open it. notes: of each corpus."""
     with atomic.reporting(folder, "data.store_dir"):
-        names = sorted(path.stem for path in unfinished.glob("*-*.json"))
-        shards = sorted(names, key=lambda name: tuple(map(int, name.split("-"))))
+        numbers = sorted(tuple(map(int, path.stem.split("-"))) for path in unfinished.glob("*-*.json"))
+        shards = [shard_name(corpus, index) for corpus, index in numbers]
         atomic.write_text(unfinished / _CONTENT, json.dumps({"shards": shards, "notes": notes}, indent=1) + "\n")
         checksums.write(unfinished, unfinished.glob("*.json"))  # these have the hashes of the text
         unfinished.rename(folder)

@@ -1,4 +1,4 @@
-"""Which pairs of the training corpora are kept, and how many are dropped for each reason."""
+"""Decide which pairs of the training corpora are kept, and count the dropped pairs by reason."""
 
 import logging
 import math
@@ -23,37 +23,37 @@ from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
 
-FIRST_CHUNKS = 64  # cleaned before other processes start: each of those needs seconds to load what it needs
+FIRST_CHUNKS = 64  # cleaned before other processes start, because each of them takes seconds to start
 
 
 class RawChunk(NamedTuple):
     """Pairs of one corpus as they were read."""
 
     corpus: int  # its number in data.train
-    number: int  # of the chunk in its corpus
+    position: int  # of the chunk in its corpus
     pairs: list[Pair]
     scores: list[float] | None  # of the pairs; None: the corpus has none
 
 
 class CleanChunk(NamedTuple):
-    """What is left of a chunk."""
+    """The kept pairs of a chunk."""
 
     raw: RawChunk
     pairs: list[Pair]
     counts: CorpusCounts
-    examples: DropExamples  # of what was dropped
+    examples: DropExamples  # of dropped pairs
 
 
 class _Candidates(NamedTuple):
-    """A chunk without the pairs that are empty, and copies and duplicates where those are dropped."""
+    """A chunk without empty pairs, and without copies and duplicates if the settings drop them."""
 
     raw: RawChunk
-    places: list[int]  # of the pairs that are left
+    indices: list[int]  # of the remaining pairs
     counts: CorpusCounts
     examples: DropExamples
 
     def pairs(self) -> list[Pair]:
-        return [self.raw.pairs[place] for place in self.places]
+        return [self.raw.pairs[i] for i in self.indices]
 
 
 class _Job(NamedTuple):
@@ -66,7 +66,7 @@ class _Job(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """What the rules say of a chunk."""
+    """The result of the rules for a chunk."""
 
     kept: npt.NDArray[np.bool_]  # [pairs]
     dropped: dict[str, int]  # by each rule
@@ -75,76 +75,78 @@ class _Verdict(NamedTuple):
 
 
 class Cleaner:
-    """Decides which pairs are kept, chunk by chunk in the order of the corpora. A pair that is dropped counts for the
-    first reason: an empty side, data.drop_copies, data.drop_duplicates, the rules of data.clean, near-duplicates.
+    """Decides which pairs are kept, chunk by chunk in the order of the corpora.
 
-    Logs a warning for what the rules cannot check. Raises NmtError for a language code that they cannot use."""
+    A dropped pair counts for the first reason that applies: an empty side, data.drop_copies, data.drop_duplicates, the
+    rules of data.clean, near-duplicates. Logs a warning for each language that the rules cannot check. Raises NmtError
+    for a language code that they cannot use.
+    """
 
     def __init__(self, data: schema.DataConfig) -> None:
         self._data = data
         self._seen = seen_pairs(data) if data.drop_duplicates else None
-        self._seen_folded = seen_pairs(data)  # by their letters alone
+        self._seen_folded = seen_pairs(data)  # by letters only, for near-duplicates
         self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         for problem in not_checked(data):
             log.warning("%s", problem)
 
     def clean(self, chunks: Iterable[RawChunk]) -> Iterator[CleanChunk]:
-        """What is left of each chunk."""
+        """Yield the kept pairs of each chunk."""
         clean, processes = self._data.clean, self._data.workers or usable_cores()
-        candidates = map(self._without_repeats, chunks)
+        without_repeats = map(self._without_repeats, chunks)
         if clean is None:
-            for left in candidates:
-                yield CleanChunk(left.raw, left.pairs(), left.counts, left.examples)
+            for chunk in without_repeats:
+                yield CleanChunk(chunk.raw, chunk.pairs(), chunk.counts, chunk.examples)
             return
-        jobs = ((left, self._job(left, clean)) for left in candidates)
-        for left, judged in mapped(_verdict, jobs, processes, serial_first=FIRST_CHUNKS, what="applies data.clean"):
-            pairs, rules = list(compress(left.pairs(), judged.kept.tolist())), judged.dropped
-            left.examples.merge(judged.examples)
+        jobs = ((chunk, self._job(chunk, clean)) for chunk in without_repeats)
+        for chunk, verdict in mapped(_verdict, jobs, processes, serial_first=FIRST_CHUNKS, task="applies data.clean"):
+            pairs, rules = list(compress(chunk.pairs(), verdict.kept.tolist())), verdict.dropped
+            chunk.examples.merge(verdict.examples)
             if clean.near_duplicates:
-                new = self._seen_folded[left.raw.corpus].add_hashes(judged.hashes)
-                left.examples.add_dropped("near_duplicates", list(compress(pairs, (~new).tolist())))
+                new = self._seen_folded[chunk.raw.corpus].add_hashes(verdict.hashes)
+                chunk.examples.add_dropped("near_duplicates", list(compress(pairs, (~new).tolist())))
                 pairs = list(compress(pairs, new.tolist()))
                 rules = {**rules, "near_duplicates": int((~new).sum())}
-            yield CleanChunk(left.raw, pairs, left.counts + CorpusCounts(rules=rules), left.examples)
+            yield CleanChunk(chunk.raw, pairs, chunk.counts + CorpusCounts(rules=rules), chunk.examples)
 
     def skip(self, chunk: RawChunk, kept: list[Pair]) -> CleanChunk:
-        """The next chunk, of which an earlier preparation kept these pairs: only what later chunks depend on is
-        computed."""
-        left = self._without_repeats(chunk)
+        """Process the next chunk, of which an earlier preparation kept these pairs. It computes only the state that
+        later chunks depend on."""
+        candidates = self._without_repeats(chunk)
         if self._data.clean and self._data.clean.near_duplicates:
             self._seen_folded[chunk.corpus].add_hashes(folded_hashes(kept))
-        return CleanChunk(chunk, kept, left.counts, left.examples)
+        return CleanChunk(chunk, kept, candidates.counts, candidates.examples)
 
     def _without_repeats(self, chunk: RawChunk) -> _Candidates:
-        pairs, examples, left = chunk.pairs, DropExamples(), list(range(len(chunk.pairs)))
+        pairs, examples, remaining = chunk.pairs, DropExamples(), list(range(len(chunk.pairs)))
 
         def drop(reason: str, keeps: Iterable[bool]) -> int:
-            """Keep some of the pairs that are left; returns how many are dropped."""
-            nonlocal left
-            before, kept = left, list(keeps)
-            left = list(compress(before, kept))
-            if len(left) < len(before):
-                dropped = [pairs[place] for place, keep in zip(before, kept, strict=True) if not keep]
+            """Keep some of the remaining pairs. Returns the number of dropped pairs."""
+            nonlocal remaining
+            before, kept = remaining, list(keeps)
+            remaining = list(compress(before, kept))
+            if len(remaining) < len(before):
+                dropped = [pairs[i] for i, keep in zip(before, kept, strict=True) if not keep]
                 examples.add_dropped(reason, dropped)
-            return len(before) - len(left)
+            return len(before) - len(remaining)
 
         empty, copies, duplicates = drop("empty", map(is_full, pairs)), 0, 0
         if self._data.drop_copies:
-            copies = drop("drop_copies", [pairs[place][0] != pairs[place][1] for place in left])
+            copies = drop("drop_copies", [pairs[i][0] != pairs[i][1] for i in remaining])
         if self._seen is not None:
-            new = self._seen[chunk.corpus].add([pairs[place] for place in left])
+            new = self._seen[chunk.corpus].add([pairs[i] for i in remaining])
             duplicates = drop("drop_duplicates", new.tolist())
-        scores = [] if chunk.scores is None else [chunk.scores[place] for place in left]
-        numbers = [score for score in scores if not math.isnan(score)]
-        self._unscored[chunk.corpus] += len(scores) - len(numbers)
-        extremes = (min(numbers), max(numbers)) if numbers else None
+        scores = [] if chunk.scores is None else [chunk.scores[i] for i in remaining]
+        valid = [score for score in scores if not math.isnan(score)]
+        self._unscored[chunk.corpus] += len(scores) - len(valid)
+        extremes = (min(valid), max(valid)) if valid else None
         counts = CorpusCounts(len(pairs), empty, copies, duplicates, scores=extremes)
-        return _Candidates(chunk, left, counts, examples)
+        return _Candidates(chunk, remaining, counts, examples)
 
-    def _job(self, left: _Candidates, clean: schema.CleaningConfig) -> _Job:
-        """What the rules are to look at."""
-        scores = None if left.raw.scores is None else np.array(left.raw.scores, np.float32)[left.places]
-        return _Job(left.pairs(), scores, clean, self._data.pair_of(self._data.train[left.raw.corpus]))
+    def _job(self, chunk: _Candidates, clean: schema.CleaningConfig) -> _Job:
+        """The input of the rules."""
+        scores = None if chunk.raw.scores is None else np.array(chunk.raw.scores, np.float32)[chunk.indices]
+        return _Job(chunk.pairs(), scores, clean, self._data.pair_of(self._data.train[chunk.raw.corpus]))
 
     def report_unscored(self) -> None:
         """Log how many pairs of each corpus have no score."""
@@ -160,39 +162,39 @@ class Cleaner:
 
 
 def _verdict(job: _Job) -> _Verdict:
-    """What the rules say of a chunk. It runs in other processes."""
+    """Apply the rules to a chunk. It runs in other processes."""
     judgement, examples = judge.judge(job.pairs, _rules_of(job.clean, job.languages), job.scores), DropExamples()
     examples.add(job.pairs, judgement)
-    dropped = {rule.name: int((judgement.dropped_by == number).sum()) for number, rule in enumerate(judgement.rules)}
+    dropped = {rule.name: int((judgement.dropped_by == i).sum()) for i, rule in enumerate(judgement.rules)}
     kept = list(compress(job.pairs, judgement.kept.tolist()))
     hashes = folded_hashes(kept if job.clean.near_duplicates else [])
     return _Verdict(judgement.kept, dropped, examples, hashes)
 
 
-_rules_of = cache(judge.rules_of)  # in each process, as rules cannot be sent to another
+_rules_of = cache(judge.rules_of)  # in each process, because rules cannot be pickled
 
 
 def not_checked(data: schema.DataConfig) -> list[str]:
-    """What the rules of data.clean cannot check of the languages, one line each. Raises NmtError for a language code
-    that they cannot use."""
+    """Messages on the languages that rules of data.clean cannot check. Raises NmtError for a language code that the
+    rules cannot use."""
     if data.clean is None:
         return []
     pairs = dict.fromkeys(map(data.pair_of, data.train))
     lines = (judge.not_checked(judge.rules_of(data.clean, pair), pair) for pair in pairs)
-    return list(dict.fromkeys(chain.from_iterable(lines)))  # each is said once
+    return list(dict.fromkeys(chain.from_iterable(lines)))  # each message once
 
 
-def keeps(given: list[tuple[str | None, str | None]], languages: tuple[str, str], clean: tuple[str, ...]) -> list[bool]:
-    """As `nmt.keeps`."""
-    pairs = [(source or "", target or "") for source, target in given]
-    kept, places = np.zeros(len(pairs), np.bool_), [place for place, pair in enumerate(pairs) if is_full(pair)]
-    kept[places] = judge.judge([pairs[place] for place in places], _rules(languages, clean)).kept
+def keeps(rows: list[tuple[str | None, str | None]], languages: tuple[str, str], clean: tuple[str, ...]) -> list[bool]:
+    """See `nmt.keeps`."""
+    pairs = [(source or "", target or "") for source, target in rows]
+    kept, full = np.zeros(len(pairs), np.bool_), [i for i, pair in enumerate(pairs) if is_full(pair)]
+    kept[full] = judge.judge([pairs[i] for i in full], _rules(languages, clean)).kept
     return kept.tolist()
 
 
 @cache  # it is called for each batch of a text
 def _rules(languages: tuple[str, str], clean: tuple[str, ...]) -> tuple[judge.Rule, ...]:
-    """Logs a warning for what the rules cannot check. Raises NmtError where a rule cannot be used."""
+    """Logs a warning for each language that the rules cannot check. Raises NmtError if a rule cannot be used."""
     settings = reader.parse(schema.CleaningConfig, "{}", "clean", clean)
     if settings.score is not None:
         raise NmtError("clean: score: needs the scores of a model: give them to data.train, where the text is used")
@@ -203,7 +205,7 @@ def _rules(languages: tuple[str, str], clean: tuple[str, ...]) -> tuple[judge.Ru
 
 
 def without_empty(pairs: list[Pair]) -> list[Pair]:
-    """The pairs with text on both sides; white space is no text."""
+    """The pairs with text on both sides. White space does not count as text."""
     return [pair for pair in pairs if is_full(pair)]
 
 
@@ -213,29 +215,29 @@ def is_full(pair: Pair) -> bool:
 
 
 def hashes_of(pairs: list[Pair]) -> npt.NDArray[np.uint64]:
-    """A hash of each pair [pairs], the same for pairs that a model reads as equal: in NFC, without invisible characters
-    that mean nothing, with single spaces. Case and punctuation are different, as a model can learn them."""
+    """A hash of each pair [pairs]. Pairs that are equal to a model have the same hash: text is compared in NFC, without
+    invisible characters that have no meaning, with single spaces. Case and punctuation make a difference."""
     return hashes("\n".join(map(as_read, pair)).encode("utf-8", "surrogatepass") for pair in pairs)
 
 
 class SeenPairs:
-    """A set of pairs that takes 8 to 20 bytes for each, a tenth of a Python set: 8-byte hashes in sorted arrays whose
-    sizes double. The probability that two of 10 million pairs have the same hash is 3e-6."""
+    """A set of pairs that takes 8 to 20 bytes for each pair, a tenth of a Python set. It holds 8-byte hashes in sorted
+    arrays whose sizes double. The probability that two of 10 million pairs have the same hash is 3e-6."""
 
     def __init__(self) -> None:
         self.arrays: list[npt.NDArray[np.uint64]] = []  # largest first
 
     def add(self, pairs: list[Pair]) -> npt.NDArray[np.bool_]:
-        """Add the pairs; returns which of them are new: bool [pairs]."""
+        """Add pairs. Returns whether each pair is new: bool [pairs]."""
         return self.add_hashes(hashes_of(pairs))
 
     def add_hashes(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """The same for pairs that are given by their hashes."""
+        """As `add`, from the hashes of the pairs."""
         new = np.zeros(len(hashes), dtype=np.bool_)
-        new[np.unique(hashes, return_index=True)[1]] = True  # the first of those that are equal here
+        new[np.unique(hashes, return_index=True)[1]] = True  # the first of several equal pairs
         for array in self.arrays:
-            places = np.searchsorted(array, hashes).clip(max=len(array) - 1)
-            new &= array[places] != hashes
+            positions = np.searchsorted(array, hashes).clip(max=len(array) - 1)
+            new &= array[positions] != hashes
         added = np.sort(hashes[new])
         while self.arrays and len(self.arrays[-1]) <= len(added):
             added = np.concatenate((self.arrays.pop(), added))
@@ -246,6 +248,6 @@ class SeenPairs:
 
 
 def seen_pairs(data: schema.DataConfig) -> list[SeenPairs]:
-    """For each training corpus the set that its pairs are put into: one for all corpora of the same languages."""
-    of_languages = {pair: SeenPairs() for pair in data.language_pairs.pairs}
-    return [of_languages[data.pair_of(corpus)] for corpus in data.train]
+    """The set of pairs for each training corpus. Corpora of the same languages share one set."""
+    by_languages = {pair: SeenPairs() for pair in data.language_pairs.pairs}
+    return [by_languages[data.pair_of(corpus)] for corpus in data.train]

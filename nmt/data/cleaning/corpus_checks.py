@@ -1,8 +1,8 @@
-"""Checks for corpora that can be read but look wrong. Each gives warnings; none needs a model.
+"""Checks for corpora that can be read but look wrong. Each yields warnings; none needs a model.
 
-The rules, which do not warn in cases of doubt:
+The rules do not warn in cases of doubt:
 
-1. Dropped pairs. Of at least 100 pairs of a corpus, more than half were dropped.
+1. Dropped pairs. More than half of the pairs of a corpus were dropped (of at least 100 pairs).
 2. Not translations. Long sentences have long translations: the correlation of the logarithms of their lengths in
    characters is above 0.5 in all translations that we measured, and near 0 in unrelated files. Below 0.2 gives a
    warning. If it is above 0.4 and at least 0.2 higher when one side is shifted by up to three lines, the warning says
@@ -11,28 +11,28 @@ The rules, which do not warn in cases of doubt:
 3. Swapped sides. By the most frequent words of the languages, or by their scripts, the source looks like the target
    language and the target like the source language; or, by the most frequent sequences of three characters, the source
    of a training corpus looks like the target of the validation text and its target like the source.
-4. One language. Source and target have the same code. It is no error: there are models that rewrite a language.
-5. Not trained. Validation text is of a pair of languages that no training corpus has.
+4. One language. Source and target have the same code. This is not an error: there are models that rewrite text.
+5. Not trained. Validation text has a language pair that no training corpus has.
 6. Two codes of one language, such as `de` and `deu`: they would be two languages to the model.
 7. Copies. In more than half of the pairs the target is the source, although the languages differ (`en-GB` and `en-US`
    do not).
 8. Not written. The vocabulary changes at least 1 in 1,000 target lines, so that a model cannot write them as they are.
-9. No sentences. In more than half of the pairs a side is a web or mail address, or has no letter.
-10. Another language. Most lines of a sample of a side are surely in another language than the declared one. Short
-   lines, languages that the identifier does not know, and those that it takes for each other are not judged.
+9. No sentences. In more than half of the pairs one side is a web or mail address, or has no letters.
+10. Another language. Most lines in a sample of a side are certainly in another language than declared. Short lines,
+   languages that the identifier does not know, and languages that it confuses are not judged.
 11. Repeated. One sentence is more than 5% of the sources or of the targets that are kept.
-12. Scores. Of at least 100 pairs, no score is below data.clean.score, or every one is.
-13. Tokenized, escaped or split into subwords: one side of a sample and not the other, or a side and not that of the
-   first corpus of the language.
+12. Scores. Of at least 100 pairs, none or all have a score below data.clean.score.
+13. Tokenized, escaped or split into subwords: one side of a sample is and the other is not, or a side is and the first
+   corpus of the language is not.
 
-Rules 2, 3, 7 and 9 look at the first 5,000 pairs, those with an empty side left out, and need 300 of them.
+Rules 2, 3, 7 and 9 use the first 5,000 pairs without an empty side, and need at least 300 of them.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, compress
+from itertools import chain, combinations, compress
 
 import numpy as np
 
@@ -52,8 +52,8 @@ SAMPLE = 5000  # pairs of each corpus that rules 2, 3, 7 and 9 look at
 _FEWEST = 300  # pairs that these rules need
 _FEWEST_READ = 100  # pairs that rules 1 and 12 need
 _FEWEST_LINES, _LETTERS = 100, 30  # lines that rules 10 and 13 need; letters of each for rule 10
-_HELD_OUT_SAMPLE = 512  # pairs of a validation set that they look at, as many as the statistics keep of a corpus
-_OWN_WORDS = 0.1  # a text with such a share of a language's frequent words, in most lines, needs no identifier
+_HELD_OUT_SAMPLE = 512  # pairs of a validation set for rules 10 and 13, as many as statistics keep of a corpus
+_OWN_WORDS = 0.1  # share of a language's frequent words above which no identifier is needed
 _NO_LANGUAGE = "zxx"
 _REPEATED = 0.05  # the share of the pairs, for rule 11
 
@@ -87,10 +87,10 @@ def scores_on_one_side(label: str, counts: CorpusCounts, limit: float | None) ->
     )
 
 
-def of_languages(data: schema.DataConfig) -> Iterator[str]:
+def language_problems(data: schema.DataConfig) -> Iterator[str]:
     """Rules 4, 5 and 6."""
     trained = data.language_pairs.pairs
-    codes = dict.fromkeys(code for pair in (*trained, *map(data.pair_of, data.held_out)) for code in pair)
+    codes = dict.fromkeys(chain(*trained, *map(data.pair_of, data.held_out)))
     for code, other in combinations(codes, 2):
         if same_code(code, other):
             yield f"data: {code} and {other} are one language, but two to the model: write one of them everywhere"
@@ -142,7 +142,7 @@ def text_problems(
 def _no_sentences(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
     """Rule 9."""
     for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        lines = TextLines.of(texts)
+        lines = TextLines.from_texts(texts)
         kinds = {"web or mail addresses": addresses(lines) > 0.5, "text without letters": lines.count_kind(LETTER) == 0}
         for kind, marked in kinds.items():
             if 2 * marked.sum() > len(pairs):
@@ -174,12 +174,12 @@ def other_language(label: str, pairs: Sequence[Pair], languages: tuple[str, str]
 
 
 def _other_languages(lines: Sequence[str], code: str) -> list[str]:
-    """The languages of the lines that are surely not in the language of the code."""
+    """The languages of the lines that are certainly not in the language of the code."""
     try:
         if base(code) == _NO_LANGUAGE:
             return []
-        sure = (language_doubt(TextLines.of(lines), code) > 1).tolist()
-    except NmtError:  # it is no code of a language
+        sure = (language_doubt(TextLines.from_texts(lines), code) > 1).tolist()
+    except NmtError:  # not the code of a language
         return []
     scores, _ = identifier().scores(list(compress(lines, sure)))
     return [name for name in identifier().names(scores) if name != _NO_LANGUAGE]
@@ -192,17 +192,17 @@ def sample(pairs: Sequence[Pair]) -> Sequence[Pair]:
 
 
 def _clear_lines(texts: Sequence[str]) -> list[str]:
-    """Those with enough letters to know their language. A letter from U+0800 on counts as three: most of them are a
-    syllable or a word."""
-    lines = TextLines.of(texts)
+    """The lines with enough letters to identify their language. A letter from U+0800 on counts as three, because most
+    of these are a syllable or a word."""
+    lines = TextLines.from_texts(texts)
     letters = (lines.kinds & LETTER) != 0
     counts = lines.count(letters) + 2 * lines.count(letters & (lines.codes >= 0x800))
     return [text for text, count in zip(texts, counts.tolist(), strict=True) if count >= _LETTERS]
 
 
 def _is_surely(lines: Sequence[str], code: str) -> bool:
-    """Whether the frequent words of the language show that most lines are in it. This spares most runs the time to load
-    the identifier."""
+    """Whether the frequent words of the language show that most lines are in it. So most runs need not load the
+    identifier."""
     share = _share_of(base(code)) if base(code) in _FREQUENT else None
     if share is None or share(" ".join(lines).lower()) < _OWN_WORDS:
         return False
@@ -212,8 +212,8 @@ def _is_surely(lines: Sequence[str], code: str) -> bool:
 def tokenized(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], first: dict[str, tuple[str, TokenizerTraces]]
 ) -> Iterator[str]:
-    """Rule 13. pairs: a sample of the text; first: of each language a name and the traces of its first text, to which
-    this one is added."""
+    """Rule 13. pairs: a sample of the text. first: for each language, the name and the traces of its first text. The
+    languages of this text are added."""
     if len(pairs) < _FEWEST_LINES:
         return
     source, target = (TokenizerTraces().add(texts) for texts in zip(*pairs, strict=True))
@@ -226,7 +226,7 @@ def tokenized(
 
 
 def repeated(label: str, commonest: Sequence[tuple[str, int] | None], kept: int) -> Iterator[str]:
-    """Rule 11. commonest: the sentence that is most often the source, and the target, and how often."""
+    """Rule 11. commonest: the most frequent source and the most frequent target, with their counts."""
     for side, entry in zip(("source", "target"), commonest, strict=False):
         if kept >= _FEWEST and entry is not None and entry[1] > _REPEATED * kept:
             sentence, count = shortened(entry[0], 60), entry[1]
@@ -257,19 +257,22 @@ def _misalignment(label: str, pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def _shifted(lengths: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths of each source, and those of the target `by` lines below it."""
+    """The length of each source, and of the target `by` lines below it."""
     source, target = lengths
     return (source[:-by], target[by:]) if by > 0 else (source[-by:], target[:by])
 
 
-def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    return float(np.corrcoef(one, other)[0, 1])
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def _numbers_agree(pairs: Sequence[Pair]) -> bool:
     """Whether at least 30 pairs have numbers on both sides, and more than 40% of these have one in common."""
-    numbers = ([set(re.findall("[0-9]+", side)) for side in pair] for pair in pairs)
-    common = [bool(source & target) for source, target in numbers if source and target]
+    common = []
+    for source, target in pairs:
+        source_numbers, target_numbers = (set(re.findall("[0-9]+", side)) for side in (source, target))
+        if source_numbers and target_numbers:
+            common.append(bool(source_numbers & target_numbers))
     return len(common) >= 30 and sum(common) > 0.4 * len(common)
 
 
@@ -297,7 +300,7 @@ _SCRIPTS = {
 def _swapped_sides(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair]
 ) -> Iterator[str]:
-    """Rule 3: by the languages, or if they show nothing by the validation text."""
+    """Rule 3: by the languages; if these are unknown, by the validation text."""
     sides = _sides(pairs)
     if _languages_are_swapped(sides, languages):
         yield (
@@ -305,7 +308,8 @@ def _swapped_sides(
             "like the language of the other side"
         )
     elif len(validation) >= _FEWEST:
-        (source, target), (held_source, held_target) = (tuple(map(_profile, of)) for of in (sides, _sides(validation)))
+        source, target = map(_profile, sides)
+        held_source, held_target = map(_profile, _sides(validation))
         straight = _likeness(source, held_source) + _likeness(target, held_target)
         crossed = _likeness(source, held_target) + _likeness(target, held_source)
         if crossed > straight + 0.3:
@@ -331,22 +335,28 @@ def _languages_are_swapped(sides: tuple[str, str], languages: tuple[str, str]) -
 
 
 def _share_of(language: str) -> Callable[[str], float] | None:
-    """A function that computes which share of a text is in the language's script or among its frequent words; None
-    for languages not known here."""
-    if letters := _SCRIPTS.get(language):
-        return lambda text: len(re.findall(f"[{letters}]", text)) / max(1, sum(map(str.isalpha, text)))
-    if frequent := _FREQUENT.get(language, "").split():
-        return lambda text: float(np.mean([word in frequent for word in re.findall(r"\w+", text)] or [False]))
-    return None
+    """A function that computes which share of a text is in the language's script or among its frequent words; None for
+    languages without an entry here."""
+    letters, frequent = _SCRIPTS.get(language), _FREQUENT.get(language, "").split()
+
+    def share_of_letters(text: str) -> float:
+        return len(re.findall(f"[{letters}]", text)) / max(1, sum(map(str.isalpha, text)))
+
+    def share_of_words(text: str) -> float:
+        return float(np.mean([word in frequent for word in re.findall(r"\w+", text)] or [False]))
+
+    if letters:
+        return share_of_letters
+    return share_of_words if frequent else None
 
 
 def _profile(text: str) -> Counter[str]:
-    """How often each sequence of three characters occurs in the first 100,000."""
+    """Counts of sequences of three characters in the first 100,000 characters."""
     text = text[:100_000]
     return Counter(map("".join, zip(text, text[1:], text[2:], strict=False)))
 
 
-def _likeness(one: Counter[str], other: Counter[str]) -> float:
+def _likeness(first: Counter[str], second: Counter[str]) -> float:
     """The cosine similarity of two profiles: 0 to 1."""
-    product = sum(count * other[part] for part, count in one.items())
-    return product / max(1.0, math.hypot(*one.values()) * math.hypot(*other.values()))
+    product = sum(count * second[part] for part, count in first.items())
+    return product / max(1.0, math.hypot(*first.values()) * math.hypot(*second.values()))

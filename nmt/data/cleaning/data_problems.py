@@ -1,5 +1,5 @@
-"""What looks wrong with the data of a run: each problem as a text, for a warning. The checks of one corpus are in
-corpus_checks."""
+"""Problems with the data of a run, each as the text of a warning. The checks of a single corpus are in
+`corpus_checks`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,14 +15,14 @@ from nmt.data.cleaning.validation_overlap import Overlap
 from nmt.data.sources.corpus import Pair, read_pairs
 
 
-def of_corpora(
+def in_corpora(
     data: schema.DataConfig,
     counts: Sequence[CorpusCounts],
     held_out: Sequence[Sequence[Pair]],
     overlaps: Sequence[Overlap],
 ) -> Iterator[str]:
-    """What looks wrong with the data. held_out: the pairs of each corpus of data.validation."""
-    yield from corpus_checks.of_languages(data)
+    """Yield problems with the corpora. held_out: the pairs of each corpus of data.validation."""
+    yield from corpus_checks.language_problems(data)
     for corpus, count in zip(data.train, counts, strict=True):
         yield from corpus_checks.mostly_dropped(corpus.label, count)
         yield from corpus_checks.scores_on_one_side(corpus.label, count, data.clean.score if data.clean else None)
@@ -33,20 +33,20 @@ def of_corpora(
         samples.setdefault(languages, sample)
         yield from corpus_checks.text_problems(f"data.validation, {corpus.label}", sample, languages)
     for corpus in data.train:
-        if not corpus.hub:  # its columns have names, and it may come over the network
+        if not corpus.hub:  # the columns of a Hugging Face data set have names, and it may have to be downloaded
             pairs = without_empty(list(islice(read_pairs(corpus, data, "train"), corpus_checks.SAMPLE)))
             languages = data.pair_of(corpus)
             yield from corpus_checks.text_problems(corpus.label, pairs, languages, samples.get(languages, ()))
 
 
-def of_samples(
+def in_samples(
     data: schema.DataConfig,
     counts: Sequence[CorpusCounts],
     held_out: Sequence[Sequence[Pair]],
     corpora: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """What looks wrong with the text that is kept, judging by the statistics of each of the corpora, and with that of
-    data.validation."""
+    """Yield problems with samples of the kept text and of data.validation. corpora: the statistics of each training
+    corpus."""
     samples = list[tuple[str, LanguagePair, Sequence[Pair]]]()
     for corpus, count, counted in zip(data.train, counts, corpora, strict=True):
         yield from corpus_checks.repeated(corpus.label, counted["commonest"], count.kept)

@@ -1,4 +1,5 @@
-"""What a model file tells about the sources that the model was trained on: by this, long lines are split."""
+"""A description of the sources that a model was trained on. It is part of the model file and decides how long lines are
+split."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,43 +8,40 @@ from typing import Any
 
 from nmt.config import schema
 
-# Of the sources, how many have the length that is known to the model, or less: the others may be accidents, such as
-# lines with several sentences that were joined by mistake.
+# The share of sources that are at most as long as the length that counts as known to the model. Longer ones may be
+# errors, such as lines in which several sentences were joined by mistake.
 NEARLY_ALL = 0.999
-# Of the sources, how many must have several sentences, so that a model learns to translate them to their ends: with a
-# tenth it lost 2 BLEU in the middle of their lengths. And how many of these have the length that is known, or less.
+# The share of sources that must have several sentences, so that a model learns to translate them to the end. (With a
+# tenth it lost 2 BLEU at medium lengths.) And the share of these that are at most as long as the known length.
 LEAST_SEVERAL, MOST_SEVERAL = 0.25, 0.9
-# Of the sources, how many begin with a word that tells where a sentence begins; and of its occurrences with a capital,
-# how many may be inside of a source.
+# The share of sources that begin with a word, if the word marks the beginning of a sentence. And the share of its
+# capitalized occurrences that may be inside a source.
 LEAST_FIRST, MOST_INSIDE = 0.005, 0.02
 _MOST_FIRST_WORDS = 100
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """Lengths are in subwords, without tags and EOS.
+    """Properties of training sources. Lengths are in subwords, without tags and EOS."""
 
-    longest: that of nearly all sources, or less; several: that of most sources of several sentences; 0 if there are few
-    of these. first_words: of each language, by its code, the words that sources begin with (`first_words`).
-    """
-
-    longest: int
-    several: int
+    longest: int  # nearly all sources are at most this long
+    several: int  # most sources with several sentences are at most this long; 0 if there are few of these
+    # By language code: the words that sources begin with (see the function `first_words`).
     first_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def from_counts(
         cls, lengths: Mapping[int, int], several: Mapping[int, int], samples: Mapping[str, Iterable[str]]
     ) -> "SourceText":
-        """lengths: the number of sources by length; several: of those with several sentences; samples: some sources of
-        each language."""
+        """lengths: the number of sources by length. several: the same for sources with several sentences. samples: some
+        sources of each language."""
         enough = sum(several.values()) >= LEAST_SEVERAL * sum(lengths.values())
         words = {language: first_words(sample) for language, sample in samples.items()}
         return cls(quantile(lengths), quantile(several, MOST_SEVERAL) if enough else 0, words)
 
     @classmethod
     def from_json(cls, value: object) -> "SourceText | None":
-        """What `to_json` gave; None for anything else."""
+        """Read what `to_json` returned. Returns None for anything else."""
         if not isinstance(value, dict):
             return None
         longest, several, words = value.get("longest"), value.get("several"), value.get("first_words")
@@ -58,26 +56,26 @@ class SourceText:
         return {"longest": self.longest, "several": self.several, "first_words": words}
 
 
-def as_set(config: schema.Config, known: SourceText | None) -> SourceText | None:
-    """What lines are split by: what is known of the training text, but with the length that
-    decoding.max_source_tokens sets, if it does."""
+def as_set(config: schema.Config, trained: SourceText | None) -> SourceText | None:
+    """The properties by which lines are split: those of the training text, with the length of
+    decoding.max_source_tokens if it is set."""
     longest = config.decoding.max_source_tokens
-    return known if known is None or longest is None else SourceText(longest, longest, known.first_words)
+    return trained if trained is None or longest is None else SourceText(longest, longest, trained.first_words)
 
 
 def quantile(counts: Mapping[int, int], share: float = NEARLY_ALL) -> int:
-    """The least number that is not exceeded by a share of the numbers; counts: how often each occurs."""
-    left = share * sum(counts.values())
-    for number, count in sorted(counts.items()):
-        left -= count
-        if left <= 0:
-            return number
+    """The smallest value that at least this share of the values do not exceed. counts: how often each value occurs."""
+    remaining = share * sum(counts.values())
+    for value, count in sorted(counts.items()):
+        remaining -= count
+        if remaining <= 0:
+            return value
     return 0
 
 
 def first_words(sources: Iterable[str]) -> tuple[str, ...]:
-    """The words with a capital that many sources begin with, and that seldom stand inside of one, such as `The`: where
-    one does, a sentence may begin without a full stop before it. The most frequent first."""
+    """The capitalized words that many sources begin with and that seldom occur inside a source, such as `The`. Where
+    one does, a sentence may begin without a full stop before it. The most frequent word is first."""
     first, inside, count = Counter[str](), Counter[str](), 0
     for source in sources:
         words = source.split()

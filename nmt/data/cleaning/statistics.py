@@ -1,8 +1,8 @@
-"""What the training text is like: lengths, characters and subwords, a sample of it, and pairs that are worth a look.
+"""Statistics of the training text: lengths, characters and subwords, a sample, and suspicious pairs.
 
-It is counted while the text is encoded, shard by shard, and stored beside the tokens, so that `nmt prepare --report`
-needs no further pass over the text. Memory is bounded, and the result does not depend on the shards, but for the counts
-of sentences that are repeated: see `SideStatistics`.
+They are counted while the text is encoded, shard by shard, and stored beside the tokens, so that `nmt prepare --report`
+needs no further pass over the text. Memory is bounded. The result does not depend on the shards, except for the counts
+of repeated sentences: see `SideStatistics`.
 """
 
 import json
@@ -40,13 +40,13 @@ ENOUGH = 100
 
 @dataclass
 class SideStatistics:
-    """Of the source or the target. Lengths are in subwords, without tags and EOS.
+    """Statistics of one side. Lengths are in subwords, without tags and EOS.
 
-    The sentences that are repeated are found as by Misra and Gries (1982, "Finding repeated elements"), and of several
-    parts as by Agarwal et al. (2012, "Mergeable summaries"): where there are more than k = `COMMONEST`, the (k+1)-th
-    largest weight is subtracted from all weights, and those without weight are left out. So a weight is too low by at
-    most n / (k + 1) of n pairs. The count of a sentence, which begins when it gets a weight, is at least its weight and
-    never too high; it is exact where nothing was left out before, as in one shard.
+    Repeated sentences are found by the method of Misra and Gries (1982, "Finding repeated elements"), and parts are
+    merged as by Agarwal et al. (2012, "Mergeable summaries"): if there are more than k = `COMMONEST` sentences, the
+    (k+1)-th largest weight is subtracted from all weights, and sentences without weight are left out. So a weight is
+    too low by at most n / (k + 1) for n pairs. The count of a sentence begins when it gets a weight. It is at least its
+    weight and never too high. It is exact if no sentence was left out before, as in one shard.
     """
 
     lengths: Counter[int] = field(default_factory=Counter)  # pairs by length
@@ -65,13 +65,13 @@ class SideStatistics:
         self.leave_out_rare()
 
     def leave_out_rare(self) -> None:
-        """Leave out all but `COMMONEST` sentences at most, by their weights."""
+        """Keep at most `COMMONEST` sentences, by their weights."""
         subtracted = sorted(self.weights.values(), reverse=True)[COMMONEST : COMMONEST + 1]
         self.weights = self.weights - Counter(dict.fromkeys(self.weights, sum(subtracted)))
         self.sentences = Counter({text: self.sentences[text] for text in self.weights})
 
     def commonest(self) -> tuple[str, int] | None:
-        """The most frequent sentence of those that are repeated, shortened, and its count; None: there is none."""
+        """The most frequent sentence, shortened, and its count; None if no sentence is repeated."""
         text, count = min(self.sentences.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
         return (shortened(text), count) if count > 1 else None
 
@@ -83,27 +83,27 @@ class SideStatistics:
         return cls(**{name: Counter(dict(items)) for name, items in content.items()})
 
     def changes(self) -> SideChanges:
-        """What the vocabulary changes, as reports show it."""
+        """The changes by the vocabulary, for reports."""
         removed, lost = (_most(counts) for counts in (self.removed, self.lost))
         return SideChanges(self.lines.total(), self.removed.total(), removed, self.lines[False], lost)
 
 
 @dataclass
 class CorpusStatistics:
-    """Of one corpus, or a part of it."""
+    """Statistics of a corpus, or of a part of it."""
 
     sides: tuple[SideStatistics, SideStatistics] = field(default_factory=lambda: (SideStatistics(), SideStatistics()))
     ratios: Counter[int] = field(default_factory=Counter)  # pairs by round(8 · log2(target length / source length))
-    sources: Counter[int] = field(default_factory=Counter)  # as trained on, in all versions, by length
-    several: Counter[int] = field(default_factory=Counter)  # those of several sentences
+    sources: Counter[int] = field(default_factory=Counter)  # sources in all versions, by length
+    several: Counter[int] = field(default_factory=Counter)  # the same for sources with several sentences
     examples: DropExamples = field(default_factory=DropExamples)  # of pairs dropped for their lengths
     suspicious: DropExamples = field(default_factory=DropExamples)  # of pairs that are kept: see `suspicions`
     sample: list[Pair] = field(default_factory=list)
 
     def merge(self, other: "CorpusStatistics") -> None:
-        """Add those of the part after this one."""
-        for mine, its in zip(self.sides, other.sides, strict=True):
-            mine.merge(its)
+        """Add the statistics of the next part."""
+        for side, other_side in zip(self.sides, other.sides, strict=True):
+            side.merge(other_side)
         self.ratios.update(other.ratios)
         self.sources.update(other.sources)
         self.several.update(other.several)
@@ -140,7 +140,7 @@ class StatisticsCounter:
     """Counts the statistics of pairs that come in chunks."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._found, self._tokenizers = CorpusStatistics(), (vocabulary.source, vocabulary.target)
+        self._statistics, self._tokenizers = CorpusStatistics(), (vocabulary.source, vocabulary.target)
         self._bytes = [np.array(tokenizer.are_bytes()) for tokenizer in self._tokenizers]  # [vocabulary]
         # How often each subword and each code point occurs.
         self._subwords = [np.zeros(len(tokenizer), np.int64) for tokenizer in self._tokenizers]
@@ -149,82 +149,77 @@ class StatisticsCounter:
         self._sentences = [Counter[str](), Counter[str]()]
 
     def add(self, pairs: list[Pair], tokens: TokenStore) -> None:
-        """Count pairs that are kept. tokens: of the pairs, without tags and variation."""
-        mine, sides = self._found, (tokens.source, tokens.target)
-        lines = tuple(TextLines.of([pair[number] for pair in pairs]) for number in (0, 1))
+        """Count kept pairs. tokens: the tokens of the pairs, without tags and variation."""
+        statistics, sides = self._statistics, (tokens.source, tokens.target)
+        lines = tuple(TextLines.from_texts([pair[i] for pair in pairs]) for i in (0, 1))
         lengths = np.array([side.lengths for side in sides], np.int64) - 1  # [2, pairs], without EOS
         odd = np.zeros((2, len(pairs)), np.int64)  # unknown subwords and bytes of each side
-        for number, side in enumerate(sides):
-            odd[number] = sums(self._bytes[number][side.ids] | (side.ids == UNK), side.offsets)
-            self._subwords[number] += np.bincount(side.ids, minlength=len(self._subwords[number]))
-            characters = np.bincount(lines[number].codes)
-            self._characters[number][: len(characters)] += characters
-            self._changes[number].add(lines[number], np.flatnonzero(characters))
-            self._sentences[number].update(lines[number].texts)
-            mine.sides[number].lengths.update(counts_of(lengths[number]))
-        mine.ratios.update(counts_of(ratio_steps(*lengths)))
-        mine.suspicious.add(pairs, suspicions(pairs, lines, lengths, odd))
+        for i, side in enumerate(sides):
+            odd[i] = sums(self._bytes[i][side.ids] | (side.ids == UNK), side.offsets)
+            self._subwords[i] += np.bincount(side.ids, minlength=len(self._subwords[i]))
+            characters = np.bincount(lines[i].codes)
+            self._characters[i][: len(characters)] += characters
+            self._changes[i].add(lines[i], np.flatnonzero(characters))
+            self._sentences[i].update(lines[i].texts)
+            statistics.sides[i].lengths.update(counts_of(lengths[i]))
+        statistics.ratios.update(counts_of(ratio_steps(*lengths)))
+        statistics.suspicious.add(pairs, suspicions(pairs, lines, lengths, odd))
 
     def add_sources(self, lengths: Lengths, several: npt.NDArray[np.bool_]) -> None:
-        """Count sources as they are trained on, in all versions: their lengths without tags and EOS, and which of them
-        have several sentences, both [sources]."""
-        self._found.sources.update(counts_of(lengths))
-        self._found.several.update(counts_of(lengths[several]))
+        """Count sources in all versions. lengths: without tags and EOS [sources]. several: whether each has several
+        sentences [sources]."""
+        self._statistics.sources.update(counts_of(lengths))
+        self._statistics.several.update(counts_of(lengths[several]))
 
     def add_examples(self, dropped: DropExamples, sample: Sequence[Pair]) -> None:
-        """Examples of pairs dropped for their lengths, and the pairs that are in the sample."""
-        self._found.examples.merge(dropped)
-        self._found.sample += sample
+        """Add examples of pairs that were dropped for their lengths, and pairs of the sample."""
+        self._statistics.examples.merge(dropped)
+        self._statistics.sample += sample
 
     def result(self) -> CorpusStatistics:
-        """What was counted. Nothing may be added after it."""
-        for number, side in enumerate(self._found.sides):
-            for counter, counts in (
-                (side.subwords, self._subwords[number]),
-                (side.characters, self._characters[number]),
-            ):
+        """Return the statistics. Nothing may be added afterwards."""
+        for i, side in enumerate(self._statistics.sides):
+            for counter, counts in ((side.subwords, self._subwords[i]), (side.characters, self._characters[i])):
                 present = np.flatnonzero(counts)
                 counter.update(dict(zip(present.tolist(), counts[present].tolist(), strict=True)))
-            changes = self._changes[number]
+            changes = self._changes[i]
             side.removed, side.lost, side.lines = changes.removed, changes.lost, changes.lines
-            side.sentences = side.weights = self._sentences[number]
+            side.sentences = side.weights = self._sentences[i]
             side.leave_out_rare()
-        return self._found
+        return self._statistics
 
 
 def write(
     folder: Path, corpora: Sequence[CorpusStatistics], notes: Sequence[Sequence[str]], vocabulary: Vocabulary
 ) -> None:
-    """Write the statistics of all corpora into the folder of a token store. notes: how each corpus is read, and what
-    was left out."""
+    """Write the statistics of all corpora into the folder of a token store. notes: how each corpus was read, and which
+    lines were left out."""
     both, sides = CorpusStatistics(), (vocabulary.source, vocabulary.target)
     for corpus in corpora:
         both.merge(corpus)
-    subwords = [side.subwords for side in both.sides]
+    subwords, characters = zip(*((side.subwords, side.characters) for side in both.sides), strict=True)
     content = {
-        "corpora": [_of_corpus(corpus, sides) for corpus in corpora],
+        "corpora": [_corpus_content(corpus, sides) for corpus in corpora],
         "vocabularies": (
             [use_of(vocabulary.source, subwords[0] + subwords[1])]
             if vocabulary.shared
-            else [use_of(*corpus) for corpus in zip(sides, subwords, strict=True)]
+            else list(map(use_of, sides, subwords))
         ),
         "sources": [_items(both.sources), _items(both.several)],
-        "characters": [
-            coverage(*corpus) for corpus in zip(sides, (side.characters for side in both.sides), strict=True)
-        ],
+        "characters": list(map(coverage, sides, characters)),
         "changes": [asdict(side.changes()) for side in both.sides],
         "notes": notes,
     }
     (folder / FILE).write_text(json.dumps(content) + "\n", encoding="ascii")
 
 
-def _of_corpus(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
-    of_bytes = [np.flatnonzero(tokenizer.are_bytes()).tolist() for tokenizer in tokenizers]
+def _corpus_content(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dict[str, Any]:
+    byte_ids = [np.flatnonzero(tokenizer.are_bytes()).tolist() for tokenizer in tokenizers]
     return {
         "lengths": [_items(side.lengths) for side in corpus.sides],
         "ratios": _items(corpus.ratios),
         "unknown": [side.subwords[UNK] for side in corpus.sides],
-        "bytes": [sum(side.subwords[i] for i in ids) for side, ids in zip(corpus.sides, of_bytes, strict=True)],
+        "bytes": [sum(side.subwords[i] for i in ids) for side, ids in zip(corpus.sides, byte_ids, strict=True)],
         "examples": corpus.examples.to_json(),
         "suspicious": corpus.suspicious.to_json(),
         "commonest": [side.commonest() for side in corpus.sides],
@@ -233,11 +228,11 @@ def _of_corpus(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -> dic
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """What `write` wrote, `changes` as SideChanges and `notes` as tuples. Raises NmtError if the file is missing or
-    damaged."""
+    """Read what `write` wrote, with `changes` as SideChanges and `notes` as tuples. Raises NmtError if the file is
+    missing or damaged."""
     try:
         content: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="ascii"))
-        content["changes"] = tuple(map(SideChanges.of, content["changes"]))
+        content["changes"] = tuple(map(SideChanges.from_json, content["changes"]))
         content["notes"] = tuple(map(tuple, content["notes"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
@@ -245,23 +240,23 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def source_text(counted: Mapping[str, Any], languages: Sequence[str]) -> SourceText:
-    """What is known of the sources. counted: as `read`; languages: that of the sources of each corpus."""
+    """The properties of the sources. counted: from `read`. languages: the source language of each corpus."""
     samples: dict[str, list[str]] = {language: [] for language in languages}
     for language, corpus in zip(languages, counted["corpora"], strict=True):
         samples[language] += [source for source, _ in corpus["sample"]]
     lengths, several = map(dict, counted["sources"])
-    return SourceText.of(lengths, several, samples)
+    return SourceText.from_counts(lengths, several, samples)
 
 
 def ratio_steps(source: Lengths, target: Lengths) -> Lengths:
     """The ratio of each pair's lengths, target / source, as the nearest of 2^(k/8): k [pairs], from -64 to 64."""
-    between = [2 ** ((step + 0.5) / OCTAVE) for step in range(-8 * OCTAVE, 8 * OCTAVE)]  # rounded alike everywhere
+    between = [2 ** ((step + 0.5) / OCTAVE) for step in range(-8 * OCTAVE, 8 * OCTAVE)]  # the same on every machine
     return np.searchsorted(between, target / source) - 8 * OCTAVE
 
 
-def counts_of(numbers: Lengths) -> dict[int, int]:
-    """How often each number occurs."""
-    distinct, counts = np.unique(numbers, return_counts=True)
+def counts_of(values: Lengths) -> dict[int, int]:
+    """How often each value occurs."""
+    distinct, counts = np.unique(values, return_counts=True)
     return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
 
 
@@ -272,8 +267,8 @@ def sums(marked: npt.NDArray[np.bool_], offsets: npt.NDArray[np.int64]) -> Lengt
 
 
 def use_of(tokenizer: Tokenizer, used: Counter[int]) -> dict[str, Any]:
-    """How a vocabulary is used. used: how often each subword occurs; those that do not stand for text as it is (special
-    ones, tags, single bytes) are left out."""
+    """How a vocabulary is used. used: how often each subword occurs. Subwords that are not text (special subwords,
+    tags, single bytes) are left out."""
     spellings = tokenizer.every_piece()
     pieces = [(spellings[i], used[i]) for i, is_text in enumerate(tokenizer.are_text()) if is_text]
     in_use = [entry for entry in pieces if entry[1]]
@@ -289,8 +284,8 @@ def use_of(tokenizer: Tokenizer, used: Counter[int]) -> dict[str, Any]:
 
 
 def coverage(tokenizer: Tokenizer, used: Counter[int]) -> dict[str, Any]:
-    """Which characters of a text a vocabulary can write without the unknown subword and without bytes. used: how often
-    each character occurs, by its code point."""
+    """Which characters of a text a vocabulary can encode without the unknown subword and without bytes. used: how often
+    each character occurs, by code point."""
     present = sorted(used)
     odd = {UNK, *(i for i, is_byte in enumerate(tokenizer.are_bytes()) if is_byte)}
     encoded = tokenizer.encode(list(map(chr, present)))

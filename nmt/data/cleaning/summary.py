@@ -1,4 +1,4 @@
-"""What the training data holds and what was dropped from it: the counts of each corpus, and the report on them."""
+"""Counts of the pairs of each corpus, read, dropped and kept, and a report on them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -12,7 +12,7 @@ from nmt.files.table import fitted, without_zeros
 
 @dataclass(frozen=True)
 class SideCounts:
-    """The text of one side of the pairs kept. Subwords are counted without the end of sentence."""
+    """Counts of one side of the kept pairs. Subwords are counted without the end of sentence."""
 
     words: int = 0  # separated by white space
     characters: int = 0
@@ -27,8 +27,8 @@ class SideCounts:
 
 @dataclass(frozen=True)
 class SideChanges:
-    """What the vocabulary changes in the text of one side; see `nmt.data.cleaning.text_changes`. Characters are
-    listed with how often they are, most frequent first."""
+    """Changes by the vocabulary in the text of one side; see `nmt.data.cleaning.text_changes`. Characters are listed
+    with their counts, the most frequent first."""
 
     lines: int
     removed: int  # invisible characters
@@ -37,8 +37,8 @@ class SideChanges:
     lost_characters: tuple[tuple[str, int], ...]  # of these lines
 
     @classmethod
-    def of(cls, recorded: Mapping[str, Any]) -> "SideChanges":
-        """What `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
+    def from_json(cls, recorded: Mapping[str, Any]) -> "SideChanges":
+        """From the content of `dataclasses.asdict`. Raises KeyError or TypeError for other data."""
         lists = {
             name: tuple((character, n) for character, n in recorded[name])
             for name in ("removed_characters", "lost_characters")
@@ -49,7 +49,7 @@ class SideChanges:
 class Dropped(NamedTuple):
     """The pairs that are dropped for one reason."""
 
-    setting: str  # that drops them, such as `data.clean.digits`; empty if no setting does
+    setting: str  # the setting that drops them, such as `data.clean.digits`; empty if there is none
     reason: str
     pairs: int
 
@@ -76,7 +76,7 @@ class CorpusCounts:
     source: SideCounts = SideCounts()
     target: SideCounts = SideCounts()
     rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
-    scores: tuple[float, float] | None = None  # the lowest and the highest of those that the corpus gives its pairs
+    scores: tuple[float, float] | None = None  # the lowest and the highest score in the corpus
 
     @property
     def kept(self) -> int:
@@ -106,12 +106,13 @@ class CorpusCounts:
             for part in fields(self)
             if part.name not in ("rules", "scores")
         }
-        scores = [score for part in (self, other) for score in part.scores or ()]
+        scores = [*(self.scores or ()), *(other.scores or ())]
         return CorpusCounts(**sums, rules=rules, scores=(min(scores), max(scores)) if scores else None)
 
 
 def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
-    """The counts that `dataclasses.asdict` gave, one for each corpus. Raises KeyError or TypeError for others."""
+    """The counts of each corpus, from the content of `dataclasses.asdict`. Raises KeyError or TypeError for other
+    data."""
     counts = []
     for row in rows:
         parts: dict[str, Any] = {side: SideCounts(**row[side]) for side in ("source", "target")}
@@ -120,11 +121,11 @@ def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
     return tuple(counts)
 
 
-def nothing_left(counts: CorpusCounts, what: str = "data.train", advice: str = "") -> NmtError:
-    """The error of training data, or one corpus of it, of which no pair is kept: how many pairs were dropped for which
-    reason."""
-    dropped = ", ".join(f"{one.pairs:,} {one}" for one in counts.dropped if one.pairs)
-    return NmtError(f"{what}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
+def nothing_left(counts: CorpusCounts, name: str = "data.train", advice: str = "") -> NmtError:
+    """The error for training data, or for a corpus, of which no pair is kept. It has the number of dropped pairs for
+    each reason."""
+    dropped = ", ".join(f"{reason.pairs:,} {reason}" for reason in counts.dropped if reason.pairs)
+    return NmtError(f"{name}: none of the {counts.read:,} pairs can be used for training: {dropped}{advice}")
 
 
 _BY_RULES, _DROPPED = "dropped by the rules", "dropped: "
@@ -138,9 +139,9 @@ _TEXT_COLUMNS = {
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What the training data holds and what was dropped from it. As text: two tables, another one with data.clean, and
-    one of what the vocabulary changes in the text if it changes something, and one of files that are not read as they
-    are; as wide as the terminal at most, and without the reasons for which nothing was dropped."""
+    """The counts of the training data. As text it is several tables, at most as wide as the terminal: dropped and kept
+    pairs; pairs dropped by the rules of data.clean, if it is used; the text of each side; changes by the vocabulary, if
+    there are any; notes on files, if there are any. Reasons for which nothing was dropped are left out."""
 
     languages: tuple[str, str]
     labels: tuple[str, ...]
@@ -149,9 +150,9 @@ class DataSummary:
     notes: tuple[tuple[str, ...], ...]  # on the file of each corpus
 
     @classmethod
-    def of(cls, recorded: Mapping[str, Any]) -> "DataSummary":
-        """The report that `dataclasses.asdict` gave. Raises KeyError or TypeError for other data."""
-        changes = tuple(map(SideChanges.of, recorded["changes"]))
+    def from_json(cls, recorded: Mapping[str, Any]) -> "DataSummary":
+        """From the content of `dataclasses.asdict`. Raises KeyError or TypeError for other data."""
+        changes = tuple(map(SideChanges.from_json, recorded["changes"]))
         notes = tuple(map(tuple, recorded["notes"]))
         counts = counts_from(recorded["counts"])
         return cls(tuple(recorded["languages"]), tuple(recorded["labels"]), counts, changes, notes)
@@ -161,18 +162,21 @@ class DataSummary:
         tables = [_dropped_first(without_zeros(corpora, keep=("pairs", "kept")))]
         for rows in others:
             shown = without_zeros(rows) if rows[0][0] == _BY_RULES else rows
-            tables += [shown] * (len(shown[0]) > 1)
+            if len(shown[0]) > 1:
+                tables.append(shown)
         return "\n\n".join(fitted(rows, left=[0, *_TEXT_COLUMNS.get(rows[0][0], ())]) for rows in tables)
 
     def tables(self) -> tuple[list[list[str]], ...]:
-        """The pairs of each corpus that were read, dropped and kept; those dropped by each rule of data.clean, if there
-        are any; the text of each side; what is changed in it, if anything is; notes on files, if there are any. First
-        rows: headings."""
+        """The tables: pairs of each corpus that were read, dropped and kept; pairs dropped by each rule of data.clean,
+        if there are any; the text of each side; what is changed in it, if anything is; notes on files, if there are
+        any. First rows: headings."""
         total = sum(self.counts, CorpusCounts())
         rows = [*zip(self.labels, self.counts, strict=True), *([("all", total)] if len(self.counts) > 1 else [])]
         corpora, rules = [self._headings(total)], [[_BY_RULES, *total.rules]]
         for label, count in rows:
-            dropped = [count.empty, count.copies, count.duplicates, *[count.by_rules] * bool(total.rules)]
+            dropped = [count.empty, count.copies, count.duplicates]
+            if total.rules:
+                dropped.append(count.by_rules)
             dropped += [count.too_long, count.ratio]
             corpora.append(
                 [label, *_grouped([count.read, *dropped, count.kept, count.kept_copies, count.kept_duplicates])]
@@ -181,12 +185,17 @@ class DataSummary:
         sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
         for name, language in zip(("source", "target"), self.languages, strict=True):
             side: SideCounts = getattr(total, name)
-            numbers = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
-            sides.append([f"{name} ({language})", *numbers, f"{side.subwords / total.kept:.1f}"])
-        changes = self._changes()
-        notes = [[label, note] for label, some in zip(self.labels, self.notes, strict=True) for note in some]
-        tables = [corpora, *[rules] * bool(total.rules), sides, *[changes] * bool(changes)]
-        return *tables, *[[_NOTES, *notes]] * bool(notes)
+            counts = _grouped([side.words, side.characters, side.subwords, side.unknown, side.longest])
+            sides.append([f"{name} ({language})", *counts, f"{side.subwords / total.kept:.1f}"])
+        tables = [corpora, rules, sides] if total.rules else [corpora, sides]
+        if changes := self._changes():
+            tables.append(changes)
+        notes = [_NOTES]
+        for label, corpus_notes in zip(self.labels, self.notes, strict=True):
+            notes += [[label, note] for note in corpus_notes]
+        if len(notes) > 1:
+            tables.append(notes)
+        return tuple(tables)
 
     def _changes(self) -> list[list[str]]:
         rows = []
@@ -195,24 +204,25 @@ class DataSummary:
                 which = shown(side.removed_characters)
                 rows.append([f"invisible, removed: {name} ({language})", "", f"{side.removed:,}", which])
             if side.not_written:
-                number = f"{side.not_written:,} of {side.lines:,}"
+                count = f"{side.not_written:,} of {side.lines:,}"
                 which = shown(side.lost_characters)
-                rows.append([f"cannot be written: {name} ({language})", number, "", which])
+                rows.append([f"cannot be written: {name} ({language})", count, "", which])
         return [_CHANGES, *rows] if rows else []
 
     @staticmethod
     def _headings(total: CorpusCounts) -> list[str]:
-        reasons = ["empty", "copies", "duplicates", *["rules"] * bool(total.rules), "too long", "length ratio"]
+        rules = ["rules"] if total.rules else []
+        reasons = ["empty", "copies", "duplicates", *rules, "too long", "length ratio"]
         return ["corpus", "pairs", f"{_DROPPED}{reasons[0]}", *reasons[1:], "kept", "kept copies", "kept duplicates"]
 
 
 def _dropped_first(rows: list[list[str]]) -> list[list[str]]:
-    """The table of the corpora with `dropped: ` before the first of the reasons that are left."""
+    """The table of the corpora with `dropped: ` before the first of the remaining reasons."""
     headings = [heading.removeprefix(_DROPPED) for heading in rows[0]]
     if headings[2] != "kept":
         headings[2] = _DROPPED + headings[2]
     return [headings, *rows[1:]]
 
 
-def _grouped(numbers: Iterable[int]) -> list[str]:
-    return [f"{number:,}" for number in numbers]
+def _grouped(counts: Iterable[int]) -> list[str]:
+    return [f"{count:,}" for count in counts]

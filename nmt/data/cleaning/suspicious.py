@@ -1,4 +1,4 @@
-"""Pairs that are kept and still look wrong: of each kind of fault, the most extreme ones are worth a look."""
+"""Scores for kept pairs that look wrong. The report shows the most extreme pairs for each kind of fault."""
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,10 @@ _NEVER = float("inf")
 def suspicions(
     pairs: list[Pair], lines: tuple[TextLines, ...], lengths: npt.NDArray[np.int64], odd: npt.NDArray[np.int64]
 ) -> Judgement:
-    """The scores of pairs: the higher, the more suspicious; 0: not at all. None is dropped.
+    """Score pairs. The higher the score, the more suspicious is the pair; 0 means not at all. No pair is dropped.
 
-    lines: both sides; lengths: of both in subwords [2, pairs]; odd: how many of these are unknown or single bytes.
+    lines: both sides. lengths: of both sides in subwords [2, pairs]. odd: the number of these subwords that are unknown
+    or single bytes [2, pairs].
     """
     long = lengths.max(axis=0) >= _SHORTEST
     equal = np.fromiter((source == target for source, target in pairs), np.bool_, len(pairs))
@@ -43,7 +44,7 @@ def suspicions(
         "longer_target": np.where(long & (lengths[1] > _SMALL_RATIO * lengths[0]), lengths[1] / lengths[0], 0),
         "longer_source": np.where(long & (lengths[0] > _SMALL_RATIO * lengths[1]), lengths[0] / lengths[1], 0),
         "equal": np.where(equal, characters[0], 0),
-        # As if both sides had two digits more: one digit against none is little evidence. So too with unknown subwords.
+        # Constants in the denominators: one digit against none is little evidence, and so is one unknown subword.
         "digits": np.abs(digits[0] - digits[1]) / (digits.max(axis=0) + 2),
         "unknown": (odd / (lengths + 4)).max(axis=0),
         "small_subwords": np.where(lengths >= _SHORTEST, lengths / np.maximum(1, characters), 0).max(axis=0),

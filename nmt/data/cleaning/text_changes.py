@@ -1,5 +1,5 @@
-"""What the subwords of a side change in its text: invisible characters that are removed, or become a space, and lines
-that a model cannot write as they are, because encoding and decoding changes them."""
+"""Changes by the subwords of a side in its text: invisible characters that are removed or become a space, and lines
+that a model cannot write exactly, because encoding and decoding changes them."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ _UNKNOWN, _SAME, _CHANGES = 0, 1, 2  # of a character
 
 
 class TextChanges:
-    """Counts them. Text in NFC with single spaces is not counted as changed."""
+    """Counts changes. Differences in NFC and in the number of spaces do not count."""
 
     def __init__(self, tokenizer: Tokenizer, *, written: bool) -> None:
         """written: whether a model writes this side; otherwise only the invisible characters are counted."""
@@ -23,7 +23,7 @@ class TextChanges:
         self.removed = Counter[str]()  # invisible characters
         self.lines = Counter[bool]()  # by whether a model can write them as they are
         self.lost = Counter[str]()  # characters of those that it cannot write
-        self._kinds = np.zeros(0x110000, np.int8)  # of each character that the text had so far
+        self._kinds = np.zeros(0x110000, np.int8)  # of each character that has occurred so far
 
     def add(self, lines: TextLines, present: npt.NDArray[np.int64]) -> None:
         """present: the characters of the lines [distinct]."""
@@ -32,15 +32,15 @@ class TextChanges:
         self._kinds[new] = np.where(self._change(new), _CHANGES, _SAME)
         if (self._kinds[present] == _CHANGES).any():
             marked = np.flatnonzero(self._kinds[lines.codes] == _CHANGES)
-            self._compare([lines.texts[place] for place in np.unique(lines.line_of(marked)).tolist()])
+            self._compare([lines.texts[i] for i in np.unique(lines.line_of(marked)).tolist()])
 
     def _change(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which characters may change, looked at alone: [codes]."""
+        """Whether each character may change, judged by itself: [codes]."""
         characters = list(map(chr, codes.tolist()))
-        given = [f"a{character}a" for character in characters]
+        texts = [f"a{character}a" for character in characters]
         changes = [
             (character in _UNSEEN and character not in back) or (self._written and plain(text) != back)
-            for character, text, back in zip(characters, given, self._tokenizer.written(given), strict=True)
+            for character, text, back in zip(characters, texts, self._tokenizer.written(texts), strict=True)
         ]
         return np.array(changes, np.bool_)
 
@@ -54,8 +54,8 @@ class TextChanges:
 
 
 def _seen(text: str) -> str:
-    """Without invisible characters that mean nothing there. A joiner between Persian letters does: a vocabulary that
-    was not learned from this text may lose it."""
+    """The text without invisible characters that have no meaning in it. A joiner between Persian letters has a meaning:
+    a vocabulary that was not learned from this text may lose it."""
     kept = (
         character
         for character in text

@@ -1,9 +1,9 @@
-"""Whether text looks as tokenizers write it: with spaces before punctuation, with escaped signs, or in subwords.
+"""Detect text that a tokenizer has written: with spaces before punctuation, with escaped signs, or in subwords.
 
-Such text beside text that is not like it gives a low score, or a model that writes what nobody wants. A share counts
-only lines that could show the trace. Punctuation that French writes after a space, ` ?`, ` !`, ` :` and ` »`, is not
-looked at. The danda of Hindi, the comma of Arabic and the full stop of Khmer, which are written both with a space and
-without, count only where nearly all of one text have it and nearly none of the other.
+A mixture of tokenized and plain text gives a low score, or a model that writes tokenized text. Shares are computed over
+the lines that could show a trace. Punctuation that French writes after a space, ` ?`, ` !`, ` :` and ` »`, is ignored.
+The danda of Hindi, the comma of Arabic and the full stop of Khmer are written with and without a space. They count only
+if nearly all of one text and nearly none of the other text has the space.
 """
 
 import re
@@ -15,17 +15,15 @@ from itertools import permutations
 
 @dataclass(frozen=True, eq=False)
 class _Trace:
-    """possible: finds lines that could show it; pattern: finds it; least: the smallest difference of two shares that
-    means something. The other texts describe a text with it and one without. beside_any: a text without it is one
-    without, even if too few of its lines could show it."""
+    """A trace of a tokenizer, and the words of the message about it."""
 
-    possible: re.Pattern[str]
-    pattern: re.Pattern[str]
-    least: float
-    is_so: str
-    is_not: str
-    of_lines: str
-    beside_any: bool = False
+    possible: re.Pattern[str]  # matches lines that could show the trace
+    pattern: re.Pattern[str]  # matches the trace
+    least: float  # the smallest significant difference between two shares
+    is_so: str  # describes a text with the trace
+    is_not: str  # describes a text without the trace
+    lines_with_it: str
+    beside_any: bool = False  # a text without the trace counts even if too few of its lines could show it
 
 
 _TRACES = (
@@ -63,8 +61,8 @@ _TRACES = (
         "of their lines have @@ or ▁",
     ),
 )
-_RARE = 0.01  # of the lines: fewer that could show a trace say nothing
-_FEWEST = 20  # lines that could show a trace, and lines that show it: fewer say nothing
+_RARE = 0.01  # of the lines: if fewer could show a trace, there is no evidence
+_FEWEST = 20  # lines that could show a trace, and lines that show it: fewer are no evidence
 
 
 @dataclass
@@ -76,7 +74,7 @@ class TokenizerTraces:
     showing: Counter[_Trace] = field(default_factory=Counter)
 
     def add(self, lines: Iterable[str]) -> "TokenizerTraces":
-        """Count more lines, and return self. Empty lines do not count."""
+        """Count more lines and return self. Empty lines do not count."""
         for line in lines:
             self.lines += bool(line.strip())
             for trace in _TRACES:
@@ -86,7 +84,7 @@ class TokenizerTraces:
         return self
 
     def share(self, trace: _Trace) -> float | None:
-        """Of the lines that could show a trace, the share of those that do; None where too few could."""
+        """The share of lines with the trace among lines that could show it; None if too few could."""
         possible = self.possible[trace]
         if trace.beside_any and not self.showing[trace] and self.lines >= _FEWEST:
             return 0.0
@@ -103,13 +101,13 @@ class TokenizerTraces:
 
 
 def contrast(name: str, text: TokenizerTraces, other_name: str, other: TokenizerTraces) -> str | None:
-    """In which way one of two texts looks as tokenizers write and the other does not, with shares, for a message; None
-    where they are alike."""
+    """A message that says in which way one of two texts looks tokenized and the other does not, with shares; None if
+    there is no such difference."""
     parts = []
     for trace in _TRACES:
         for (having, high), (without, low) in permutations(((name, text), (other_name, other))):
             low_share = low.share(trace)
             if low_share is not None and high.shows(trace, low_share + trace.least):
-                shares = f"({high.share(trace):.0%} and {low_share:.0%} {trace.of_lines})"
+                shares = f"({high.share(trace):.0%} and {low_share:.0%} {trace.lines_with_it})"
                 parts.append(f"{having} {trace.is_so} and {without} {trace.is_not} {shares}")
     return "; ".join(parts) or None

@@ -1,11 +1,11 @@
-"""The training corpora → cleaned text. It is made once, when it is first needed, and found again by its key."""
+"""The training corpora → cleaned text. It is made when it is first needed, and reused by its key."""
 
 import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain, groupby, islice
+from itertools import chain, count, groupby, islice
 from pathlib import Path
 
 from tqdm import tqdm
@@ -22,17 +22,17 @@ from nmt.files.text import content_key, read_lines
 
 log = logging.getLogger("nmt")
 
-# Part of the names of everything in the store: increase it when nmt makes something else of the same text with the same
-# settings, or writes it in other files. What is stored is then made anew.
+# Part of all names in the store. Increase it when the same text and settings give another result or another file
+# format. Stored data is then made again.
 FORMAT = 1
 
 
 class TrainingText:
     """The corpora of data.train.
 
-    An interrupted cleaning is continued after the last complete shard. The corpora are read from their beginning for
-    this, as what is dropped depends on the pairs before; but only text that has changed, and what comes after it, is
-    cleaned again."""
+    Interrupted cleaning continues after the last complete shard. For this, the corpora are read from their beginning,
+    because dropped pairs depend on earlier pairs. But only text that has changed, and the text after it, is cleaned
+    again."""
 
     def __init__(
         self,
@@ -41,20 +41,20 @@ class TrainingText:
         store: Path,
         held_out: Sequence[Sequence[Pair]] = (),
     ) -> None:
-        """fingerprints: of the corpora: reading one with another fingerprint is an error; store: the folder in which
-        the text is kept; held_out: the pairs of each validation set."""
+        """fingerprints: of the corpora; it is an error if a corpus has another fingerprint when it is read. store: the
+        folder for the text. held_out: the pairs of each validation set."""
         self.data, self.fingerprints, self.held_out, self._store = data, tuple(fingerprints), held_out, store
-        # What each validation set has in common with the text; None unless the text was cleaned by this object.
+        # The overlap of each validation set with the text; None unless the text was cleaned by this object.
         self.overlaps: list[Overlap] | None = None
 
     @property
     def key(self) -> list[object]:
-        """What decides which pairs there are."""
+        """Everything that decides which pairs are in the text."""
         return [FORMAT, self.fingerprints, writer.affecting(self.data, "text")]
 
     @cached_property
     def cleaned(self) -> CleanedText:
-        """The text, found or made now. Raises NmtError as `read_pairs` does, and where a rule cannot be used."""
+        """The text, reused or made now. Raises NmtError as `read_pairs` does, and if a rule cannot be used."""
         folder = self._store / f"text-{content_key(self.key)}"
         if folder.exists():
             log.info("cleaned text: reused from %s", folder)
@@ -70,13 +70,13 @@ class TrainingText:
                 bar.update(len(chunk.raw.pairs))
         self.overlaps = search.overlaps()
         text = cleaned_text.finish(unfinished, folder, notes)
-        read, kept = (sum(getattr(count, name) for count in text.counts) for name in ("read", "kept"))
+        read, kept = (sum(getattr(counts, name) for counts in text.counts) for name in ("read", "kept"))
         seconds = time.perf_counter() - start
         log.info("cleaned text: %s of %s pairs kept in %s (%.1f s)", f"{kept:,}", f"{read:,}", folder, seconds)
         return text
 
     def find_overlaps(self) -> list[Overlap]:
-        """What each validation set has in common with the text."""
+        """The overlap of each validation set with the text."""
         text = self.cleaned
         if self.overlaps is None and self.held_out:
             search = OverlapSearch(self.held_out, compared(self.data))
@@ -86,7 +86,7 @@ class TrainingText:
         return self.overlaps or []
 
     def _chunks(self, folder: Path, notes: Sequence[list[str]]) -> Iterator[CleanChunk]:
-        """All chunks; those that the folder does not have yet are written."""
+        """Yield all chunks. Chunks that are not in the folder yet are written."""
         cleaner, reused = Cleaner(self.data), set[str]()
         shards: Iterator[list[RawChunk]] = (list(chunks) for _, chunks in groupby(self._read(notes), shard_of))
         for chunks in shards:
@@ -95,7 +95,7 @@ class TrainingText:
                 shards = chain([chunks], shards)
                 break
             if not reused:
-                log.info("cleaned text: what was cleaned before is reused from %s", folder)
+                log.info("cleaned text: text cleaned before is reused from %s", folder)
             reused.add(shard_name(*shard_of(chunks[0])))
             for raw, pairs in zip(chunks, kept, strict=True):
                 yield cleaner.skip(raw, pairs)
@@ -104,29 +104,28 @@ class TrainingText:
                 if path.stem not in reused:  # it was made after other text
                     path.unlink()
         cleaned = cleaner.clean(chain.from_iterable(shards))
-        for _, of_shard in groupby(cleaned, lambda chunk: shard_of(chunk.raw)):
-            yield from written(folder, of_shard)
+        for _, shard_chunks in groupby(cleaned, lambda chunk: shard_of(chunk.raw)):
+            yield from written(folder, shard_chunks)
         cleaner.report_unscored()
 
     def _read(self, notes: Sequence[list[str]]) -> Iterator[RawChunk]:
-        for number, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
-            pairs = read_pairs(corpus, self.data, "train", expected, notes[number])
-            scores, chunk_number = _read_scores(Path(corpus.scores)) if corpus.scores else None, 0
-            while True:
+        for i, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
+            pairs = read_pairs(corpus, self.data, "train", expected, notes[i])
+            scores = _read_scores(Path(corpus.scores)) if corpus.scores else None
+            for chunk_index in count():
                 chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
-                given = None if scores is None else _next_scores(scores, len(chunk), corpus)
+                chunk_scores = None if scores is None else _next_scores(scores, len(chunk), corpus)
                 if not chunk:
                     break
-                yield RawChunk(number, chunk_number, chunk, given)
-                chunk_number += 1
+                yield RawChunk(i, chunk_index, chunk, chunk_scores)
 
 
 def _read_scores(path: Path) -> Iterator[float]:
-    """The scores of a corpus's pairs, as `nmt score` writes them: the last column of each line, log P(target | source)
-    per subword; NaN for a pair that was too long for the model.
+    """Yield the scores of a corpus's pairs from a file of `nmt score`: the last column of each line, log P(target |
+    source) per subword. NaN stands for a pair that was too long for the model.
 
-    Raises NmtError for a file that cannot be read, and for a line that does not end in such a number."""
-    for number, line in enumerate(read_lines(path), start=1):
+    Raises NmtError for a file that cannot be read, and for a line that does not end in a number."""
+    for line_number, line in enumerate(read_lines(path), start=1):
         last = line.rpartition("\t")[2]
         try:
             score = float(last)
@@ -134,17 +133,17 @@ def _read_scores(path: Path) -> Iterator[float]:
             score = math.inf
         if math.isinf(score):
             expected = "expected a score in the last column, as nmt score writes it in its text format"
-            raise NmtError(f"{path}:{number}: {expected}; found {last[:40]!r}")
+            raise NmtError(f"{path}:{line_number}: {expected}; found {last[:40]!r}")
         yield score
 
 
-def _next_scores(scores: Iterator[float], count: int, corpus: schema.Corpus) -> list[float]:
-    """The scores of the next `count` pairs of a corpus; 0: it has ended. Raises NmtError where the file of scores has
-    fewer lines than the corpus has pairs, or more."""
-    taken = list(islice(scores, max(1, count)))
-    if len(taken) == count:
+def _next_scores(scores: Iterator[float], pairs: int, corpus: schema.Corpus) -> list[float]:
+    """The scores of the next pairs of a corpus. pairs: their number; 0 at the end of the corpus. Raises NmtError if the
+    file of scores has fewer or more lines than the corpus has pairs."""
+    taken = list(islice(scores, max(1, pairs)))
+    if len(taken) == pairs:
         return taken
-    fewer = "fewer" if len(taken) < count else "more"
+    fewer = "fewer" if len(taken) < pairs else "more"
     raise NmtError(
         f"{corpus.scores}: has {fewer} lines than {corpus.label} has pairs: score the same text with nmt score again"
     )

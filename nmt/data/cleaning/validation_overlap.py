@@ -1,5 +1,5 @@
-"""What validation text and training text have in common: a model that was trained on its validation text scores too
-well there, and the best checkpoint is not the best one."""
+"""Overlap of validation text and training text. A model that was trained on its validation text has too good scores
+there, and the wrong checkpoint is chosen as the best."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from nmt.errors import NmtError
 from nmt.files import atomic
 
 MOST = 10  # examples of each kind
-# Where more is in common, it is no chance: short sentences, such as greetings, are in all text of some kinds, and in a
-# validation set of 20 pairs a single one is 5%.
+# More overlap than this is not due to chance. Short sentences, such as greetings, occur in all text of some kinds, and
+# in a validation set of 20 pairs a single pair is 5%.
 _CHANCE_SHARE, _CHANCE_PAIRS = 0.01, 10
 
 
@@ -30,22 +30,23 @@ class OverlappingPair(NamedTuple):
 
     source: str
     target: str
-    trained: str  # the target there, or the first one
-    corpus: int  # the number of the first training corpus that has it
+    trained: str  # its first target in the training text
+    corpus: int  # the index of the first training corpus that has it
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """What one validation set has in common with the training text, after data.clean and before pairs are dropped for
-    their length. Text is the same if `folded_texts` says so; that of the opposite direction has its sides exchanged."""
+    """The overlap of one validation set with the training text, after data.clean and before pairs are dropped for their
+    length. Texts are the same if their `folded_texts` are equal. Text of the opposite direction is compared with its
+    sides exchanged."""
 
     total: int  # pairs of the validation set
-    pairs: int  # those of them that are training pairs
-    sources: int  # those of the others whose source is in the training text, with another target
+    pairs: int  # validation pairs that are training pairs too
+    sources: int  # other validation pairs whose source is in the training text, with another target
     by_corpus: tuple[tuple[int, int], ...]  # in each training corpus: how many of these pairs, and of their sources
     pair_examples: tuple[OverlappingPair, ...]  # the first training pairs
-    source_examples: tuple[OverlappingPair, ...]  # the first ones that have another target in training
-    folded: int = 0  # of the pairs: those that are training pairs but for case, accents, punctuation or white space
+    source_examples: tuple[OverlappingPair, ...]  # the first pairs that have another target in training
+    folded: int = 0  # of `pairs`: those that differ in case, accents, punctuation or white space
 
     @property
     def too_many_pairs(self) -> bool:
@@ -54,80 +55,82 @@ class Overlap:
 
     @property
     def too_many_sources(self) -> bool:
-        """The same of sources alone."""
+        """Whether more sources are in both than chance explains."""
         return self._too_many(self.sources)
 
-    def _too_many(self, number: int) -> bool:
-        return number > max(_CHANCE_PAIRS, _CHANCE_SHARE * self.total)
+    def _too_many(self, count: int) -> bool:
+        return count > max(_CHANCE_PAIRS, _CHANCE_SHARE * self.total)
 
 
 class OverlapSearch:
     """Looks for validation text in training text, chunk by chunk."""
 
     def __init__(self, held_out: Sequence[Sequence[Pair]], compared: Sequence[Sequence[Direction | None]]) -> None:
-        """held_out: the pairs of each validation set; compared: with which training corpora each is compared, and
-        how."""
+        """held_out: the pairs of each validation set. compared: for each validation set, how each training corpus is
+        compared with it; see the function `compared`."""
         self._held_out, self._compared = held_out, compared
         self._keys = [list(zip(*map(folded_texts, _sides(pairs)), strict=True)) for pairs in held_out]
         self._sources = [{source for source, _ in keys} for keys in self._keys]
         self._pairs = [set(keys) for keys in self._keys]
         self._texts = [set(pairs) for pairs in held_out]
-        # In each training corpus: the pairs and the sources that are there.
+        # By validation set and training corpus: the common pairs and the common sources.
         self._in_corpora = [[(set[Pair](), set[str]()) for _ in corpora] for corpora in compared]
-        # Of pairs and of sources: the target of the first training pair that has it, and its corpus.
-        self._found: list[dict[Pair, tuple[str, int]]] = [{} for _ in held_out]
-        self._found_sources: list[dict[str, tuple[str, int]]] = [{} for _ in held_out]
-        self._found_exactly = [set[Pair]() for _ in held_out]
+        # By common pair, and by common source: the target of the first training pair that has it, and its corpus.
+        self._first_pairs: list[dict[Pair, tuple[str, int]]] = [{} for _ in held_out]
+        self._first_sources: list[dict[str, tuple[str, int]]] = [{} for _ in held_out]
+        self._exact_pairs = [set[Pair]() for _ in held_out]
 
     def add(self, corpus: int, pairs: Sequence[Pair]) -> None:
-        """Compare training pairs. corpus: its number."""
-        keys_of_sources: dict[Direction, list[str]] = {}
-        for number, sources in enumerate(self._sources):
-            direction = self._compared[number][corpus]
+        """Compare training pairs with all validation sets. corpus: the index of the training corpus."""
+        source_keys: dict[Direction, list[str]] = {}
+        for i, sources in enumerate(self._sources):
+            direction = self._compared[i][corpus]
             if direction is None:
                 continue
             turned = [(target, source) for source, target in pairs] if direction == "opposite" else pairs
-            if direction not in keys_of_sources:
-                keys_of_sources[direction] = folded_texts([source for source, _ in turned])
+            if direction not in source_keys:
+                source_keys[direction] = folded_texts([source for source, _ in turned])
             with_source = [
-                (pair, key) for pair, key in zip(turned, keys_of_sources[direction], strict=True) if key in sources
+                (pair, key) for pair, key in zip(turned, source_keys[direction], strict=True) if key in sources
             ]
             targets = folded_texts([target for (_, target), _ in with_source])
             for (pair, source), target in zip(with_source, targets, strict=True):
-                self._add(number, corpus, pair, (source, target))
+                self._add(i, corpus, pair, (source, target))
 
-    def _add(self, number: int, corpus: int, pair: Pair, key: Pair) -> None:
-        """A training pair whose source is in the validation set of this number. key: its folded texts."""
-        pairs_there, sources_there = self._in_corpora[number][corpus]
-        sources_there.add(key[0])
-        self._found_sources[number].setdefault(key[0], (pair[1], corpus))
-        if key in self._pairs[number]:
-            pairs_there.add(key)
-            self._found[number].setdefault(key, (pair[1], corpus))
-        if pair in self._texts[number]:
-            self._found_exactly[number].add(pair)
+    def _add(self, index: int, corpus: int, pair: Pair, key: Pair) -> None:
+        """Add a training pair whose source is in a validation set. index: of the validation set. key: the folded texts
+        of the pair."""
+        common_pairs, common_sources = self._in_corpora[index][corpus]
+        common_sources.add(key[0])
+        self._first_sources[index].setdefault(key[0], (pair[1], corpus))
+        if key in self._pairs[index]:
+            common_pairs.add(key)
+            self._first_pairs[index].setdefault(key, (pair[1], corpus))
+        if pair in self._texts[index]:
+            self._exact_pairs[index].add(pair)
 
     def overlaps(self) -> list[Overlap]:
-        """What was found, of each validation set."""
-        return [self._overlap(number) for number in range(len(self._held_out))]
+        """The overlap of each validation set."""
+        return list(map(self._overlap, range(len(self._held_out))))
 
-    def _overlap(self, number: int) -> Overlap:
-        found, sources = self._found[number], self._found_sources[number]
-        held_out = list(zip(self._held_out[number], self._keys[number], strict=True))
-        pairs = {pair: key for pair, key in held_out if key in found}
-        # Whatever target training has for these, it is another one.
-        others = {pair: key for pair, key in held_out if key not in found and key[0] in sources}
+    def _overlap(self, index: int) -> Overlap:
+        first_pairs, first_sources = self._first_pairs[index], self._first_sources[index]
+        held_out = list(zip(self._held_out[index], self._keys[index], strict=True))
+        pairs = {pair: key for pair, key in held_out if key in first_pairs}
+        # The training text has these sources with another target.
+        others = {pair: key for pair, key in held_out if key not in first_pairs and key[0] in first_sources}
+        by_corpus = []
+        for common_pairs, common_sources in self._in_corpora[index]:
+            pair_count = sum(key in common_pairs for _, key in held_out)
+            by_corpus.append((pair_count, sum(key[0] in common_sources for _, key in held_out)))
         return Overlap(
             total=len(held_out),
             pairs=sum(pair in pairs for pair, _ in held_out),
             sources=sum(pair in others for pair, _ in held_out),
-            by_corpus=tuple(
-                (sum(key in pairs_there for _, key in held_out), sum(key[0] in sources_there for _, key in held_out))
-                for pairs_there, sources_there in self._in_corpora[number]
-            ),
-            pair_examples=tuple(_common(pair, *found[key]) for pair, key in islice(pairs.items(), MOST)),
-            source_examples=tuple(_common(pair, *sources[key[0]]) for pair, key in islice(others.items(), MOST)),
-            folded=sum(pair in pairs and pair not in self._found_exactly[number] for pair, _ in held_out),
+            by_corpus=tuple(by_corpus),
+            pair_examples=tuple(_common(pair, *first_pairs[key]) for pair, key in islice(pairs.items(), MOST)),
+            source_examples=tuple(_common(pair, *first_sources[key[0]]) for pair, key in islice(others.items(), MOST)),
+            folded=sum(pair in pairs and pair not in self._exact_pairs[index] for pair, _ in held_out),
         )
 
 
@@ -140,8 +143,9 @@ def _common(pair: Pair, trained: str, corpus: int) -> OverlappingPair:
 
 
 def compared(data: schema.DataConfig) -> list[list[Direction | None]]:
-    """For each validation set, how each training corpus is compared with it. One of the opposite direction is: a model
-    of both has seen these sentences. Text of other languages, with another target for the same source, says nothing."""
+    """For each validation set, how each training corpus is compared with it; None: not at all. A corpus of the opposite
+    direction is compared, because a model of both directions has seen these sentences. A corpus of other languages is
+    not: it has another target for the same source."""
     return [[_direction(data.pair_of(held), data.pair_of(corpus)) for corpus in data.train] for held in data.held_out]
 
 
@@ -162,7 +166,7 @@ def check(overlaps: Sequence[Overlap], data: schema.DataConfig) -> None:
 
 
 def problems(overlaps: Sequence[Overlap], data: schema.DataConfig) -> Iterator[str]:
-    """What is worth a warning."""
+    """Yield the texts of warnings."""
     for overlap, corpus in zip(overlaps, data.held_out, strict=True):
         if overlap.pairs:
             yield f"{_common_pairs(overlap, corpus, data)}: scores on them tell nothing about other text"
@@ -186,12 +190,12 @@ def _common_pairs(overlap: Overlap, held_out: schema.Corpus, data: schema.DataCo
 
 
 def write(path: Path, overlaps: Sequence[Overlap]) -> None:
-    """Write them to a file. Raises OSError if that is not possible."""
+    """Write overlaps to a file. Raises OSError if that is not possible."""
     atomic.write_text(path, json.dumps([asdict(overlap) for overlap in overlaps], indent=1) + "\n")
 
 
 def read(path: Path, sets: int) -> tuple[Overlap, ...]:
-    """What `write` wrote for `sets` validation sets. Raises NmtError if the file is damaged or missing."""
+    """Read what `write` wrote for `sets` validation sets. Raises NmtError if the file is damaged or missing."""
     try:
         overlaps = tuple(_from_json(row) for row in json.loads(path.read_text(encoding="utf-8")))
         if len(overlaps) != sets:

@@ -1,9 +1,10 @@
-"""Arrow tables: Parquet files and the datasets of the Hugging Face hub."""
+"""Arrow tables: Parquet files and datasets of the Hugging Face hub."""
 
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +22,15 @@ BATCH_ROWS = 2000  # rows of an Arrow table that become text at a time
 
 
 def check_installed(corpus: schema.Corpus) -> None:
-    """Raises NmtError if the library that reads the corpus, if it is in Arrow tables, is not installed."""
+    """Raises NmtError if the corpus is in Arrow tables and the library that reads it is not installed."""
     library = "datasets" if corpus.hub else "pyarrow" if str(corpus.file).lower().endswith(".parquet") else None
     if library and not is_installed(library):
         raise _not_installed(corpus, library)
 
 
 def _not_installed(corpus: schema.Corpus, library: str) -> NmtError:
-    what = "a dataset of the hub" if corpus.hub else "a Parquet file"
-    return NmtError(f"{corpus.label}: reading {what} needs the package {library}: {install_command('hub')}")
+    kind = "a dataset of the hub" if corpus.hub else "a Parquet file"
+    return NmtError(f"{corpus.label}: reading {kind} needs the package {library}: {install_command('hub')}")
 
 
 def parquet_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[tuple[str, str]]:
@@ -38,24 +39,24 @@ def parquet_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig) ->
 
 
 def hub_pairs(corpus: schema.Corpus, data: schema.DataConfig, default_split: str) -> Iterator[tuple[str, str]]:
-    """The pairs of a dataset of the hub, or of a local folder. Raises NmtError as `parquet_pairs` does, and for what
-    the library `datasets` says."""
+    """The pairs of a dataset of the hub, or of a local folder. Raises NmtError as `parquet_pairs` does, and for errors
+    of the library `datasets`."""
     return _pairs(_hub_tables(corpus, default_split), corpus, data)
 
 
 def _pairs(
     tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, data: schema.DataConfig
 ) -> Iterator[tuple[str, str]]:
-    keys_of_maps: dict[str, dict[str, None]] = {}
+    map_keys: dict[str, dict[str, None]] = {}
     for table in tables:
-        yield from zip(*_arrow_texts(table, corpus, data, keys_of_maps), strict=True)
+        yield from zip(*_arrow_texts(table, corpus, data, map_keys), strict=True)
 
 
 def _arrow_texts(
-    table: "pyarrow.Table", corpus: schema.Corpus, data: schema.DataConfig, keys_of_maps: dict[str, dict[str, None]]
+    table: "pyarrow.Table", corpus: schema.Corpus, data: schema.DataConfig, map_keys: dict[str, dict[str, None]]
 ) -> Iterator[list[str]]:
-    """The texts of the source column, then those of the target column. keys_of_maps: of each column of maps, the keys
-    that it had so far."""
+    """Yield the texts of the source column, then the texts of the target column. map_keys: for each column of maps, the
+    keys that have occurred so far."""
     from pyarrow import compute, types
 
     while any(types.is_struct(field.type) for field in table.schema):
@@ -65,7 +66,7 @@ def _arrow_texts(
     lookups: dict[str, tuple[pyarrow.ChunkedArray, str]] = {}  # a map `translation` of `en` and `de`, as a struct
     for name, column in named_columns:
         if types.is_map(column.type):
-            keys = keys_of_maps.setdefault(name, {})
+            keys = map_keys.setdefault(name, {})
             for chunk in column.chunks:
                 keys |= dict.fromkeys(map(str, compute.unique(chunk.keys).to_pylist()))
             lookups |= {f"{name}.{key}": (column, key) for key in keys}
@@ -118,8 +119,8 @@ def _datasets_library(corpus: schema.Corpus) -> Any:
 
 @contextmanager
 def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
-    """Turn an exception of the library into an NmtError of one line: no network, no such name, split or file. It
-    raises its own exceptions and those of its network libraries, whose only common base is Exception."""
+    """Turn an exception of the library into an NmtError of one line: no network, no such name, split or file. The
+    library raises its own exceptions and those of its network libraries. Their only common base is Exception."""
     try:
         yield
     except Exception as error:
@@ -131,13 +132,13 @@ def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
 
 
 def hub_content(corpus: schema.Corpus) -> list[str]:
-    """What identifies a dataset's content, for the fingerprint: file names and their digests, or a commit."""
+    """Identifies the content of a dataset, for the fingerprint: file names and their digests, or a commit."""
     assert corpus.hub
     folder = Path(corpus.hub)
     if folder.is_dir():
         names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         visible = [name for name in names if not re.search(r"(^|/)\.", name)]  # the library skips hidden files too
-        return [part for name in visible for part in (name, file_digest(folder / name))]
+        return list(chain.from_iterable((name, file_digest(folder / name)) for name in visible))
     if corpus.revision and re.fullmatch("[0-9a-f]{40}", corpus.revision):
         return [corpus.hub, corpus.revision]
     datasets = _datasets_library(corpus)

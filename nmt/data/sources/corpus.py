@@ -1,7 +1,8 @@
-"""Read parallel corpora as pairs of sentences: text files, tables, translation memories, and what is downloaded."""
+"""Read parallel corpora as pairs of sentences: text files, tables, translation memories, and downloaded corpora."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from nmt.config import schema
@@ -29,17 +30,17 @@ def read_pairs(
     expected: str | None = None,
     notes: list[str] | None = None,
 ) -> Iterator[Pair]:
-    """The corpus's pairs in its order, unchanged, streamed.
+    """Yield the pairs of a corpus in its order, unchanged, streamed.
 
-    Columns that the corpus does not name are found by its languages, or those of `data`; `default_split` is the split
-    of a hub dataset that names none. The sides of a corpus with `reversed` are exchanged. A line feed, tab or carriage
-    return in a field of a table becomes a space, and a missing text (null) becomes an empty one. expected: the
-    fingerprint that the corpus must have, because results are stored under it. notes: to it is added what is said of
-    the file, such as how it is read and what is left out; this is logged too, once.
+    Columns that the corpus does not name are found by its languages, or by the languages of `data`. default_split: the
+    split of a hub dataset if the corpus names none. The sides of a corpus with `reversed` are exchanged. A line feed,
+    tab or carriage return in a field of a table becomes a space, and a missing text (null) becomes an empty text.
+    expected: the fingerprint that the corpus must have, because results are stored under it. notes: remarks on the file
+    are added, such as how it is read and which lines are left out. They are also logged, once.
 
-    Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; after the last pair if the
-    content that was read does not have the expected fingerprint. With `invalid: drop` a pair that is not UTF-8 is an
-    empty one, and noted.
+    Raises NmtError for a corpus that is missing, misaligned, damaged, not UTF-8, or empty; and after the last pair if
+    the content that was read does not have the expected fingerprint. With `invalid: drop`, a pair that is not UTF-8
+    becomes an empty pair, with a note.
     """
     digests: Digests = {}
     read_as = data.with_languages_of(corpus)
@@ -74,7 +75,7 @@ def _pairs(
 
 
 def _errors(corpus: schema.Corpus) -> str:
-    """What is done with bytes that are not UTF-8, as `bytes.decode` takes it."""
+    """The error handler for bytes that are not UTF-8; see `bytes.decode`."""
     return invalid_lines.KEPT_BYTES if corpus.invalid == "drop" else "strict"
 
 
@@ -121,18 +122,17 @@ def files_of(data: schema.DataConfig) -> list[Path]:
 
 
 def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
-    return [
-        Path(file) for corpus in corpora for file in (corpus.source, corpus.target, corpus.file, corpus.scores) if file
-    ]
+    files = chain.from_iterable((corpus.source, corpus.target, corpus.file, corpus.scores) for corpus in corpora)
+    return [Path(file) for file in files if file]
 
 
 def check_files(data: schema.DataConfig) -> None:
     """Raise NmtError if files of training and validation text are missing (it names all of them), and for training text
     that cannot be read several times."""
-    of_keys = {"data.train": _files(data.train), "data.validation": _files(data.held_out)}
-    gone = {key: [path for path in files if not path.exists()] for key, files in of_keys.items()}
-    keys = ", ".join(key for key, paths in gone.items() if paths)
-    missing = list(dict.fromkeys(path for paths in gone.values() for path in paths))
+    files_by_key = {"data.train": _files(data.train), "data.validation": _files(data.held_out)}
+    missing_by_key = {key: [path for path in files if not path.exists()] for key, files in files_by_key.items()}
+    keys = ", ".join(key for key, paths in missing_by_key.items() if paths)
+    missing = list(dict.fromkeys(chain.from_iterable(missing_by_key.values())))
     if len(missing) == 1:
         raise NmtError(f"{keys}: {no_such_file(missing[0])}")
     if missing:
@@ -140,7 +140,7 @@ def check_files(data: schema.DataConfig) -> None:
         raise NmtError(f"{keys}: {len(missing)} files are missing{folder}: {', '.join(map(str, missing))}")
     for path in _files(data.train):
         if not path.is_file() and not path.is_dir():
-            raise NmtError(f"{path}: a pipe or a device, and training text is read several times: save it to a file")
+            raise NmtError(f"{path}: is a pipe or a device, but training text is read several times: save it to a file")
 
 
 def fingerprint(
@@ -152,10 +152,10 @@ def fingerprint(
     """A hash of the corpus's content, of its scores, and of the settings that decide how it is read and that are
     declared `by_content`.
 
-    The content of files is hashed (about one second per gigabyte), so a copied or touched file is the same corpus, and
-    an edited one is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
-    unless `revision` is a commit. A corpus of OPUS and a test set are downloaded first. digests: those of files that
-    have been read already, by path. Raises NmtError as `read_pairs` does.
+    The content of files is hashed (about one second per gigabyte). So a copied or touched file is the same corpus, and
+    an edited file is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
+    unless `revision` is a commit. A corpus of OPUS and a test set are downloaded first. digests: by path, of files that
+    have been read already. Raises NmtError as `read_pairs` does.
     """
 
     def digest(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Tables of columns with a delimiter between them: .tsv and .csv files."""
+"""Tables with delimited columns: .tsv and .csv files."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,9 @@ from nmt.files.text import Digests, read_lines
 def delimited_pairs(
     path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, errors: str = "strict"
 ) -> Iterator[tuple[str, str]]:
-    """The pairs of a .tsv or .csv file; how it is read is noted, and at its end how many rows have another width than
-    the first. A row of a spreadsheet that ends before a column has
-    an empty text there. Raises NmtError for a line of plain text that has too few columns, and for one of a .csv file
-    that has more than the first."""
+    """Yield the pairs of a .tsv or .csv file. Notes say how it is read, and at its end how many rows have another width
+    than the first. A row of a spreadsheet that ends before a column has an empty text there. Raises NmtError for a line
+    of plain text with too few columns, and for a row of a .csv file with more columns than the first."""
     layout = table_layout.layout_of(path, corpus, data, errors)
     for remark in layout.remarks:
         note(remark)
@@ -30,11 +29,12 @@ def delimited_pairs(
 
 def _plain(path: Path, lines: Iterator[str], layout: TableLayout, note: Note) -> Iterator[tuple[str, str]]:
     source, target, needed = layout.source, layout.target, layout.needed
-    width, others = layout.columns, Counter[int]()  # rows by their width, if it is another one
-    for number, line in enumerate(islice(lines, layout.skipped, None), start=layout.skipped + 1):
-        fields = line.replace("\r", " ").split("\t")  # of line breaks and tabs what a field can have
+    width, others = layout.columns, Counter[int]()  # rows with another width, by their width
+    for line_number, line in enumerate(islice(lines, layout.skipped, None), start=layout.skipped + 1):
+        fields = line.replace("\r", " ").split("\t")  # a field cannot contain other line breaks or tabs
         if len(fields) < needed:
-            raise NmtError(f"{path}:{number}: no column {needed}: the line has {len(fields)}; a tab separates columns")
+            columns = f"no column {needed}: the line has {len(fields)}; a tab separates columns"
+            raise NmtError(f"{path}:{line_number}: {columns}")
         width = width or len(fields)
         if len(fields) != width:
             others[len(fields)] += 1
@@ -43,13 +43,13 @@ def _plain(path: Path, lines: Iterator[str], layout: TableLayout, note: Note) ->
 
 
 def _quoted(path: Path, lines: Iterator[str], layout: TableLayout, note: Note) -> Iterator[tuple[str, str]]:
-    others = Counter[int]()  # rows by their width, if it is another one
+    others = Counter[int]()  # rows with another width, by their width
     most = layout.columns if table_layout.is_csv(path) else None
-    for number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):
+    for line_number, fields in table_layout.rows(lines, layout.delimiter, True, layout.skipped, path):
         if most is not None and (columns := _width(fields)) > most:
             raise NmtError(
-                f"{path}:{number}: {columns} columns, and the first line has {most}: put quotes around a field that "
-                f"holds {table_layout.shown(layout.delimiter)}"
+                f"{path}:{line_number}: {columns} columns, and the first line has {most}: put quotes around a field "
+                f"that holds {table_layout.shown(layout.delimiter)}"
             )
         if len(fields) < layout.columns:
             others[len(fields)] += 1
@@ -67,4 +67,4 @@ def _note_width(others: Counter[int], width: int, note: Note) -> None:
 
 def _width(row: Sequence[str]) -> int:
     """The number of columns of a row, without empty ones at its end."""
-    return next((number for number in range(len(row), 0, -1) if row[number - 1]), 0)
+    return next((width for width in range(len(row), 0, -1) if row[width - 1]), 0)

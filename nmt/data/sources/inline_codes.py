@@ -1,9 +1,8 @@
-"""Codes of a document's format inside the text of a translation memory: which of them stand between two words.
+"""Codes of a document's format inside the text of a translation memory: which of them separate words.
 
-TMX has `bpt`, `ept`, `it`, `ph` and `ut`, with `sub` in them. What they enclose is markup, such as `<br/>`, and no
-text. Most codes are left out, for they may stand inside of a word. A code that breaks the line, or that stands for
-white space, becomes a line break, which is then read as a space. `x`, of XLIFF, becomes a space between words, for
-nothing tells what it stands for.
+TMX has `bpt`, `ept`, `it`, `ph` and `ut`, with `sub` in them. They enclose markup, such as `<br/>`, and not text. Most
+codes are left out, because they may be inside a word. A code for a line break or white space becomes a line break,
+which is then read as a space. `x`, of XLIFF, becomes a space between words, because its meaning is unknown.
 """
 
 import html
@@ -19,7 +18,7 @@ _UNKNOWN = "\0"  # which XML cannot hold
 _BETWEEN_WORDS = re.compile(r"(?<=[\w.,:;!?…)»”])\0+(?=\w)")
 # Types of codes: line, page and column breaks in the specification, and what tools call them.
 _TYPES = {"lb", "pb", "cb", "br", "linebreak", "newline", "pagebreak", "columnbreak", "softreturn", "tab", "space"}
-# What of HTML, of the files of word processors, and of RTF separates words.
+# Markup of HTML, of word processor files and of RTF that separates words.
 _SEPARATORS = re.compile(
     r"</?(?:br|hr|p|div|li|ul|ol|td|th|tr|table|h[1-6]|(?:w|a):br|w:cr|w:tab|w:p|text:(?:line-break|tab|s|p))(?=[\s/>])"
     r"|\\(?:line|par|page|column|tab|cell|row)(?![a-z])",
@@ -30,30 +29,30 @@ _ATTRIBUTES_OF_TYPE, _ATTRIBUTES_OF_TEXT = ("type", "ctype"), ("equiv-text", "eq
 
 
 class InlineCode:
-    """An element of a document's format, with all that it encloses."""
+    """An element of a document's format, with all its content."""
 
     def __init__(self, name: str, attributes: Mapping[str, str]) -> None:
         self._name, self._attributes, self._text, self._inside = name, attributes, list[str](), 1
 
     def start(self) -> None:
-        """An element begins inside of it."""
+        """An element begins inside this one."""
         self._inside += 1
 
     def end(self) -> bool:
-        """An element ends; returns whether it is the code itself."""
+        """An element ends. Returns whether it is this one."""
         self._inside -= 1
         return not self._inside
 
     def add(self, text: str) -> None:
-        """Text that the code encloses; that of elements in it, such as a footnote in `sub`, is not its own."""
+        """Add text that the code encloses. Text of elements inside it, such as a footnote in `sub`, is ignored."""
         if self._inside == 1:
             self._text.append(text)
 
     def replacement(self) -> str:
-        """What the text has in place of the code; see `joined`."""
-        given = self._attributes
-        types = tuple(given[name] for name in _ATTRIBUTES_OF_TYPE if name in given)
-        texts = ("".join(self._text), *(given[name] for name in _ATTRIBUTES_OF_TEXT if name in given))
+        """The text that replaces the code; see `joined`."""
+        attributes = self._attributes
+        types = tuple(attributes[name] for name in _ATTRIBUTES_OF_TYPE if name in attributes)
+        texts = ("".join(self._text), *(attributes[name] for name in _ATTRIBUTES_OF_TEXT if name in attributes))
         if _is_between_words(types, texts):
             return _BREAK
         return _UNKNOWN if self._name == PLACEHOLDER else ""

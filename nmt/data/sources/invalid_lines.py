@@ -1,8 +1,9 @@
-"""Lines of corpora that are not UTF-8: how many there are, their likely encoding, and how they are left out."""
+"""Lines of corpora that are not UTF-8: count them, find their likely encoding, and leave them out."""
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 
 import regex
@@ -15,11 +16,10 @@ from nmt.files.text import NotUtf8Error, blocks_of_lines, opened
 from nmt.files.utf16 import as_utf8
 
 Pair = tuple[str, str]  # source sentence, target sentence
-KEPT_BYTES = "surrogateescape"  # how bytes that are not UTF-8 are decoded, so that their lines can be left out
+KEPT_BYTES = "surrogateescape"  # error handler that keeps bytes that are not UTF-8, so that their lines can be left out
 _HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs
-_SAMPLE = 1000  # lines whose encoding is looked for
-# The encodings that text of these languages can be in; that of all others which are written in Latin letters is the
-# default.
+_SAMPLE = 1000  # lines from which the encoding is found
+# The encodings that text in these languages can have. Other languages in Latin script have the default.
 _ENCODINGS = {
     "cs hr hu pl ro sk sl sq bs": "windows-1250 iso-8859-2",
     "be bg kk ky mk mn ru sr tg tt uk": "windows-1251 koi8-r koi8-u iso-8859-5 cp866",
@@ -35,12 +35,12 @@ _ENCODINGS = {
     "ko": "euc_kr",
 }
 _DEFAULT = "windows-1252"
-# Both encodings have letters everywhere: here the most frequent ones are counted.
+# In both encodings nearly all bytes are letters, so the most frequent letters are counted.
 _FREQUENT = {"zh": "的一是不了在有人我他这這们們个個中大来來上国國说說就和"}
 
 
 class InvalidLinesError(NmtError):
-    """Lines of a corpus are not UTF-8. problem: how many, and how to convert them, for commands without a config."""
+    """Lines of a corpus are not UTF-8. problem: the message for commands without a config."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"{problem}, or give the corpus invalid: drop in the config, to leave such lines out")
@@ -49,25 +49,25 @@ class InvalidLinesError(NmtError):
 
 @contextmanager
 def explained(corpus: schema.Corpus, languages: tuple[str, str]) -> Iterator[None]:
-    """Add to the error for a line that is not UTF-8 how many there are, their likely encoding, and what can be done.
-    languages: of source and target. Raises InvalidLinesError."""
+    """Replace the error for a line that is not UTF-8 by an error with the number of such lines, their likely encoding
+    and a remedy. languages: of source and target. Raises InvalidLinesError."""
     try:
         yield
     except NotUtf8Error as error:
         advice = "convert the file to UTF-8"
         if error.path is not None and error.path.is_file():  # a pipe cannot be read again
-            advice = _survey(error.path, _of_file(error.path, corpus, languages))
-        raise InvalidLinesError(f"{error.place} is not UTF-8: {advice}") from None
+            advice = _survey(error.path, _file_languages(error.path, corpus, languages))
+        raise InvalidLinesError(f"{error.location} is not UTF-8: {advice}") from None
 
 
-def _of_file(path: Path, corpus: schema.Corpus, languages: tuple[str, str]) -> Sequence[str]:
+def _file_languages(path: Path, corpus: schema.Corpus, languages: tuple[str, str]) -> Sequence[str]:
     """The languages that a file of the corpus may have."""
     names = (corpus.source, corpus.target)
     return [languages[names.index(str(path))]] if str(path) in names else languages
 
 
 def _survey(path: Path, languages: Sequence[str]) -> str:
-    """What to say of the lines of a file that are not UTF-8."""
+    """A description of the lines of a file that are not UTF-8, with a remedy."""
     lines, invalid, sample, others = 0, 0, list[bytes](), False
     with opened(path) as stream:
         for block in blocks_of_lines(as_utf8(stream, str(path))):
@@ -77,10 +77,11 @@ def _survey(path: Path, languages: Sequence[str]) -> str:
                     others = others or not part.isascii()
                 else:
                     invalid += 1
-                    sample += [part] * (len(sample) < _SAMPLE)
+                    if len(sample) < _SAMPLE:
+                        sample.append(part)
     encoding = likely_encoding(sample, languages)
     said = f"{invalid:,} of {lines:,} lines are not{f' (probably {encoding})' if encoding else ''}"
-    if others:  # converting the whole file would spoil these
+    if others:  # converting the whole file would damage the valid lines
         return f"{said}, while others are: convert these lines to UTF-8"
     return f"{said}: convert the file{f': iconv -f {encoding.upper()} -t UTF-8' if encoding else ' to UTF-8'}"
 
@@ -94,9 +95,9 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def likely_encoding(lines: Sequence[bytes], languages: Sequence[str]) -> str | None:
-    """The encoding that text in one of these languages can have, if the lines can be in it: that by which they have the
-    most letters of the language, capitals left out, as other encodings have them in other places. None if there is
-    none, or if another fits as well and gives other text."""
+    """The encoding that gives the lines the most letters of one of these languages. Capitals are not counted, because
+    other encodings have capitals at the same codes. None if no encoding fits, or if another fits equally well and gives
+    different text."""
     texts = list[tuple[int, str, str]]()
     for code in languages:
         letters = _letters(code)
@@ -106,7 +107,7 @@ def likely_encoding(lines: Sequence[bytes], languages: Sequence[str]) -> str | N
                 texts.append((len(letters.findall(text)), encoding, text))
     if not texts:
         return None
-    most, encoding, text = max(texts, key=lambda each: each[0])
+    most, encoding, text = max(texts, key=itemgetter(0))
     others = [other for count, _, other in texts if count == most and other != text]
     return None if others else encoding
 
@@ -121,40 +122,42 @@ def _encodings(code: str) -> list[str]:
 def _scripts(code: str) -> tuple[str, ...]:
     try:
         return scripts(code) or ("Latn",)
-    except NmtError:  # a code of no language
+    except NmtError:  # not the code of a language
         return ("Latn",)
 
 
 def _letters(code: str) -> regex.Pattern[str]:
-    """A letter of the language's scripts that is no capital and not in ASCII; in Chinese, a frequent one."""
+    """Matches a letter of the language's scripts that is not a capital and not ASCII; for Chinese, a frequent
+    letter."""
     if frequent := _FREQUENT.get(base(code)):
         return regex.compile(f"[{frequent}]")
-    of_scripts = "".join(rf"\p{{Script={script}}}" for script in _scripts(code))
-    return regex.compile(rf"(?V1)[[{of_scripts}]--\p{{Lu}}--[\x00-\x7f]]")
+    script_letters = "".join(rf"\p{{Script={script}}}" for script in _scripts(code))
+    return regex.compile(rf"(?V1)[[{script_letters}]--\p{{Lu}}--[\x00-\x7f]]")
 
 
 def emptied(pairs: Iterator[Pair], languages: tuple[str, str], note: Note) -> Iterator[Pair]:
-    """The pairs, those with bytes that are not UTF-8 as empty ones, so that a file of scores stays aligned; in the end
-    it is noted how many there were. pairs: decoded with `KEPT_BYTES`."""
+    """Yield the pairs, with an empty pair for each that has bytes that are not UTF-8, so that a file of scores stays
+    aligned. Their number is noted at the end. pairs: decoded with `KEPT_BYTES`."""
     count, samples = 0, (list[bytes](), list[bytes]())
     for pair in pairs:
         raw = [_invalid_bytes(text) for text in pair]
         if any(line is not None for line in raw):
             count += 1
             for line, sample in zip(raw, samples, strict=True):
-                sample += [line] * (len(sample) < _SAMPLE) if line else []
+                if line and len(sample) < _SAMPLE:
+                    sample.append(line)
             pair = ("", "")
         yield pair
     if count:
         names = [likely_encoding(sample, [code]) for sample, code in zip(samples, languages, strict=True) if sample]
-        known = " or ".join(dict.fromkeys(filter(None, names)))
-        said = counted(count, "pair is left out (as an empty one)", "pairs are left out (as empty ones)")
-        note(f"{said}: not UTF-8{f', probably {known}' if known else ''}")
+        encodings = " or ".join(dict.fromkeys(filter(None, names)))
+        left_out = counted(count, "pair is left out (as an empty one)", "pairs are left out (as empty ones)")
+        note(f"{left_out}: not UTF-8{f', probably {encodings}' if encodings else ''}")
 
 
 def _invalid_bytes(text: str) -> bytes | None:
-    """The bytes of a text that is not UTF-8; none of half of a surrogate pair, which JSON can escape. None: it is
-    UTF-8."""
+    """The bytes of a text that is not UTF-8; empty for half of a surrogate pair, which JSON can escape. None if the
+    text is UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

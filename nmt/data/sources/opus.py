@@ -1,7 +1,7 @@
-"""Corpora of OPUS (https://opus.nlpl.eu; Tiedemann 2012): found in its public index, downloaded once, kept in a cache.
+"""Corpora of OPUS (https://opus.nlpl.eu; Tiedemann 2012). They are found in its public index and downloaded to a cache.
 
 The index answers `?corpus=Tatoeba&source=en&target=de&preprocessing=moses&version=latest` with JSON, in which each file
-has an address. A Moses file is a zip file with a text file of each language, aligned line by line. The cache has
+has an address. A Moses file is a zip file with a text file of each language, aligned line by line. The cache contains
 
     opus/Tatoeba/v2023-04-12/de-en.txt.zip         the file, complete and checked
     opus/Tatoeba/v2023-04-12/de-en.txt.zip.json    where it came from, its size and SHA-256
@@ -33,8 +33,8 @@ from nmt.files.text import aligned, blocks_of_lines, decoded_lines, file_digest,
 
 log = logging.getLogger("nmt")
 
-SERVER = "https://opus.nlpl.eu/opusapi/"  # $NMT_OPUS names another one, such as a mirror
-_NAME = re.compile(r"[\w+][\w.+-]*")  # of a corpus, a version or a language: it becomes a part of a path
+SERVER = "https://opus.nlpl.eu/opusapi/"  # $NMT_OPUS replaces it, for example by a mirror
+_NAME = re.compile(r"[\w+][\w.+-]*")  # of a corpus, a version or a language; it becomes part of a path
 _MOST_NAMES = 20  # in a message
 _BLOCK_BYTES = 1 << 20
 
@@ -73,19 +73,19 @@ def opus_pairs(corpus: schema.Corpus, data: schema.DataConfig, errors: str = "st
 
 
 def opus_content(corpus: schema.Corpus, data: schema.DataConfig) -> list[str]:
-    """What identifies the corpus's content, for the fingerprint. Raises NmtError as `find` does."""
+    """Identifies the content of the corpus, for the fingerprint. Raises NmtError as `find` does."""
     release = find(corpus, data)
     return [release.corpus, release.version, *release.languages, release.digest]
 
 
 def find(corpus: schema.Corpus, data: schema.DataConfig) -> Release:
-    """The release that a corpus names, downloaded if it is not in the cache.
+    """The release that a corpus names. It is downloaded if it is not in the cache.
 
-    `version: latest` is looked up once per process, so that every reading gives the same text. Without network the
-    newest version known in the cache is used, with a warning.
+    `version: latest` is looked up once per process, so that the text stays the same. Without network, the newest
+    version in the cache is used, with a warning.
 
-    Raises NmtError if the corpus, the version or the pair of languages does not exist, if neither the network nor the
-    cache has it, and if it is damaged.
+    Raises NmtError if the corpus, the version or the language pair does not exist, if it is neither in the cache nor
+    can be downloaded, and if it is damaged.
     """
     assert corpus.opus
     # In the codes of OPUS, such as pt_BR, "-" stands between the two languages.
@@ -96,12 +96,12 @@ def find(corpus: schema.Corpus, data: schema.DataConfig) -> Release:
 
 
 @cache
-def _find(name: str, wanted: str, languages: tuple[str, str], server: str, kept_in: Path) -> Release:
-    for part in (name, wanted, *languages):
+def _find(name: str, version: str, languages: tuple[str, str], server: str, cache: Path) -> Release:
+    for part in (name, version, *languages):
         _check_name(part, f"opus/{name}")
-    pair, folder = "-".join(sorted(languages)), kept_in / "opus" / name
-    entry, version = None, wanted
-    if wanted == "latest":
+    pair, folder = "-".join(sorted(languages)), cache / "opus" / name
+    entry = None
+    if version == "latest":
         entry, version = _latest(name, languages, server, folder / f"{pair}.latest")
     path = folder / version / f"{pair}.txt.zip"
     digest = _checked_digest(path)
@@ -123,7 +123,7 @@ def _find(name: str, wanted: str, languages: tuple[str, str], server: str, kept_
 
 def _check_name(text: str, label: str) -> None:
     if not _NAME.fullmatch(text):
-        raise NmtError(f"{label}: {text!r} is no name in OPUS: it has letters, digits and _ . + - in it, and no others")
+        raise NmtError(f"{label}: {text!r} is not a name in OPUS: use only letters, digits and _ . + -")
 
 
 # --------------------------------------------------------------------------- the index
@@ -132,7 +132,7 @@ def _check_name(text: str, label: str) -> None:
 def _latest(
     name: str, languages: tuple[str, str], server: str, remembered: Path
 ) -> tuple[Mapping[str, Any] | None, str]:
-    """The index's entry for the latest version, and that version; from the cache if the index gives no answer."""
+    """The index's entry for the latest version, and the version; (None, a version in the cache) without an answer."""
     try:
         entry = _ask_for_entry(name, "latest", languages, server)
     except _Unreachable as error:
@@ -163,7 +163,7 @@ def _no_network(name: str, error: _Unreachable, folder: Path) -> NmtError:
 
 
 def _ask_for_entry(name: str, version: str, languages: tuple[str, str], server: str) -> Mapping[str, Any]:
-    """The index's entry for a Moses file. Raises _Unreachable; NmtError, with what there is, if there is none."""
+    """The index's entry for a Moses file. Raises _Unreachable, and NmtError with the available names if it has none."""
     source, target = sorted(languages)
     which = {"corpus": name, "source": source, "target": target, "preprocessing": "moses"}
     for entry in _ask(server, "corpora", which | {"version": version}):
@@ -176,9 +176,9 @@ def _ask_for_entry(name: str, version: str, languages: tuple[str, str], server: 
     versions = {str(entry.get("version")) for entry in _ask(server, "corpora", which) if isinstance(entry, dict)}
     if versions:
         raise NmtError(f"opus/{name}: no version {version} with {source} and {target}: there is {_some(versions)}")
-    mine = languages[0]
-    others = _ask(server, "languages", {"languages": "True", "corpus": name, "source": mine, "preprocessing": "moses"})
-    there_is = f"with {mine} there is {_some(others)}" if others else f"it has no text in {mine}"
+    code = languages[0]
+    others = _ask(server, "languages", {"languages": "True", "corpus": name, "source": code, "preprocessing": "moses"})
+    there_is = f"with {code} there is {_some(others)}" if others else f"it has no text in {code}"
     raise NmtError(
         f"opus/{name}: no text in {source} and {target}: {there_is}; if OPUS has another code for a language, give "
         "it as source_column or target_column"
@@ -186,12 +186,14 @@ def _ask_for_entry(name: str, version: str, languages: tuple[str, str], server: 
 
 
 def _some(names: Iterable[object]) -> str:
-    every = sorted(map(str, names))
-    return ", ".join([*every[:_MOST_NAMES], *["…"] * (len(every) > _MOST_NAMES)])
+    shown = sorted(map(str, names))
+    if len(shown) > _MOST_NAMES:
+        shown[_MOST_NAMES:] = ["…"]
+    return ", ".join(shown)
 
 
 def _ask(server: str, key: str, parameters: Mapping[str, str]) -> list[Any]:
-    """A list of the index's answer. Raises _Unreachable."""
+    """A list in the index's answer. Raises _Unreachable."""
     url = f"{server}?{urlencode(parameters)}"
     try:
         with open_url(url) as response:
@@ -210,7 +212,7 @@ def _ask(server: str, key: str, parameters: Mapping[str, str]) -> list[Any]:
 
 
 def _checked_digest(path: Path) -> str | None:
-    """The SHA-256 of a file in the cache; None if there is no such file, or not the one that was downloaded."""
+    """The SHA-256 of a file in the cache; None if it does not exist or is not the file that was downloaded."""
     if not path.exists():
         return None
     digest = file_digest(path)
@@ -231,7 +233,7 @@ def _remember(path: Path, version: str) -> None:
 
 
 def _fetch(entry: Mapping[str, Any], languages: tuple[str, str], server: str, path: Path) -> str:
-    """Download the file of an entry of the index to `path`; returns its SHA-256. The caller holds the folder's lock."""
+    """Download the file of an entry of the index to `path`. Returns its SHA-256. The caller holds the folder's lock."""
     url, part = urljoin(server, entry["url"]), path.with_name(f"{path.name}.part")
     size = entry.get("size")
     log.info("opus: downloading %s%s to %s", url, f" ({size:,} KiB)" if isinstance(size, int) else "", path)
@@ -251,16 +253,20 @@ def _fetch(entry: Mapping[str, Any], languages: tuple[str, str], server: str, pa
 
 
 def _check(part: Path, entry: Mapping[str, Any], languages: tuple[str, str], url: str) -> str:
-    """The SHA-256 of a downloaded file. Raises NmtError if it is not the file that the index describes, or damaged."""
+    """The SHA-256 of a downloaded file. Raises NmtError if it is damaged or not the file that the index describes."""
     digest, size = file_digest(part), part.stat().st_size
-    given = {"sha256": digest}
+    digests = {"sha256": digest}
     if "md5" in entry:
         with part.open("rb") as file:
-            given["md5"] = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    for kind, computed in given.items():
+            digests["md5"] = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    for kind, computed in digests.items():
         if kind in entry and str(entry[kind]).lower() != computed:
             raise NmtError(f"{url}: wrong {kind} {computed}; the index says {entry[kind]}: run the command again")
-    if not given.keys() & entry.keys() and isinstance(entry.get("size"), int) and abs(size // 1024 - entry["size"]) > 1:
+    if (
+        not digests.keys() & entry.keys()
+        and isinstance(entry.get("size"), int)
+        and abs(size // 1024 - entry["size"]) > 1
+    ):
         log.warning("%s: has %s KiB; the index says %s", url, f"{size // 1024:,}", f"{entry['size']:,}")
     with _zip_errors(part, url), ZipFile(part) as archive:
         for name in _members(archive, languages, url):
@@ -272,7 +278,7 @@ def _check(part: Path, entry: Mapping[str, Any], languages: tuple[str, str], url
 
 @contextmanager
 def _zip_errors(path: Path, where: str | None = None) -> Iterator[None]:
-    """Turn the exceptions of reading a zip file into NmtErrors; where: names it in the message."""
+    """Turn exceptions in reading a zip file into NmtErrors. where: its name in messages."""
     try:
         with reading(path):
             yield
@@ -282,7 +288,7 @@ def _zip_errors(path: Path, where: str | None = None) -> Iterator[None]:
 
 
 def _members(archive: ZipFile, languages: tuple[str, str], where: object) -> list[str]:
-    """The names of the source's and of the target's file: Tatoeba.de-en.de has the text in `de`."""
+    """The names of the source file and of the target file: Tatoeba.de-en.de has the text in `de`."""
     members = []
     for code in languages:
         names = [name for name in archive.namelist() if name.endswith(f".{code}")]

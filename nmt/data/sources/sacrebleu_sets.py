@@ -1,5 +1,5 @@
-"""The test sets of sacreBLEU (Post 2018), to validate on and to evaluate with. sacreBLEU downloads them, to $SACREBLEU
-or ~/.sacrebleu."""
+"""Test sets of sacreBLEU (Post 2018), for validation and evaluation. sacreBLEU downloads them to $SACREBLEU or
+~/.sacrebleu."""
 
 import logging
 from pathlib import Path
@@ -15,9 +15,9 @@ log = logging.getLogger("nmt")
 
 
 def sacrebleu_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
-    """The text files of a corpus that is a test set: its source, and the first of its references, aligned line by line.
+    """The text files of a corpus that is a test set: its source and its first reference, aligned line by line.
 
-    Raises NmtError if the test set or its pair of languages does not exist, or if it cannot be downloaded.
+    Raises NmtError if the test set or its language pair does not exist, or if it cannot be downloaded.
     """
     assert corpus.sacrebleu
     pair = f"{corpus.source_column or data.source_language}-{corpus.target_column or data.target_language}"
@@ -29,8 +29,8 @@ def sacrebleu_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Pat
 def find_files(name: str, pair: str, name_shown: str, pair_shown: str, other_pair: str = "") -> tuple[Path, list[Path]]:
     """The source and the references of a test set, for a pair such as `en-de`.
 
-    name_shown, pair_shown: what errors begin with; other_pair: how else to fix a pair that the set does not have.
-    Raises NmtError as `sacrebleu_files` does.
+    name_shown, pair_shown: the beginnings of messages. other_pair: another remedy for a pair that the set does not
+    have. Raises NmtError as `sacrebleu_files` does.
     """
     if name not in DATASETS:
         hint = did_you_mean(name, DATASETS, most=3, cutoff=0.5) or "`sacrebleu --list` shows them"

@@ -1,10 +1,9 @@
-"""How a file of columns is written: what separates the columns, whether fields are quoted, and whether the first line
-holds headings. Nothing in such a file says so.
+"""Detect the layout of a file of columns: what separates the columns, whether fields are quoted, and whether the first
+line holds headings.
 
-In a `.csv` file quotes always quote. A `.tsv` file is plain text, in which a quote is a character like any other,
-unless the whole of it is CSV with tabs in rows of one width, and a quoted field has what plain text does not have:
-doubled quotes or a line break; or every field is quoted. A wrong guess would join lines, so no quoted field may hold a
-tab either.
+In a `.csv` file quotes always quote. A `.tsv` file is plain text, in which a quote is an ordinary character. It is read
+as CSV only if the whole file is CSV with tabs and rows of the same width, and if a quoted field contains doubled quotes
+or a line break, or every field is quoted. A wrong guess would join lines, so quoted fields may not contain tabs.
 """
 
 import csv
@@ -23,10 +22,10 @@ from nmt.files.text import blocks_of_lines, opened, read_lines
 
 _DELIMITERS = ("\t", ";", ",")  # of .csv
 _LINES = 1000  # of a .csv file that are read to find its delimiter
-_FEWEST_ROWS = 20  # of which all fields are quoted: fewer may be a dialogue
+_FEWEST_ROWS = 20  # rows whose fields are all quoted; fewer may be a dialogue
 _FEWEST_QUOTED = 3  # rows that show that most of a .tsv file is quoted, though not all of it
-_CLOSE = 0.8  # of the rows that fit the best delimiter: as many fit another, and neither is sure
-_MOST_BREAKS = 20  # in a row: more are those of a quote that is not closed
+_CLOSE = 0.8  # the choice is ambiguous if another delimiter fits such a share of the rows that the best one fits
+_MOST_BREAKS = 20  # in a row: more are due to a quote that is not closed
 _MOST_NAMED, _LONGEST_CELL = 5, 30  # unused columns that a remark names, characters of each that it shows
 _ROWS_COMPARED = 100  # with the first one, which may hold headings
 _FEWEST_COMPARED, _TIMES_SHORTER = 10, 3
@@ -35,16 +34,15 @@ _QUOTED_FIELD = re.compile(r'(?:^|(?<=\t))"(?:[^"\t]|"")*+"')
 
 
 class TableLayout(NamedTuple):
-    """source, target: numbers of the columns, from 0; delimiter: what separates columns; skipped: lines before the
-    first row of text; remarks: what to tell the user."""
+    """How a file of columns is read."""
 
-    source: int
-    target: int
+    source: int  # index of the source column
+    target: int  # index of the target column
     delimiter: str = "\t"
     quoted: bool = False
-    skipped: int = 0
+    skipped: int = 0  # lines before the first row of text
     columns: int = 0  # of the first row
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  # messages for the user
 
     @property
     def needed(self) -> int:
@@ -101,44 +99,44 @@ def _layout(
 def _named_columns(
     first: Sequence[str], named: tuple[str | None, str | None], languages: tuple[str, str], path: Path
 ) -> tuple[int, int] | None:
-    """The numbers of the columns if the first row holds headings, from 0. A heading is the name that the corpus gives,
-    or says the side or its language: `source`, `en`, `English`; or, if none does, `Source text`, `en-GB`, `English
-    (UK)`. Raises NmtError if several fit."""
+    """The indices of the columns if the first row holds headings. A heading is the name that the corpus gives, or the
+    side or its language: `source`, `en`, `English`; or, if there is none, `Source text`, `en-GB`, `English (UK)`.
+    Raises NmtError if several fit."""
     cells = [normal(cell.strip()) for cell in first]
     columns = list[list[int]]()
     for side, column, language in zip(("source", "target"), named, languages, strict=True):
         if column and not column.isdecimal():
             if normal(column) not in cells:
-                _number(column, path, first)  # raises
-            patterns, places = [re.escape(normal(column))], range(len(cells))
+                _index(column, path, first)  # raises
+            patterns, candidates = [re.escape(normal(column))], range(len(cells))
         else:
             code, name = re.escape(base(language)), re.escape(english_name(language).lower())
             full = re.escape(normal(language))
             exact = rf"{side}|{_ABBREVIATIONS[side]}|{full}|{name}"
             patterns = [exact, rf"{side}[ -](text|segment|sentence)|{code}(-\w+)*|{name} \(.*\)"]
-            places = range(int(column) - 1, int(column)) if column else range(len(cells))
-        fitting = [
-            [at for at in places if at < len(cells) and re.fullmatch(pattern, cells[at])] for pattern in patterns
-        ]
-        columns.append(next(filter(None, fitting), []))
+            candidates = range(int(column) - 1, int(column)) if column else range(len(cells))
+        fitting = list[int]()
+        for pattern in patterns:
+            fitting = fitting or [i for i in candidates if i < len(cells) and re.fullmatch(pattern, cells[i])]
+        columns.append(fitting)
     if not all(columns):
         return None
     for side, several in zip(("source", "target"), columns, strict=True):
         if len(several) > 1:
-            fit = " and ".join(f"{first[at]!r} (column {at + 1})" for at in several)
+            fit = " and ".join(f"{first[i]!r} (column {i + 1})" for i in several)
             raise NmtError(f'{path}: the headings {fit} all fit: choose one, as {side}_column: "{several[0] + 1}"')
     (source,), (target,) = columns
     return None if source == target and not all(named) else (source, target)
 
 
 def _numbered_columns(named: tuple[str | None, str | None], path: Path, first: Sequence[str]) -> tuple[int, int]:
-    """The numbers of the columns that the corpus gives, or of the first two, from 0. Raises NmtError if it gives a
-    name."""
+    """The indices of the columns whose numbers the corpus gives, or of the first two columns. Raises NmtError if the
+    corpus gives a name."""
     source, target = named
-    return _number(source or "1", path, first), _number(target or "2", path, first)
+    return _index(source or "1", path, first), _index(target or "2", path, first)
 
 
-def _number(column: str, path: Path, first: Sequence[str]) -> int:
+def _index(column: str, path: Path, first: Sequence[str]) -> int:
     if not re.fullmatch("[1-9][0-9]*", column):
         kind = plain_ending(path)
         raise NmtError(
@@ -149,24 +147,25 @@ def _number(column: str, path: Path, first: Sequence[str]) -> int:
 
 
 def _may_be_headings(first: Sequence[str], others: Sequence[Sequence[str]], source: int, target: int) -> bool:
-    """Whether the text of the first row is much shorter than that of those that follow: headings can be in any
+    """Whether the text of the first row is much shorter than the text of the following rows. Headings can be in any
     language."""
-    lengths = [sum(len(row[at]) for at in (source, target) if at < len(row)) for row in (first, *others)]
+    lengths = [sum(len(row[i]) for i in (source, target) if i < len(row)) for row in (first, *others)]
     if len(first) <= max(source, target) or len(others) < _FEWEST_COMPARED:
         return False
     return _TIMES_SHORTER * lengths[0] < sum(lengths[1:]) / len(others)
 
 
 def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int]) -> list[str]:
-    """What to tell the user of columns that are not read, if there are any. below: the row after the headings, if the
-    first one holds headings."""
-    unused = [at for at in range(len(first)) if at not in used]
+    """A remark on columns that are not read, if there are any. below: the row after the headings; None if the first row
+    has no headings."""
+    unused = [i for i in range(len(first)) if i not in used]
     names = []
-    for at in unused[:_MOST_NAMED]:
-        cells = [first[at]] if below is None else [first[at], *below[at : at + 1]]
+    for i in unused[:_MOST_NAMED]:
+        cells = [first[i]] if below is None else [first[i], *below[i : i + 1]]
         cells = [repr(cell if len(cell) <= _LONGEST_CELL else f"{cell[:_LONGEST_CELL]}…") for cell in cells]
-        names.append(f"{at + 1} ({', such as '.join(cells)})")
-    names += ["…"] * (len(unused) > _MOST_NAMED)
+        names.append(f"{i + 1} ({', such as '.join(cells)})")
+    if len(unused) > _MOST_NAMED:
+        names.append("…")
     are = "is" if len(unused) == 1 else "are"
     return [f"{len(unused)} of {len(first)} columns {are} not used: {', '.join(names)}"] if unused else []
 
@@ -174,17 +173,17 @@ def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, 
 def rows(
     lines: Iterator[str], delimiter: str, quoted: bool, skipped: int, path: Path
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table, each with the number of its first line; without blank ones if they are quoted. Raises
-    NmtError, with the path, for quotes that do not fit."""
+    """Yield the rows of a table, each with the number of its first line. Blank rows of a quoted table are skipped.
+    Raises NmtError, with the path, for wrong quotes."""
     numbered = enumerate((line.replace("\r", " ") for line in islice(lines, skipped, None)), start=skipped + 1)
     if not quoted:
-        yield from ((number, line.split(delimiter)) for number, line in numbered)
+        yield from ((line_number, line.split(delimiter)) for line_number, line in numbered)
         return
     first = skipped + 1  # line of the row
 
     def fed() -> Iterator[str]:
-        for number, line in numbered:
-            if number - first > _MOST_BREAKS:
+        for line_number, line in numbered:
+            if line_number - first > _MOST_BREAKS:
                 raise csv.Error(f"a quoted field has more than {_MOST_BREAKS} line breaks")
             yield f"{line}\n"
 
@@ -208,7 +207,7 @@ def rows(
 
 
 def _check_line_ends(path: Path, errors: str) -> None:
-    """Raise NmtError for a file whose rows end with carriage returns alone, as those of old Macs: it has one line."""
+    """Raise NmtError for a file whose lines end with carriage returns only, as on old Macs."""
     lines = list(islice(read_lines(path, errors=errors), 2))
     parts = lines[0].rstrip("\r").split("\r") if len(lines) == 1 else []
     delimiters = _DELIMITERS if is_csv(path) else "\t"
@@ -217,43 +216,43 @@ def _check_line_ends(path: Path, errors: str) -> None:
 
 
 def _delimiter(path: Path, errors: str) -> tuple[str, int]:
-    """What separates the columns of a .csv file, and how many lines stand before its first row: that by which most rows
-    have as many columns as the first one. Raises NmtError if nothing does, or two do."""
+    """Return the delimiter of a .csv file and the number of lines before its first row. With the delimiter, most rows
+    have as many columns as the first row. Raises NmtError if no delimiter fits, or if two do."""
     lines = list(islice(read_lines(path, errors=errors), _LINES))
-    if lines and (given := re.fullmatch("sep=([;,\t|])", lines[0].strip('" ').lower())):
-        return given[1], 1  # as Excel writes for itself
+    if lines and (declared := re.fullmatch("sep=([;,\t|])", lines[0].strip('" ').lower())):
+        return declared[1], 1  # Excel writes such a line
     fitting, problem = dict[str, int](), ""
     for delimiter in _DELIMITERS:
         widths = list[int]()
         try:
             for _, cells in rows(iter(lines), delimiter, True, 0, path):
                 widths.append(len(cells))
-        except NmtError as error:  # said when the file is read, if it has no other delimiter
+        except NmtError as error:  # raised below if no other delimiter fits
             problem = problem if widths else str(error)
         if widths and widths[0] > 1:
             fitting[delimiter] = widths.count(widths[0])
-    best, *others = sorted(fitting, key=lambda candidate: -fitting[candidate]) or [","]
+    best, *others = sorted(fitting, key=fitting.__getitem__, reverse=True) or [","]
     if not fitting and any(line.strip() for line in lines):
         raise NmtError(problem or f"{path}:1: one column: separate columns by a comma, a semicolon or a tab")
     if others and fitting[others[0]] >= _CLOSE * fitting[best]:
         raise NmtError(
-            f"{path}: {shown(best)} or {shown(others[0])} can be what separates columns: say which in a first line "
-            "of its own, such as sep=;"
+            f"{path}: the delimiter of columns can be {shown(best)} or {shown(others[0])}: add a first line that names "
+            "it, such as sep=;"
         )
     return best, 0
 
 
 def shown(delimiter: str) -> str:
-    """A delimiter as messages name it."""
+    """The name of a delimiter in messages."""
     return "a tab" if delimiter == "\t" else f"'{delimiter}'"
 
 
 def _quotes(path: Path, errors: str) -> tuple[bool, list[str]]:
-    """Whether a .tsv file quotes its fields, and what to tell the user."""
+    """Whether a .tsv file quotes its fields, and remarks for the user."""
     with opened(path) as stream:
         if not any(b'"' in block for block in blocks_of_lines(stream)):
             return False, []
-    raw, columns, end, of_a_table, entirely, count = list[str](), 0, 0, 0, True, 0
+    raw, columns, end, quoted_rows, entirely, count = list[str](), 0, 0, 0, True, 0
 
     def recorded() -> Iterator[str]:
         for line in read_lines(path, errors=errors):
@@ -268,12 +267,14 @@ def _quotes(path: Path, errors: str) -> tuple[bool, list[str]]:
             if len(row) != columns or '"' in unquoted:
                 break
             entirely, count = entirely and not unquoted.strip("\t\n"), count + 1
-            of_a_table += any('"' in cell or "\n" in cell for cell in row)
+            quoted_rows += any('"' in cell or "\n" in cell for cell in row)
         else:
-            said = "fields are quoted, as a spreadsheet writes them: the quotes around them are left out"
-            quoted = of_a_table > 0 or (entirely and count >= _FEWEST_ROWS)
-            return quoted, [said] * quoted
-    except NmtError:  # of quotes; another one comes again when the file is read
+            remark = "fields are quoted, as a spreadsheet writes them: the quotes around them are left out"
+            quoted = quoted_rows > 0 or (entirely and count >= _FEWEST_ROWS)
+            return quoted, [remark] if quoted else []
+    except NmtError:  # wrong quotes; other errors are raised again when the file is read
         end += 1
-    said = f"quotes are read as text: up to line {end:,} they are those of a spreadsheet, but not there"
-    return False, [said] * (of_a_table >= _FEWEST_QUOTED)
+    remark = (
+        f"quotes are read as text: the rows before line {end:,} are quoted as in a spreadsheet, but line {end:,} is not"
+    )
+    return False, [remark] if quoted_rows >= _FEWEST_QUOTED else []

@@ -1,8 +1,8 @@
 """Translation memories in TMX (Translation Memory eXchange, 1.1 to 1.4b), read as a stream.
 
-A unit (`tu`) holds a sentence in several languages (`tuv`), the text of each in a `seg`. Codes of the document's format
-inside the text are no text and are left out, as `inline_codes` says; what `hi` or an unknown element encloses is text.
-Characters that XML does not allow are left out too (`xml_characters`). Specification:
+A unit (`tu`) holds a sentence in several languages (`tuv`), with the text of each in a `seg`. Codes of the document's
+format inside the text are left out (see `inline_codes`). The content of `hi` and of unknown elements is text.
+Characters that XML does not allow are left out (see `xml_characters`). Specification:
 https://www.gala-global.org/tmx-14b
 """
 
@@ -22,9 +22,9 @@ from nmt.files.text import Digests, opened
 from nmt.files.utf16 import as_utf8
 from nmt.files.xml import guarded_parser, parse
 
-_BLOCK_BYTES = 1 << 16  # of XML parsed at a time: bounds the units in memory
-# With the indentation around it. A match begins only at the first of several spaces: otherwise it would take quadratic
-# time.
+_BLOCK_BYTES = 1 << 16  # of XML parsed at a time; this bounds the units in memory
+# A line break with the indentation around it. A match begins only at the first of several spaces; otherwise matching
+# would take quadratic time.
 _LINE_BREAK = re.compile(r"(?<![ \t\r])[ \t\r]*\n[ \t\r\n]*")
 _MOST_LANGUAGES = 10  # named in a message
 
@@ -32,14 +32,15 @@ _MOST_LANGUAGES = 10  # named in a message
 def tmx_pairs(
     path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note
 ) -> Iterator[tuple[str, str]]:
-    """The pairs of a TMX file in its order, from each unit that has both languages.
+    """Yield the pairs of a TMX file in its order, from each unit that has both languages.
 
-    A language of `data` is found with any region: `de` finds `de-AT`. A language that the corpus names as its column
-    must be the very one. In both, case does not matter, and `_` is the same as `-`. If a unit has several variants of
-    a language, the one named exactly is taken, or else the first. What is left out is counted, and noted at the end.
+    A language of `data` matches any region: `de` matches `de-AT`. A language that the corpus names as its column must
+    match exactly. In both, case does not matter, and `_` is the same as `-`. If a unit has several variants of a
+    language, the exact match is used, or else the first variant. Omitted units and variants are counted and noted at
+    the end.
 
-    Raises NmtError for a file that is missing, damaged, or no TMX, or that declares entities, and after the last unit
-    if none has both languages.
+    Raises NmtError for a file that is missing, damaged or not TMX, or that declares entities, and after the last unit
+    if no unit has both languages.
     """
     with opened(path, digests) as stream:
         content = as_utf8(stream, str(path))
@@ -53,19 +54,19 @@ def tmx_pairs(
 
 
 class _Units:
-    """Turns the events of the XML parser into pairs, and counts what is left out."""
+    """Turns the events of the XML parser into pairs, and counts omitted units and variants."""
 
     def __init__(self, path: Path, corpus: schema.Corpus, data: schema.DataConfig, encoding: str | None) -> None:
-        """encoding: of what is parsed; None: it says so itself."""
+        """encoding: of the XML; None: as the XML declares."""
         self._path = path
         named = corpus.source_column, corpus.target_column
-        self._wanted = tuple(
+        self._codes = tuple(
             normal(column or code)
             for column, code in zip(named, (data.source_language, data.target_language), strict=True)
         )
         self._exactly = tuple(column is not None for column in named)
-        self._known: dict[str, tuple[str, int | None]] = {}  # languages that have been met: the code and its side
-        self._pairs: list[tuple[str, str]] = []  # complete, not yet taken
+        self._seen: dict[str, tuple[str, int | None]] = {}  # languages so far: the normal code and its side
+        self._pairs: list[tuple[str, str]] = []  # complete, not yet returned
         self._units, self._incomplete, self._unused, self._languages = 0, 0, 0, Counter[str]()
         self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
         self._language = ""
@@ -79,7 +80,7 @@ class _Units:
         self._parser.SkippedEntityHandler = self._skipped_entity
 
     def parse(self, block: bytes, *, last: bool) -> list[tuple[str, str]]:
-        """The pairs that the block completes."""
+        """Parse a block. Returns the pairs that it completes."""
         try:
             parse(self._parser, block, str(self._path), last=last)
         except (ValueError, LookupError) as error:  # an encoding with several bytes per character, or an unknown one
@@ -130,10 +131,10 @@ class _Units:
         variants: list[dict[str, str]] = [{}, {}]  # of each side: language and text
         unused = 0
         for language, text in unit:
-            if language not in self._known:
+            if language not in self._seen:
                 code = normal(language)
-                self._known[language] = code, self._side(code)
-            code, side = self._known[language]
+                self._seen[language] = code, self._side(code)
+            code, side = self._seen[language]
             self._languages[code] += 1
             if side is not None:
                 unused += code in variants[side]
@@ -143,24 +144,24 @@ class _Units:
             self._incomplete += 1
             return
         source, target = (
-            texts[wanted] if wanted in texts else next(iter(texts.values()))
-            for texts, wanted in zip(variants, self._wanted, strict=True)
+            texts[code] if code in texts else next(iter(texts.values()))
+            for texts, code in zip(variants, self._codes, strict=True)
         )
         self._unused += unused + len(variants[0]) + len(variants[1]) - 2
         self._pairs.append((source, target))
 
     def _side(self, code: str) -> int | None:
-        """The side that a language belongs to: 0 source, 1 target. Between `en` and `en-gb`, the longer name wins."""
+        """The side of a language: 0 source, 1 target, None neither. Between `en` and `en-gb`, the longer name wins."""
         sides = [
             side
-            for side, wanted in enumerate(self._wanted)
-            if code == wanted or (not self._exactly[side] and code.startswith(f"{wanted}-"))
+            for side, side_code in enumerate(self._codes)
+            if code == side_code or (not self._exactly[side] and code.startswith(f"{side_code}-"))
         ]
-        return max(sides, key=lambda side: len(self._wanted[side]), default=None)
+        return max(sides, key=lambda side: len(self._codes[side]), default=None)
 
     def report(self, note: Note) -> None:
-        """Note what was left out. Raises NmtError if no unit has both languages."""
-        source, target = self._wanted
+        """Note omitted units and variants. Raises NmtError if no unit has both languages."""
+        source, target = self._codes
         if self._units and self._incomplete == self._units:
             most = [f"{code or 'no name'} ({count:,})" for code, count in self._languages.most_common(_MOST_LANGUAGES)]
             more = ", …" if len(self._languages) > _MOST_LANGUAGES else ""
@@ -177,5 +178,5 @@ class _Units:
 
 
 def _one_line(text: str) -> str:
-    """The text without line breaks: one becomes a space, together with the white space around it."""
+    """The text in one line: a line break and the white space around it become a space."""
     return one_line(_LINE_BREAK.sub(" ", text).strip(" ")) if "\n" in text else one_line(text)

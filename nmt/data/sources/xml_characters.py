@@ -1,5 +1,5 @@
-"""Leaves out of XML the characters that XML 1.0 does not allow, which word processors write nevertheless: one of them
-makes a whole file unreadable. Specification: https://www.w3.org/TR/xml/#charsets
+"""Remove the characters that XML 1.0 does not allow. Word processors write them nevertheless, and one of them makes a
+whole file unreadable. Specification: https://www.w3.org/TR/xml/#charsets
 """
 
 import re
@@ -13,17 +13,17 @@ _START = 256  # bytes that hold the declaration of the encoding
 _ENCODING = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.-]+)""")
 _CONTROLS = b"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]"  # in UTF-8 and in the encodings of one byte per character
 _REFERENCE = b"&#(x[0-9A-Fa-f]{1,8}|[0-9]{1,8});"
-# One with what can be the second half of its surrogate pair, which some programs write as two references.
+# A reference, and possibly the second half of its surrogate pair: some programs write a pair as two references.
 _REFERENCES = _REFERENCE + b"(?:&#(?:x0*[dD][c-fC-F][0-9A-Fa-f]{2}|0*5[67][0-9]{3});)?"
 _ALLOWED = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# U+FFFE, U+FFFF and halves of surrogate pairs, as a careless program writes them in UTF-8.
+# U+FFFE, U+FFFF and halves of surrogate pairs in UTF-8, which some programs write.
 _IN_UTF8 = [b"\xef\xbf[\xbe\xbf]", b"\xed[\xa0-\xbf][\x80-\xbf]"]
 _BREAKS = "\v\f"  # line and page breaks in a word processor: they become a space
 _MOST_WITHOUT_TAG = 1 << 20  # bytes
 
 
 class AllowedCharacters:
-    """The XML of a stream without the characters that are not allowed, which are counted."""
+    """Removes the characters that are not allowed from the XML of a stream, and counts them."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """stream: in UTF-8, or in an encoding of one byte per character that its first line names."""
@@ -34,11 +34,11 @@ class AllowedCharacters:
         rest = self._stream.read(max(size, _START))
         declared = _ENCODING.match(rest.removeprefix(b"\xef\xbb\xbf"))
         is_utf8 = declared is None or declared[1].lower().startswith((b"utf", b"us-ascii"))  # UTF-16 was converted
-        # Each is searched for by itself: one that begins with a certain byte is found ten times as fast.
-        wrong = [*map(re.compile, [_CONTROLS, _REFERENCES, *_IN_UTF8 * is_utf8])]
+        # Each pattern is searched for separately: a pattern with a fixed first byte is found ten times as fast.
+        wrong = list(map(re.compile, [_CONTROLS, _REFERENCES, *(_IN_UTF8 if is_utf8 else ())]))
         while rest:
             block = self._stream.read(size)
-            # What is searched for has no ">": it may be cut in two only where there is none.
+            # The patterns do not contain ">". So no match is cut in two after a ">".
             end = rest.rfind(b">") + 1 if block else 0
             if not end and (not block or len(rest) > _MOST_WITHOUT_TAG):
                 end = len(rest)
@@ -61,20 +61,19 @@ class AllowedCharacters:
     def report(self, note: Note) -> None:
         """Note how many characters were left out."""
         if self._left_out:
-            most_first = sorted(self._left_out.items(), key=lambda one: (-one[1], one[0]))
-            number = counted(total := self._left_out.total(), "character", "characters")
+            most_first = sorted(self._left_out.items(), key=lambda item: (-item[1], item[0]))
+            count = counted(total := self._left_out.total(), "character", "characters")
             note(
-                f"{number} that XML does not allow {'are' if total > 1 else 'is'} left out (a line or page break of a "
+                f"{count} that XML does not allow {'are' if total > 1 else 'is'} left out (a line or page break of a "
                 f"word processor becomes a space): {shown(most_first)}"
             )
 
 
 def _characters(matched: bytes) -> str:
-    """The characters of bytes that may not be in XML, or of references: two halves of a pair are one character."""
+    """The characters of matched bytes or references. Two halves of a surrogate pair are one character."""
     if not matched.startswith(b"&"):
         return matched.decode("utf-8", errors="surrogatepass")
-    codes = [
-        int(number[1:], 16) if number.startswith(b"x") else int(number) for number in re.findall(_REFERENCE, matched)
-    ]
+    references = re.findall(_REFERENCE, matched)
+    codes = [int(code[1:], 16) if code.startswith(b"x") else int(code) for code in references]
     halves = "".join(chr(code) if code < 0x110000 else "\uffff" for code in codes)
     return halves.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="surrogatepass")

@@ -1,5 +1,5 @@
-"""What a translation copies from its source: URLs, e-mail addresses, placeholders, numbers, emoji and names; found in
-text, and made up at random."""
+"""Items that a translation copies from its source: URLs, e-mail addresses, placeholders, numbers, emoji and names. They
+are found in text and generated at random."""
 
 import re
 import unicodedata
@@ -45,8 +45,8 @@ _ENDINGS = ("com", "org", "net", "info", "de", "fr", "io", "eu")
 
 
 def find_items(text: str) -> Counter[tuple[Kind, str]]:
-    """The items in a text, each with its kind and how often it occurs. Of a number only the digits count, because
-    languages write 1,000 and 1.000; of an emoji, not whether it is coloured."""
+    """Count the items in a text by kind. Only the digits of a number are compared, because languages write 1,000 and
+    1.000. Colour variants of an emoji count as the same."""
     items: Counter[tuple[Kind, str]] = Counter()
     for match in _ITEM.finditer(text):
         kind, item = match.lastgroup, match[0]
@@ -59,19 +59,19 @@ def find_items(text: str) -> Counter[tuple[Kind, str]]:
 
 
 def map_outside_verbatim(function: Callable[[str], str], text: str) -> str:
-    """The function applied to the parts of a text between its URLs, e-mail addresses and placeholders."""
+    """Apply a function to the parts of a text between its URLs, e-mail addresses and placeholders."""
     parts = _VERBATIM.split(text)  # every second one is such an item
     parts[::2] = map(function, parts[::2])
     return "".join(parts)
 
 
 def shared_items(source: str, target: str) -> dict[str, str]:
-    """URLs, e-mail addresses, emoji, names, and numbers of several digits that occur on both sides, equally often; and
-    the kind of each."""
-    if not (of_source := _replaceable(source)):
+    """URLs, e-mail addresses, emoji, names, and numbers of several digits that occur equally often on both sides.
+    Returns the kind of each item."""
+    if not (source_items := _replaceable(source)):
         return {}
-    of_target = _replaceable(target)
-    return {item: kind for (item, kind), count in of_source.items() if of_target[item, kind] == count}
+    target_items = _replaceable(target)
+    return {item: kind for (item, kind), count in source_items.items() if target_items[item, kind] == count}
 
 
 def _replaceable(text: str) -> Counter[tuple[str, str]]:
@@ -79,12 +79,16 @@ def _replaceable(text: str) -> Counter[tuple[str, str]]:
 
 
 def replace_items(text: str, new: dict[str, str]) -> str:
-    """The text with these items, as `shared_items` finds them, replaced by others."""
-    return _REPLACEABLE.sub(lambda match: new.get(match[0], match[0]) if match.lastgroup else match[0], text)
+    """Replace items of a text. new: the replacement of each item, as `shared_items` returns items."""
+
+    def replacement(match: re.Match[str]) -> str:
+        return new.get(match[0], match[0]) if match.lastgroup else match[0]
+
+    return _REPLACEABLE.sub(replacement, text)
 
 
 def random_item(kind: str, draws: "Draws", like: str = "") -> str:
-    """A random item. kind: as in `Kind`, or `name` or `symbols`. like: a number whose form it gets."""
+    """A random item. kind: as in `Kind`, or `name` or `symbols`. like: a number; a random number gets its form."""
     match kind:
         case "url":
             path = "".join(f"/{random_word(draws)}" for _ in range(draws.below(3)))
@@ -108,6 +112,6 @@ def random_item(kind: str, draws: "Draws", like: str = "") -> str:
 
 
 def random_word(draws: "Draws") -> str:
-    """Two or three syllables that can be spoken and mean nothing."""
+    """Two or three pronounceable syllables without meaning."""
     syllables = [draws.choice("bcdfghjklmnprstvwz") + draws.choice("aeiou") for _ in range(2 + draws.below(2))]
     return "".join(syllables) + draws.choice(("", "l", "n", "r", "s", "t"))

@@ -1,4 +1,4 @@
-"""A shard of encoded text in a file: with these, an interrupted preparation continues."""
+"""A shard of encoded text in a file. An interrupted preparation continues from these files."""
 
 import json
 from dataclasses import asdict
@@ -17,20 +17,20 @@ from nmt.files import atomic
 
 
 class EncodedShard(NamedTuple):
-    tokens: TokenStore  # what is trained on
-    hashes: npt.NDArray[np.uint64]  # of the pairs kept; none if duplicates were dropped before
+    tokens: TokenStore  # for training
+    hashes: npt.NDArray[np.uint64]  # of the kept pairs; empty if duplicates were dropped before
     counts: CorpusCounts
     statistics: CorpusStatistics
 
     def write(self, path: Path) -> None:
-        """Write it into the file `path` with the ending .npz. Raises NmtError if that is not possible."""
+        """Write the shard into the file `path` with the ending .npz. Raises NmtError if that is not possible."""
         text = json.dumps({"counts": asdict(self.counts), "statistics": self.statistics.to_json()})
         arrays: dict[str, Any] = {"hashes": self.hashes, "text": np.frombuffer(text.encode(), np.uint8)}
         for name, side in self.tokens.sides.items():
             arrays |= {f"{name}.ids": side.ids, f"{name}.lengths": side.lengths}
-        place = _file(path)
-        with atomic.reporting(place, "data.store_dir"), atomic.replacing(place) as content, content.open("wb") as file:
-            np.savez(file, **arrays)
+        file = _file(path)
+        with atomic.reporting(file, "data.store_dir"), atomic.replacing(file) as content, content.open("wb") as stream:
+            np.savez(stream, **arrays)
 
     @classmethod
     def exists(cls, path: Path) -> bool:
@@ -38,12 +38,12 @@ class EncodedShard(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> "EncodedShard":
-        """What `write` wrote. Raises NmtError if it is damaged or missing."""
+        """Read a shard that `write` wrote. Raises NmtError if it is damaged or missing."""
         try:
             with np.load(_file(path), allow_pickle=False) as arrays:
                 text = json.loads(arrays["text"].tobytes())
                 source, target = (
-                    FlatSequences.end_to_end(arrays[f"{name}.ids"], arrays[f"{name}.lengths"])
+                    FlatSequences.from_flat(arrays[f"{name}.ids"], arrays[f"{name}.lengths"])
                     for name in ("source", "target")
                 )
                 tokens, hashes = TokenStore(source, target), arrays["hashes"]

@@ -27,7 +27,8 @@ from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.data.subwords.word_encoding import WordEncoder
 from nmt.machine import usable_cores
 
-FIRST_CHUNKS = 16  # shards that begin with these are encoded before other processes start: that takes half a second
+# Shards that begin with one of these chunks are encoded before other processes start. Starting takes half a second.
+FIRST_CHUNKS = 16
 Lengths = npt.NDArray[np.int64]
 Masks = npt.NDArray[np.bool_]
 Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
@@ -36,7 +37,8 @@ Encoders = tuple[WordEncoder, WordEncoder]  # of the source and of the target
 def encode_pairs(
     pairs: list[Pair], vocabulary: Vocabulary, tags: Sequence[str] = (), target_tags: Sequence[str] = ()
 ) -> TokenStore:
-    """The pairs as a token store in memory, with these tags before each source and each target; none is dropped."""
+    """Encode pairs into a token store in memory, with these tags before each source and each target. No pair is
+    dropped."""
     ids = vocabulary.source.tags(tags), vocabulary.target.tags(target_tags)
     return _tagged(_encode(pairs, _encoders(vocabulary)), *ids)
 
@@ -48,19 +50,19 @@ def encode_text(
     folder: Path,
     statistics: Sequence[CorpusStatistics],
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
-    """Encode the text shard by shard: the number of its corpus, its tokens, and its counts.
+    """Encode the text shard by shard. Yields the index of the corpus, the tokens and the counts of each shard.
 
-    With BPE-dropout or data.augment each pair comes `config.versions` times, one after the other, each time segmented
-    or varied in another way. Which pairs are dropped is decided without both. Memory does not grow with the corpora,
-    except for `SeenPairs`. folder: in it each encoded shard is written, and found if it is there; statistics: of each
-    corpus, to add those of the shards to.
+    With BPE-dropout or data.augment each pair is stored in `config.versions` versions, one after the other, each
+    segmented or varied in a different way. Which pairs are dropped does not depend on either. Memory does not grow with
+    the corpora, except for `SeenPairs`. folder: encoded shards are written here, and reused if they exist. statistics:
+    of each corpus; the statistics of its shards are added.
     """
     data, processes = config.data, config.data.workers or usable_cores()
     encoder = ShardEncoder(text.folder, folder, vocabulary, config)
     seen = None if data.drop_duplicates else seen_pairs(data)
     jobs = list(_jobs(text))
     first = sum(job.chunk < FIRST_CHUNKS for job in jobs)
-    for shard, _ in mapped(encoder, ((job.shard, job) for job in jobs), processes, first, what="encodes text"):
+    for shard, _ in mapped(encoder, ((job.shard, job) for job in jobs), processes, first, task="encodes text"):
         encoded, counts = EncodedShard.read(folder / shard.name), shard.counts
         if seen is not None:
             new = seen[shard.corpus].add_hashes(encoded.hashes)
@@ -73,8 +75,8 @@ class ShardJob(NamedTuple):
     """A shard to encode."""
 
     shard: Shard
-    chunk: int  # the number of its first chunk in all of the text
-    first: int  # of its first pair in the corpus
+    chunk: int  # index of its first chunk in the whole text
+    first: int  # index of its first pair in the corpus
     total: int  # pairs of the corpus
 
 
@@ -88,10 +90,10 @@ def _jobs(text: CleanedText) -> Iterator[ShardJob]:
 
 
 class ShardEncoder:
-    """Encodes shards of cleaned text into files. Other processes can do this too."""
+    """Encodes shards of cleaned text into files. It can be pickled, for other processes."""
 
     def __init__(self, text: Path, folder: Path, vocabulary: Vocabulary, config: schema.Config) -> None:
-        """text: the folder of the cleaned text; folder: that of the encoded shards."""
+        """text: the folder of the cleaned text. folder: the folder of the encoded shards."""
         self._text, self._folder, self._vocabulary, self._config = text, folder, vocabulary, config
         self._encoder = ChunkEncoder(vocabulary, config)
         self._tags = list(map(len, config.data.tags_of(config.data.train)))
@@ -103,21 +105,21 @@ class ShardEncoder:
         shard, first = job.shard, job.first
         if EncodedShard.exists(self._folder / shard.name):
             return
-        encoded, statistics = list[Encoded](), StatisticsCounter(self._vocabulary)
-        for number, pairs in enumerate(shard.chunks(self._text)):
-            found = self._encoder(EncodingJob(job.chunk + number, shard.corpus, pairs, first))
-            kept = list(compress(pairs, found.kept.tolist()))
-            sampled = sampled_evenly(first + np.flatnonzero(found.kept), job.total, min(SAMPLE, job.total))
-            statistics.add(kept, found.plain)
-            statistics.add_examples(found.examples, list(compress(kept, sampled.tolist())))
-            lengths = found.tokens.source.lengths.astype(np.int64) - 1 - self._tags[shard.corpus]
-            statistics.add_sources(lengths, found.several)
-            encoded.append(found)
+        chunks, statistics = list[Encoded](), StatisticsCounter(self._vocabulary)
+        for i, pairs in enumerate(shard.chunks(self._text), start=job.chunk):
+            encoded = self._encoder(EncodingJob(i, shard.corpus, pairs, first))
+            kept = list(compress(pairs, encoded.kept.tolist()))
+            sampled = sampled_evenly(first + np.flatnonzero(encoded.kept), job.total, min(SAMPLE, job.total))
+            statistics.add(kept, encoded.plain)
+            statistics.add_examples(encoded.examples, list(compress(kept, sampled.tolist())))
+            lengths = encoded.tokens.source.lengths.astype(np.int64) - 1 - self._tags[shard.corpus]
+            statistics.add_sources(lengths, encoded.several)
+            chunks.append(encoded)
             first += len(pairs)
         EncodedShard(
-            tokens=TokenStore.joined([chunk.tokens for chunk in encoded]),
-            hashes=np.concatenate([chunk.hashes for chunk in encoded]),
-            counts=sum((chunk.counts for chunk in encoded), CorpusCounts()),
+            tokens=TokenStore.joined([chunk.tokens for chunk in chunks]),
+            hashes=np.concatenate([chunk.hashes for chunk in chunks]),
+            counts=sum((chunk.counts for chunk in chunks), CorpusCounts()),
             statistics=statistics.result(),
         ).write(self._folder / shard.name)
 
@@ -125,33 +127,33 @@ class ShardEncoder:
 class EncodingJob(NamedTuple):
     """A chunk of pairs to encode."""
 
-    number: int  # of the chunk in all of the text
+    chunk: int  # index of the chunk in the whole text
     corpus: int
     pairs: list[Pair]
-    first: int  # the number of its first pair in the corpus
+    first: int  # index of its first pair in the corpus
 
 
 class Encoded(NamedTuple):
     """A chunk of encoded pairs."""
 
     kept: npt.NDArray[np.bool_]  # [pairs]
-    plain: TokenStore  # of the pairs kept, without tags and variation
-    tokens: TokenStore  # what is trained on: each pair's versions, one after the other
+    plain: TokenStore  # the kept pairs without tags and variation
+    tokens: TokenStore  # for training: the versions of each pair, one after the other
     several: npt.NDArray[np.bool_]  # [tokens]: whether the source has several sentences
     counts: CorpusCounts
     examples: DropExamples
-    hashes: npt.NDArray[np.uint64]  # of the pairs kept; none if duplicates were dropped before
+    hashes: npt.NDArray[np.uint64]  # of the kept pairs; empty if duplicates were dropped before
 
 
 class ChunkEncoder:
-    """Encodes chunks of text as the settings want it."""
+    """Encodes chunks of text according to the settings."""
 
     def __init__(self, vocabulary: Vocabulary, config: schema.Config) -> None:
         self._config, self._encoders = config, _encoders(vocabulary)
         self._dropout = _dropout_encoders(vocabulary, config.vocabulary.bpe_dropout)
         data, sides = config.data, (vocabulary.source, vocabulary.target)
-        of_sides = [list(map(side.tags, data.tags_of(data.train, number))) for number, side in enumerate(sides)]
-        self._tags = list(zip(*of_sides, strict=True))
+        tags = [list(map(tokenizer.tags, data.tags_of(data.train, side))) for side, tokenizer in enumerate(sides)]
+        self._tags = list(zip(*tags, strict=True))
 
     def __call__(self, job: EncodingJob) -> Encoded:
         data = self._config.data
@@ -176,44 +178,45 @@ class ChunkEncoder:
         )
 
     def _versions(self, job: EncodingJob, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks]:
-        """The tokens of a job's pairs in all versions, and which of their sources have several sentences. plain: the
-        tokens without variation."""
+        """The tokens of a job's pairs in all versions, and whether each source has several sentences. plain: the tokens
+        without variation."""
         data, versions = self._config.data, self._config.versions
         several = _have_several(pairs, language := data.pair_of(data.train[job.corpus]).source)
         if not self._config.varies_text:
             return plain, several
-        of_versions, several_of_versions = [], []
+        stores, several_by_version = [], []
         for version in range(versions):
             new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
-            if self._dropout:
-                tokens = TokenStore(
-                    *(
-                        encoder.encode([pair[side] for pair in new], generator(job.number, version, side))
-                        for side, encoder in enumerate(self._dropout)
-                    )
-                )
-            else:
-                tokens = _encode(new, self._encoders)
+            tokens = (
+                self._encode_with_dropout(new, job.chunk, version) if self._dropout else _encode(new, self._encoders)
+            )
             fits = _fit(tokens, data.max_length)
-            of_versions.append(_choose(fits, tokens, plain))
-            of_new = several if new is pairs else _have_several(new, language)
-            several_of_versions.append(np.where(fits, of_new, several))
-        of_each_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
-        return TokenStore.joined(of_versions).pick(of_each_pair), np.concatenate(several_of_versions)[of_each_pair]
+            stores.append(_choose(fits, tokens, plain))
+            new_several = several if new is pairs else _have_several(new, language)
+            several_by_version.append(np.where(fits, new_several, several))
+        by_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
+        return TokenStore.joined(stores).pick(by_pair), np.concatenate(several_by_version)[by_pair]
+
+    def _encode_with_dropout(self, pairs: list[Pair], chunk: int, version: int) -> TokenStore:
+        assert self._dropout is not None
+        sides = []
+        for side, encoder in enumerate(self._dropout):
+            sides.append(encoder.encode([pair[side] for pair in pairs], generator(chunk, version, side)))
+        return TokenStore(*sides)
 
 
-def varied(pairs: list[Pair], numbers: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
-    """The pairs as data.augment varies them in this version. numbers: of each pair in its corpus; corpus: its
-    number."""
+def varied(pairs: list[Pair], indices: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
+    """The pairs as data.augment varies them in this version. indices: the index of each pair in its corpus. corpus: the
+    index of the corpus."""
     if not data.augment.changes_text:
         return pairs
-    places = (corpus << 40) + np.asarray(numbers, np.int64)
+    identifiers = (corpus << 40) + np.asarray(indices, np.int64)
     languages = data.pair_of(data.train[corpus])
-    return vary(pairs, places, epoch=version, seed=0, settings=data.augment, languages=languages)
+    return vary(pairs, identifiers, epoch=version, seed=0, settings=data.augment, languages=languages)
 
 
 def _tagged(tokens: TokenStore, source: list[int], target: list[int]) -> TokenStore:
-    """With these tags before each source and each target."""
+    """The tokens with these tags before each source and each target."""
     sides = zip((tokens.source, tokens.target), (source, target), strict=True)
     return TokenStore(*(side.after(tags) if tags else side for side, tags in sides))
 
@@ -236,8 +239,8 @@ def _encode(pairs: list[Pair], encoders: Encoders) -> TokenStore:
 
 
 def _within_limits(tokens: TokenStore, data: schema.DataConfig) -> tuple[Masks, Masks, Masks]:
-    """Which pairs have subwords on both sides, which of these are within data.max_length, and which of those are within
-    data.max_length_ratio, each [pairs]."""
+    """Return three masks [pairs]: pairs with subwords on both sides; of these, pairs within data.max_length; of these,
+    pairs within data.max_length_ratio."""
     shorter, longer = _shorter_and_longer(tokens)
     full = shorter > 0  # a tokenizer's normalization can remove all characters of a line
     short = full & (longer <= data.max_length)
@@ -247,7 +250,7 @@ def _within_limits(tokens: TokenStore, data: schema.DataConfig) -> tuple[Masks, 
 def _examples_of_dropped(
     pairs: list[Pair], tokens: TokenStore, data: schema.DataConfig, within: tuple[Masks, Masks, Masks]
 ) -> DropExamples:
-    """Examples of the pairs that are beyond the limits, and of those near to them. within: of `_within_limits`."""
+    """Examples of pairs beyond the limits and of pairs near to them. within: from `_within_limits`."""
     full, short, kept = within
     shorter, longer = (lengths[full] for lengths in _shorter_and_longer(tokens))
     examples = DropExamples()
@@ -266,24 +269,24 @@ def _shorter_and_longer(tokens: TokenStore) -> tuple[Lengths, Lengths]:
 
 
 def _fit(tokens: TokenStore, max_length: int) -> Masks:
-    """Which pairs have subwords on both sides, and on none of them more than max_length."""
+    """Whether each pair has 1 to max_length subwords on both sides [pairs]."""
     shorter, longer = _shorter_and_longer(tokens)
     return (shorter > 0) & (longer <= max_length)
 
 
 def _choose(takes_first: Masks, first: TokenStore, second: TokenStore) -> TokenStore:
-    """The pairs of one store where `first` is true [pairs], and of the other elsewhere."""
-    numbers = np.arange(len(first))
-    return TokenStore.joined([first, second]).pick(np.where(takes_first, numbers, numbers + len(first)))
+    """The pairs of `first` where `takes_first` is true [pairs], and the pairs of `second` elsewhere."""
+    indices = np.arange(len(first))
+    return TokenStore.joined([first, second]).pick(np.where(takes_first, indices, indices + len(first)))
 
 
 def _have_several(pairs: list[Pair], language: str) -> Masks:
-    """Which sources have several sentences [pairs]."""
+    """Whether each source has several sentences [pairs]."""
     return np.array([has_several(source, language) for source, _ in pairs], bool)
 
 
 def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:
-    def of_side(lines: list[str], sequences: FlatSequences) -> SideCounts:
+    def count_side(lines: list[str], sequences: FlatSequences) -> SideCounts:
         return SideCounts(
             words=sum(len(line.split()) for line in lines),
             characters=sum(map(len, lines)),
@@ -292,5 +295,5 @@ def _count_text(pairs: list[Pair], tokens: TokenStore) -> CorpusCounts:
             unknown=int(np.count_nonzero(sequences.ids == UNK)),
         )
 
-    source = of_side([source for source, _ in pairs], tokens.source)
-    return CorpusCounts(source=source, target=of_side([target for _, target in pairs], tokens.target))
+    source = count_side([source for source, _ in pairs], tokens.source)
+    return CorpusCounts(source=source, target=count_side([target for _, target in pairs], tokens.target))

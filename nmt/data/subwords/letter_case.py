@@ -5,6 +5,7 @@ Azerbaijani need more: their `i` becomes `İ`, and their `I` becomes `ı`.
 """
 
 import re
+from functools import partial
 from operator import ne
 from typing import Literal
 
@@ -19,7 +20,7 @@ _TURKIC = ("tr", "az")
 _FIRST_LETTER = re.compile(
     rf"(?P<before>(?:^|(?<=\s))(?:{TAG}|(?!{VERBATIM})[^\w\s])*+)(?!{VERBATIM})(?P<letter>[^\W\d_])|(?:{VERBATIM})"
 )
-# That of a sentence, which may begin with a number: `3 dogs` has its capital in `Dogs`.
+# The first letter of a sentence. A sentence may begin with a number: `3 dogs` becomes `3 Dogs`.
 _FIRST_LETTER_OF_SENTENCE = re.compile(
     rf"(?P<before>(?:{TAG}|(?!{VERBATIM})[\W\d_])*+)(?!{VERBATIM})(?P<letter>[^\W\d_])"
 )
@@ -28,20 +29,20 @@ _GEORGIAN = re.compile("[\u10d0-\u10ff]")
 
 
 def change_case(text: str, case: Case, language: str) -> str:
-    """The text in this case; as it is if its script has no case. URLs, e-mail addresses and placeholders stay as they
-    are, because another case would change what they stand for. language: a code such as `de` or `tr-TR`."""
+    """The text in this case, unchanged if its script has no case. URLs, e-mail addresses and placeholders are not
+    changed, because they are case-sensitive. language: a code such as `de` or `tr-TR`."""
     if not has_case(text):
         return text
     if case == "titlecase":
         return titlecase(text, language)  # which looks at what stands before a word
     change = uppercase if case == "uppercase" else lowercase
-    return map_outside_verbatim(lambda part: change(part, language), text)
+    return map_outside_verbatim(partial(change, language=language), text)
 
 
 def has_case(text: str) -> bool:
-    """Whether nearly all letters of a text have a capital and a small form: 9 of 10, as text in other scripts often has
-    a Latin name in it."""
-    cased = sum(map(ne, text.upper(), text.lower()))  # a few more or less where a letter becomes two
+    """Whether at least 9 of 10 letters of a text have a capital and a small form. (Text in other scripts often contains
+    a Latin name.)"""
+    cased = sum(map(ne, text.upper(), text.lower()))  # off by a few where a letter becomes two
     return 10 * cased >= max(1, 9 * sum(map(str.isalpha, text))) and not _GEORGIAN.search(text)
 
 
@@ -51,13 +52,14 @@ def uppercase(text: str, language: str) -> str:
 
 
 def lowercase(text: str, language: str) -> str:
-    """All letters as small ones."""
+    """All letters in lower case."""
     return (text.replace("İ", "i").replace("I", "ı") if _is_turkic(language) else text).lower()
 
 
 def titlecase(text: str, language: str) -> str:
-    """Every word with a capital, its other letters as they are: also short words, which an English title would leave
-    small. Words are separated by white space. URLs, e-mail addresses and placeholders stay as they are."""
+    """Every word with a capital first letter, also short words that an English title would not capitalize. Other
+    letters are not changed. Words are separated by white space. URLs, e-mail addresses and placeholders are not
+    changed."""
 
     def capital(match: re.Match[str]) -> str:
         return match["before"] + _capital(match["letter"], language) if match["letter"] else match[0]
@@ -66,8 +68,8 @@ def titlecase(text: str, language: str) -> str:
 
 
 def sentence_case(sentence: str, language: str) -> str:
-    """A sentence in small letters, with a capital at its beginning; with none where it begins with a URL, an e-mail
-    address or a placeholder, which stay as they are. Tags are passed over: `<b>Two dogs</b>`."""
+    """A sentence in lower case with a capital first letter. There is no capital if the sentence begins with a URL, an
+    e-mail address or a placeholder. These are not changed. Tags are skipped: `<b>Two dogs</b>`."""
     small = change_case(sentence, "lowercase", language)
     first = _FIRST_LETTER_OF_SENTENCE.match(small)
     if first is None:

@@ -1,7 +1,7 @@
 """Punctuation as Moses' normalize-punctuation.perl writes it (“ becomes ", – becomes -, spaces before and after signs):
-models such as OPUS-MT were trained on such text. The rules depend on the language, and look at more than one word.
+models such as OPUS-MT were trained on such text. The rules depend on the language and apply across words.
 
-Which language's rules a vocabulary has is in the name of its normalization, so that a model takes them along.
+The name of a vocabulary's normalization contains the language of the rules, so that it is part of the model.
 """
 
 import re
@@ -20,13 +20,13 @@ def name_of(language: str, other: str) -> str:
 
 
 def language_of(name: str) -> str | None:
-    """The language of whose rules a normalization's name tells; None if it tells of none."""
+    """The language in a normalization's name; None if the name has none."""
     match = _NAME.fullmatch(name)
     return match[1] if match else None
 
 
 def normalized(lines: list[str], language: str) -> list[str]:
-    """Each line by the rules for a language. Raises NmtError if sacremoses, which has them, is not installed."""
+    """Each line normalized by the rules for a language. Raises NmtError if sacremoses is not installed."""
     return list(map(_normalizer(language), lines))
 
 

@@ -1,5 +1,5 @@
-"""The parts of a SentencePiece model file that its library does not give: its subwords, which normalization it has, and
-copies of it with others.
+"""Read and change the parts of a SentencePiece model file that its library gives no access to: subwords and
+normalization.
 
 A model is a protocol buffer (sentencepiece_model.proto): field 1 are the subwords, 2 the settings of the training, 3
 the normalization. Encoding: https://protobuf.dev/programming-guides/encoding
@@ -23,14 +23,15 @@ _NAME, _CHARSMAP = 1, 2  # the fields of a normalization
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # types of fields
 _SUBWORD = 1 << 3 | _BYTES  # the key of a model's field 1
 _SIZES = {_FIXED64: 8, _FIXED32: 4}
-# SentencePiece refuses a rule that changes nothing, which keeps characters from other rules. These characters, which no
-# text has, stand in such a rule for its last one until it is compiled; both have three bytes in UTF-8.
+# A rule that changes nothing protects characters from other rules, but SentencePiece rejects it. So the last character
+# of such a rule is replaced by one of these characters, which no text has, until the rules are compiled. Both have
+# three bytes in UTF-8.
 _STANDS_FOR = {"\ufdd0": "\u200d", "\ufdd1": "\ufe0e", "\ufdd2": "\ufe0f"}
 _STAND_IN = {character: stand_in for stand_in, character in _STANDS_FOR.items()}
 
 
 class SubwordKind(IntEnum):
-    """What a subword is, by its number in a model file."""
+    """The kind of a subword, with its number in a model file."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -41,7 +42,7 @@ class SubwordKind(IntEnum):
 
 
 class Subword(NamedTuple):
-    """piece: its text, with `▁` for a space; score: by which text is cut into subwords."""
+    """piece: its text, with `▁` for a space. score: decides how text is cut into subwords."""
 
     piece: str
     score: float
@@ -56,16 +57,17 @@ class _Field(NamedTuple):
 
 def normalization_name(proto: bytes) -> str:
     """The name of a model's normalization; empty if it has none. Raises ValueError for bytes that are no model."""
-    of_model = _content(proto[_end_of_subwords(proto) :], _NORMALIZER)
-    return _content(of_model, _NAME).decode("utf-8", "replace")
+    normalizer = _content(proto[_end_of_subwords(proto) :], _NORMALIZER)
+    return _content(normalizer, _NAME).decode("utf-8", "replace")
 
 
 def _end_of_subwords(proto: bytes) -> int:
-    """Where the subwords at the start of a model end, or some of them: `_fields` takes ten times as long for them."""
-    place, last = 0, len(proto) - 1
-    while place < last and proto[place] == _SUBWORD and proto[place + 1] < 0x80:
-        place += 2 + proto[place + 1]
-    return place
+    """The offset at which the subwords at the start of a model end. It may be too early, which costs only time:
+    `_fields` takes ten times as long to skip subwords."""
+    offset, last = 0, len(proto) - 1
+    while offset < last and proto[offset] == _SUBWORD and proto[offset + 1] < 0x80:
+        offset += 2 + proto[offset + 1]
+    return offset
 
 
 def subwords(proto: bytes) -> list[Subword]:
@@ -93,8 +95,8 @@ def _subword(message: bytes) -> Subword:
 
 
 def with_subwords(proto: bytes, subwords: Iterable[Subword]) -> bytes:
-    """A model with the same normalization and the same kind of subwords, but with these, in this order. The special
-    ones have the names that SentencePiece gives them: `<unk>`, `<s>`, `</s>` and `<pad>`."""
+    """A copy of a model with other subwords, in this order. Normalization and segmentation method are the same. The
+    special subwords have SentencePiece's names: `<unk>`, `<s>`, `</s>` and `<pad>`."""
     written = [_encoded(_SUBWORDS, _encoded_subword(subword)) for subword in subwords]
     for field in _fields(proto):
         if field.number == _TRAINING:
@@ -111,22 +113,22 @@ def _encoded_subword(subword: Subword) -> bytes:
     return _encoded(_PIECE, subword.piece.encode()) + score + kind
 
 
-def of_merges(subwords: Iterable[Subword], name: str, charsmap: bytes) -> bytes:
-    """A model of byte-pair encoding with these subwords, in this order, and this normalization."""
+def bpe_model(subwords: Iterable[Subword], name: str, charsmap: bytes) -> bytes:
+    """A model of byte-pair encoding with these subwords, in this order, and a normalization."""
     training = _number(_TYPE << 3 | _VARINT) + _number(_MERGES)
     written = [_encoded(_SUBWORDS, _encoded_subword(subword)) for subword in subwords]
     return with_normalization(b"".join([*written, _encoded(_TRAINING, training)]), name, charsmap)
 
 
 def with_normalization(proto: bytes, name: str, charsmap: bytes) -> bytes:
-    """A model with the same subwords and another normalization. charsmap: of `compile_rules`."""
+    """A copy of a model with another normalization. charsmap: from `compile_rules`."""
     normalizer = _encoded(_NAME, name.encode()) + _encoded(_CHARSMAP, charsmap)
     others = [field.encoded for field in _fields(proto) if field.number != _NORMALIZER]
     return b"".join([*others, _encoded(_NORMALIZER, normalizer)])
 
 
 def with_normalization_name(proto: bytes, name: str) -> bytes:
-    """A model whose normalization has another name; what it does stays."""
+    """A copy of a model in which only the name of the normalization differs."""
     written = []
     for field in _fields(proto):
         kept = [_encoded(_NAME, name.encode())]
@@ -137,7 +139,7 @@ def with_normalization_name(proto: bytes, name: str) -> bytes:
 
 
 def smallest(rules: Path | None = None) -> bytes:
-    """A model of no use but to normalize text. rules: a file of them in the format of SentencePiece."""
+    """The smallest model that can normalize text. rules: a file with rules in SentencePiece's format."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(["a"]),
@@ -151,23 +153,23 @@ def smallest(rules: Path | None = None) -> bytes:
 
 
 def compile_rules(rules: Mapping[str, str]) -> bytes:
-    """Rules, each a sequence of characters and what it becomes, as SentencePiece applies them: at each place the
-    longest sequence that matches. A rule may keep what ends in U+200D, U+FE0E or U+FE0F as it is."""
-    lines = "".join(f"{_codes(given)}\t{_codes(_compilable(given, becomes))}\n" for given, becomes in rules.items())
+    """Compile rules for SentencePiece. Each rule replaces a sequence of characters; the longest sequence that matches
+    is replaced. A rule may leave a sequence that ends in U+200D, U+FE0E or U+FE0F unchanged."""
+    lines = "".join(f"{_codes(sequence)}\t{_codes(_compilable(sequence, new))}\n" for sequence, new in rules.items())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rules.tsv"
         file.write_text(lines, encoding="ascii")
         model = smallest(file)
     charsmap = _content(_content(model, _NORMALIZER), _CHARSMAP)
-    strings = 4 + int.from_bytes(charsmap[:4], "little")  # what sequences become stands behind the trie of sequences
+    strings = 4 + int.from_bytes(charsmap[:4], "little")  # the replacements follow the trie of sequences
     texts = charsmap[strings:]
     for stand_in, character in _STANDS_FOR.items():
         texts = texts.replace(stand_in.encode(), character.encode())
     return charsmap[:strings] + texts
 
 
-def _compilable(given: str, becomes: str) -> str:
-    return becomes[:-1] + _STAND_IN[becomes[-1]] if given == becomes else becomes
+def _compilable(sequence: str, new: str) -> str:
+    return new[:-1] + _STAND_IN[new[-1]] if sequence == new else new
 
 
 def _codes(text: str) -> str:
@@ -175,7 +177,7 @@ def _codes(text: str) -> str:
 
 
 def _content(message: bytes, number: int) -> bytes:
-    """The content of a message's last field of this number, which is the one that counts; empty if there is none."""
+    """The content of a message's last field with this number, which overrides the others; empty if there is none."""
     last = b""
     for field in _fields(message):
         if field.number == number:
@@ -184,35 +186,35 @@ def _content(message: bytes, number: int) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[_Field]:
-    """Raises ValueError where the bytes are no message."""
-    place = 0
-    while place < len(message):
-        start = place
-        key, place = _varint(message, place)
-        kind, first = key & 7, place
+    """Yield the fields of a message. Raises ValueError if the bytes are not a message."""
+    offset = 0
+    while offset < len(message):
+        start = offset
+        key, offset = _varint(message, offset)
+        kind, first = key & 7, offset
         if kind == _VARINT:
-            _, place = _varint(message, place)
+            _, offset = _varint(message, offset)
         elif kind == _BYTES:
-            size, first = _varint(message, place)
-            place = first + size
+            size, first = _varint(message, offset)
+            offset = first + size
         elif kind in _SIZES:
-            place += _SIZES[kind]
+            offset += _SIZES[kind]
         else:
             raise ValueError(f"a field of the unknown type {kind}")
-        if place > len(message):
+        if offset > len(message):
             raise ValueError("ends within a field")
-        yield _Field(key >> 3, message[first:place], message[start:place])
+        yield _Field(key >> 3, message[first:offset], message[start:offset])
 
 
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the place behind it."""
+def _varint(message: bytes, offset: int) -> tuple[int, int]:
+    """Decode a number with seven bits in each byte. Returns it and the offset after it."""
     value = shift = 0
-    while place < len(message):
-        byte = message[place]
+    while offset < len(message):
+        byte = message[offset]
         value |= (byte & 0x7F) << shift
-        shift, place = shift + 7, place + 1
+        shift, offset = shift + 7, offset + 1
         if byte < 0x80:
-            return value, place
+            return value, offset
     raise ValueError("ends within a number")
 
 

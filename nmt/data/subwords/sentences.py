@@ -1,13 +1,14 @@
-"""Where sentences end, and how texts are joined to a line.
+"""Split text into sentences, and join texts to a line.
 
-Rules find the places where a sentence may end. Which of these are abbreviations (`Dr.`, `Fig.`, `usw.`) is asked of
-sentencex, of the Wikimedia Foundation, which knows those of many languages. It is not asked for the sentences
-themselves: these rules find more of them (docs/translating.md).
+Rules find the positions where a sentence may end. sentencex, of the Wikimedia Foundation, decides which of these are
+abbreviations (`Dr.`, `Fig.`, `usw.`), because it knows those of many languages. It is not used to split sentences:
+these rules find more of them (docs/translating.md).
 """
 
 import re
 from collections.abc import Iterator, Sequence, Set
 from functools import cache, lru_cache
+from itertools import zip_longest
 
 import sentencex
 
@@ -16,12 +17,13 @@ from nmt.config.unspaced_scripts import CJK, UNSPACED
 
 # Full stops, exclamation marks and question marks that end a sentence only before a space: `3.5`, `nmt.load`, `a?b`.
 _SPACED = ".!?…‼⁇⁈⁉"
-# Those that end one anywhere: Chinese and Japanese, Arabic, Urdu, Indian, Armenian, Ethiopian, Burmese, Khmer.
+# Marks that end a sentence anywhere: Chinese and Japanese, Arabic, Urdu, Indian, Armenian, Ethiopian, Burmese, Khmer.
 _ANYWHERE = "。！？｡؟۔।॥։።፧။។៕"
 _STOPS = f"{_SPACED}{_ANYWHERE}፡"  # in Ethiopian text `፡፡` is a full stop, also written `::`
 _CLOSING = "\"'”’»›)\\]}」』）】》〉"
 # The end of a sentence with its closing quotes and the space after it. A match begins only at the first of several
-# stops: otherwise a line of stops would take quadratic time. A no-break space binds: `1. Oktober`, `St. Louis`.
+# stops; otherwise a line of stops would take quadratic time. No sentence ends before a no-break space: `1. Oktober`,
+# `St. Louis`.
 _END = re.compile(
     rf"""(?:
       (?<![{_STOPS}]) (?: [{_SPACED}] [{_STOPS}]*+ | ፡፡ | (?<=[\u1200-\u137f])::)
@@ -41,7 +43,7 @@ _WITH_ORDINALS = {
     *("nb", "nds", "nn", "no", "pl", "se", "sk", "sl", "sr", "tr"),
 }
 # Titles and short forms before a name that sentencex does not know: Swahili, Hindi and Marathi, Tamil, Gujarati,
-# Telugu, Afrikaans, Irish, Icelandic. And those like `યુ.એસ.`, of letters with vowel signs.
+# Telugu, Afrikaans, Irish, Icelandic. _OF_LETTERS matches short forms of letters with vowel signs, such as `યુ.એસ.`.
 _TITLES = set(
     "Bw. Bi. Dk. Mhe. Bwana. डॉ. श्री. प्रा. सौ. कु. திரு. திருமதி. டாக்டர். ડૉ. ડો. શ્રી. డా. డాక్టర్. శ్రీ. mnr. mev. dr. prof. "
     "tUas. Uas. Frk. Hr. sr.".casefold().split()
@@ -49,18 +51,18 @@ _TITLES = set(
 _OF_LETTERS = re.compile(r"(?:[^\s.\d]{1,3}\.){2,}")
 _WORD = re.compile(r"\S+")
 _CAPITAL_NOUNS = {"bar", "de", "gsw", "lb", "nds"}  # languages that write `Der Mann` also within a sentence
-_LONGEST_WORD = 24  # characters: what is longer is no abbreviation
-_LONGEST_BEFORE_NUMBER = 6  # of one like `No. 5`, `Abb. 3`, with its stop, that is none elsewhere
+_LONGEST_WORD = 24  # characters; longer words are not abbreviations
+_LONGEST_BEFORE_NUMBER = 6  # characters of one that is used before numbers only, like `No. 5`, `Abb. 3`
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _OF_CJK = re.compile(f"[{CJK}]")
 
 
 def sentences(text: str, language: str = "", first_words: Set[str] = frozenset()) -> Iterator[str]:
-    """The sentences of a text, each with the white space after it; concatenated they are the text.
+    """Yield the sentences of a text, each with the white space after it. Concatenated they are the text.
 
-    language: its code; without one, as English. first_words: words that begin a sentence also where a full stop is
-    missing before them. A full stop ends no sentence after an abbreviation, after a single letter (an initial), after
-    an ordinal number where the language writes it so, and before a lowercase letter, unless the text has no others.
+    A full stop ends no sentence after an abbreviation, after a single letter (an initial), after an ordinal number in a
+    language that writes it this way, and before a lowercase letter, unless the whole text is in lower case.
+    language: a code; by default English. first_words: words that begin a sentence even without a full stop before them.
     """
     start = 0
     for end in _ends(text, language, first_words):
@@ -76,7 +78,7 @@ def has_several(text: str, language: str = "", first_words: Set[str] = frozenset
 
 
 def _ends(text: str, language: str, first_words: Set[str]) -> Iterator[int]:
-    """Where each sentence but the last ends, with the space after it."""
+    """Yield the end of each sentence except the last, with the space after it."""
     ends = _marked_ends(text, language)
     if first_words and not first_words.isdisjoint(text.split()[1:]):
         return iter(sorted({*ends, *_unmarked_ends(text, two_letters(language), first_words)}))
@@ -84,8 +86,8 @@ def _ends(text: str, language: str, first_words: Set[str]) -> Iterator[int]:
 
 
 def _unmarked_ends(text: str, language: str, first_words: Set[str]) -> list[int]:
-    """Where sentences end without a full stop: before a first word between words in small letters, of which the one
-    before does not begin sentences too. So not in `the Children`, `The Hague`, nor in a title."""
+    """The ends of sentences without a full stop: before a first word between lowercase words, if the word before it is
+    not a first word too. So there is no end in `the Children`, in `The Hague` and in a title."""
     words, nouns = list(_WORD.finditer(text)), language in _CAPITAL_NOUNS
     return [
         word.start()
@@ -98,7 +100,7 @@ def _unmarked_ends(text: str, language: str, first_words: Set[str]) -> list[int]
 
 
 def _marked_ends(text: str, language: str) -> Iterator[int]:
-    """As `_ends`, of the sentences with a full stop or another mark."""
+    """As `_ends`, for sentences that end with a full stop or another mark."""
     if not _STOP.search(text, 0, len(text) - 1):  # most lines have one sentence: the next steps take longer
         return
     language, small = two_letters(language), None
@@ -118,11 +120,11 @@ def _greek_end() -> re.Pattern[str]:
 
 
 def _goes_on(text: str, end: re.Match[str], small: bool) -> bool:
-    """Whether the sentence goes on after a stop: with a lowercase letter, or in Japanese after a quotation."""
+    """Whether the sentence continues after a stop: with a lowercase letter, or in Japanese after a quotation."""
     stops, after = end[0].rstrip(), text[end.end()]
     if stops[-1] in '」』”"' and after == "と":
         return True
-    goes_on = stops[0] in ".…" or stops[-1] in _CLOSING  # `Why? why not?` are two
+    goes_on = stops[0] in ".…" or stops[-1] in _CLOSING  # `Why? why not?` has two sentences
     return goes_on and not small and after.islower() and after.title() != after  # Georgian has no capitals
 
 
@@ -139,33 +141,33 @@ def _is_abbreviation(text: str, end: re.Match[str], language: str) -> bool:
         return True
     if not following or not word or len(word) >= _LONGEST_WORD or _is_acronym(word, following):
         return False
-    if following[0].isdigit():  # before one sentencex ends no sentence, whatever is before the stop
+    if following[0].isdigit():  # sentencex never ends a sentence before a digit
         short = word[0].isupper() and len(word) <= _LONGEST_BEFORE_NUMBER
         return _is_known(word, following if short else "X", language)
     return _is_known(word, following, language)
 
 
 def _is_acronym(word: str, following: str) -> bool:
-    """Whether a word with a full stop is one like `NATO`, for which sentencex ends no sentence in some languages."""
+    """Whether a word is an acronym like `NATO`, which sentencex takes for an abbreviation in some languages."""
     return len(word) > 3 and word.isupper() and following[0].isalpha() and not following.isupper()
 
 
 @lru_cache(10_000)
 def _is_known(word: str, following: str, language: str) -> bool:
-    """Whether sentencex sees an abbreviation in a word with a full stop, before the word that follows."""
+    """Whether sentencex takes a word with a full stop for an abbreviation. following: the next word."""
     text = f"{word} {following}".encode(errors="replace").decode()  # it takes no surrogates
     [first, *_] = sentencex.segment(language or "en", text)
     return len(first) > len(word) + 1
 
 
 def join_texts(texts: Sequence[str], spaces: Sequence[str] = ()) -> str:
-    """Join texts to one line. spaces: what stood between their sources: `spaces[i]` before `texts[i + 1]`.
+    """Join texts to one line. spaces: the white space between their sources; `spaces[i]` comes before `texts[i + 1]`.
 
-    Between two texts is as much white space as there was, at least one space; none next to Chinese or Japanese; and
-    next to another script without spaces between words (Thai, Khmer, …) only what there was.
+    Two texts are separated by as much white space as their sources, at least one space. There is no space next to
+    Chinese or Japanese. Next to another script without spaces between words (Thai, Khmer, …) no space is added.
     """
     line, space = "", ""
-    for text, after in zip(texts, [*spaces, *[""] * (len(texts) - len(spaces))], strict=True):
+    for text, after in zip_longest(texts, spaces, fillvalue=""):
         if line and text:
             line += _between(line[-1], text[0], space)
         if text:

@@ -22,25 +22,25 @@ _NEIGHBOURS = {
 
 
 def add_typos(text: str, draws: Draws, translation: str = "") -> str:
-    """The text with a typo in one word, and in about one more for each ten words. It stays as it is if it has no word
-    of four letters in an alphabet. Words that the translation has too, such as names, get none: a model would learn to
-    change what it should copy."""
+    """Add a typo to one word of the text, and to about one more for each ten words. A text without a word of four
+    alphabetic letters is not changed. Words that the translation also contains, such as names, get no typo: a model
+    would learn to change what it should copy."""
     words = [match.span(1) for match in _WORD.finditer(text) if match[1] and match[1] not in translation]
     if not words:
         return text
     chosen = sorted({draws.below(len(words)) for _ in range(1 + len(words) // WORDS_PER_TYPO)})
     parts, done = [], 0
-    for start, end in (words[place] for place in chosen):
+    for start, end in (words[i] for i in chosen):
         parts += [text[done:start], mistype(text[start:end], draws)]
         done = end
     return "".join([*parts, text[done:]])
 
 
 def mistype(word: str, draws: Draws) -> str:
-    """A word of at least four letters with one mistake, not in its first letter: two letters are swapped, one is left
-    out, typed twice, or replaced by one beside it on the keyboard."""
-    place = 1 + draws.below(len(word) - 2)  # not the last letter either, which could not be swapped with the next
-    before, letter, following, after = word[:place], word[place], word[place + 1], word[place + 2 :]
+    """Add one typo to a word of at least four letters: two letters are swapped, or one is left out, typed twice, or
+    replaced by a neighbour on the keyboard. The first letter is not changed."""
+    i = 1 + draws.below(len(word) - 2)  # not the last letter, which has no next letter to be swapped with
+    before, letter, following, after = word[:i], word[i], word[i + 1], word[i + 2 :]
     near = _NEIGHBOURS.get(letter.lower())
     match draws.below(4):
         case 0 if letter != following:

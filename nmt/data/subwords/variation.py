@@ -1,10 +1,10 @@
 """Training text as users write it: in capitals, without a full stop, with typos, tags, names and emoji.
 
-`vary` changes a share of the pairs, another one in each epoch. What happens to a pair follows from the seed, the
-epoch and the number of the pair alone, and of a joined pair also from its neighbours: neither the order in which
-pairs are read, nor the process, nor Python's hash seed matters. The kinds are those of OpusTrainer (Bogoychev et al.,
-2023, OpusCleaner and OpusTrainer, open source toolkits for training Machine Translation and Large language models),
-without word alignments: what they would show is done only where both sides tell it.
+`vary` changes a share of the pairs, a different share in each epoch. The change of a pair depends only on the seed, the
+epoch and the number that identifies the pair; a joined pair also depends on its neighbours. The order in which pairs
+are read, the process and Python's hash seed have no influence. The kinds of variation are those of OpusTrainer
+(Bogoychev et al., 2023, OpusCleaner and OpusTrainer, open source toolkits for training Machine Translation and Large
+language models). Without word alignments, items are changed only where they occur on both sides.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,73 +31,74 @@ _NOISE = ("symbols", "emoji", "url", "email", "number")
 
 def vary(
     pairs: Sequence[Pair],
-    numbers: npt.ArrayLike,
+    identifiers: npt.ArrayLike,
     *,
     epoch: int,
     seed: int,
     settings: schema.AugmentConfig,
     languages: tuple[str, str],
 ) -> list[Pair]:
-    """The pairs in the same order, some of them varied as `settings` says.
+    """Return the pairs in the same order, some of them varied according to `settings`.
 
-    numbers: whole numbers [pairs] that identify the pairs, such as their places in the corpus. languages: the codes of
-    the source and the target. No side becomes empty or gets a line break. A pair that a kind does not suit stays as it
-    is, such as one without capital letters in its script. For data.augment.joined the pairs must be neighbours in their
-    corpus.
+    identifiers: whole numbers [pairs] that identify the pairs, such as their indices in the corpus. languages: the
+    codes of the source and the target. No side becomes empty or gets a line break. A pair is not changed if a kind of
+    variation does not apply to it, such as case to a script without capital letters. For data.augment.joined the pairs
+    must be neighbours in their corpus.
     """
     varied = list(pairs)
 
     def chosen(kind: str, rate: float) -> Iterator[tuple[int, Pair, Draws]]:
-        """The pairs that are drawn for a kind: the place, the pair as it is now, and more random numbers for it."""
+        """Yield the pairs that are drawn for a kind: the index, the current pair, and more random numbers for it."""
         if rate:
-            of_pairs = hashes(seed, epoch, numbers, kind)
-            places = np.flatnonzero(uniform(of_pairs) < rate)
-            for place, start in zip(places.tolist(), of_pairs[places].tolist(), strict=True):
-                yield place, varied[place], Draws(start)
+            pair_hashes = hashes(seed, epoch, identifiers, kind)
+            indices = np.flatnonzero(uniform(pair_hashes) < rate)
+            for i, start in zip(indices.tolist(), pair_hashes[indices].tolist(), strict=True):
+                yield i, varied[i], Draws(start)
 
-    for place, _, draws in chosen("joined", settings.joined):
-        varied[place] = joined_with_neighbours(pairs, place, draws)
-    for place, pair, draws in chosen("copied_names", settings.copied_names):
-        varied[place] = replace_copied_names(pair, draws)
+    for i, _, draws in chosen("joined", settings.joined):
+        varied[i] = joined_with_neighbours(pairs, i, draws)
+    for i, pair, draws in chosen("copied_names", settings.copied_names):
+        varied[i] = replace_copied_names(pair, draws)
     punctuation = settings.remove_end_punctuation
-    for place, pair, _ in chosen("remove_end_punctuation", rate_of(punctuation)):
-        varied[place] = remove_end_punctuation_of_pair(pair, sides_of(punctuation))
+    for i, pair, _ in chosen("remove_end_punctuation", rate_of(punctuation)):
+        varied[i] = remove_end_punctuation_of_pair(pair, sides_of(punctuation))
     cases: dict[Case, float | schema.Variation] = {
         "uppercase": settings.uppercase, "titlecase": settings.titlecase, "lowercase": settings.lowercase,
     }  # fmt: skip
-    for place, pair, draws in chosen("case", sum(map(rate_of, cases.values()))):
+    for i, pair, draws in chosen("case", sum(map(rate_of, cases.values()))):
         case = draws.weighted(list(cases), list(map(rate_of, cases.values())))  # one for a pair: their rates add up
-        varied[place] = change_case_of_pair(pair, case, sides_of(cases[case]), languages)
-    for place, (source, target), draws in chosen("typos", settings.typos):
-        varied[place] = add_typos(source, draws, target), target
-    for place, pair, draws in chosen("inline_tags", settings.inline_tags):
-        varied[place] = add_inline_tags(pair, draws)
-    for place, pair, draws in chosen("noise", settings.noise):
-        varied[place] = add_noise(pair, draws)
+        varied[i] = change_case_of_pair(pair, case, sides_of(cases[case]), languages)
+    for i, (source, target), draws in chosen("typos", settings.typos):
+        varied[i] = add_typos(source, draws, target), target
+    for i, pair, draws in chosen("inline_tags", settings.inline_tags):
+        varied[i] = add_inline_tags(pair, draws)
+    for i, pair, draws in chosen("noise", settings.noise):
+        varied[i] = add_noise(pair, draws)
     return varied
 
 
-def joined_with_neighbours(pairs: Sequence[Pair], place: int, draws: Draws) -> Pair:
-    """The pair at a place joined with the one, two or three after it, or at the end with those before it."""
+def joined_with_neighbours(pairs: Sequence[Pair], index: int, draws: Draws) -> Pair:
+    """The pair at an index joined with the next one, two or three pairs; at the end, with the pairs before it."""
     count = 2 + draws.below(_MOST_JOINED - 1)
-    first = max(0, min(place, len(pairs) - count))
+    first = max(0, min(index, len(pairs) - count))
     sources, targets = zip(*pairs[first : first + count], strict=True)
     return join_sentences(sources), join_sentences(targets)
 
 
 def rate_of(setting: float | schema.Variation) -> float:
-    """The share of the pairs that a setting of `data.augment` asks for."""
+    """The share of the pairs that a setting of `data.augment` applies to."""
     return setting.rate if isinstance(setting, schema.Variation) else setting
 
 
 def sides_of(setting: float | schema.Variation) -> schema.Sides:
-    """The sides that a setting of `data.augment` asks for."""
+    """The sides that a setting of `data.augment` applies to."""
     return setting.sides if isinstance(setting, schema.Variation) else "both"
 
 
 def change_case_of_pair(pair: Pair, case: Case, sides: schema.Sides, languages: tuple[str, str]) -> Pair:
-    """Both sides, or the source alone, in this case. The target follows the source: if the source's script has no case,
-    nothing could tell the model in which case to write. A target whose script has none stays as it is."""
+    """Change the case of both sides, or of the source alone. If the script of the source has no case, the target is not
+    changed either: the model could not know in which case to write. A target whose script has no case is not
+    changed."""
     source = change_case(pair[0], case, languages[0])
     if sides == "source" or source == pair[0]:
         return source, pair[1]
@@ -105,8 +106,8 @@ def change_case_of_pair(pair: Pair, case: Case, sides: schema.Sides, languages: 
 
 
 def remove_end_punctuation(text: str) -> str:
-    """The text without the full stops, exclamation marks and question marks at its end, and without a Spanish mark at
-    its beginning that belongs to them; unchanged if nothing else would remain."""
+    """Remove full stops, exclamation marks and question marks at the end of a text, and the Spanish mark at the
+    beginning that belongs to them. The text is not changed if nothing else would remain."""
     rest = text.rstrip(_END_PUNCTUATION)
     removed = text[len(rest) :]
     if not removed.strip():
@@ -117,7 +118,7 @@ def remove_end_punctuation(text: str) -> str:
 
 
 def remove_end_punctuation_of_pair(pair: Pair, sides: schema.Sides) -> Pair:
-    """Both sides without it, if both have it; or the source alone."""
+    """Remove end punctuation of both sides, if both have it; or of the source alone."""
     source = remove_end_punctuation(pair[0])
     if sides == "source":
         return source, pair[1]
@@ -126,14 +127,14 @@ def remove_end_punctuation_of_pair(pair: Pair, sides: schema.Sides) -> Pair:
 
 
 def replace_copied_names(pair: Pair, draws: Draws) -> Pair:
-    """The pair with other names, numbers, URLs, e-mail addresses and emoji in place of those that both sides share."""
+    """Replace names, numbers, URLs, e-mail addresses and emoji that occur on both sides by random ones."""
     new = {item: random_item(kind, draws, like=item) for item, kind in shared_items(*pair).items()}
     return (replace_items(pair[0], new), replace_items(pair[1], new)) if new else pair
 
 
 def add_inline_tags(pair: Pair, draws: Draws) -> Pair:
-    """The pair with the same markup on both sides, where it is safe without a word alignment: tags around a name or
-    number that both sides have, or around the sentence; or a placeholder before or after the sentence."""
+    """Add the same markup to both sides where it is safe without a word alignment: tags around a name or number that
+    both sides have, or around the sentence; or a placeholder before or after the sentence."""
     form = draws.below(4)
     if form == 0 and (shared := sorted(shared_items(*pair))):
         item = draws.choice(shared)
@@ -154,12 +155,12 @@ def in_tags(text: str, draws: Draws) -> str:
 
 
 def add_noise(pair: Pair, draws: Draws) -> Pair:
-    """Symbols, emoji, URLs, e-mail addresses or numbers, the same on both sides: before the sentences, after them, or
-    in their place, as a line of nothing else."""
+    """Add the same symbols, emoji, URLs, e-mail addresses or numbers to both sides: before the sentences, after them,
+    or instead of them."""
     kind = draws.choice(_NOISE)
     noise = " ".join(random_item(kind, draws) for _ in range(1 + draws.below(3)))
-    place = draws.below(3)
-    return (noise, noise) if place == 2 else insert(pair, noise, before=place == 0)
+    position = draws.below(3)
+    return (noise, noise) if position == 2 else insert(pair, noise, before=position == 0)
 
 
 def insert(pair: Pair, text: str, *, before: bool) -> Pair:

@@ -22,9 +22,9 @@ from nmt.data.subwords.normalization import Normalization, UsedCharacters, plain
 from nmt.errors import NmtError
 
 _NO_LETTER = "\ue000"  # a character that text does not have
-_THREADS = 4  # does not change the subwords, but is written into the model: fixed, for the same bytes
-# Fewer lines than this are encoded or decoded one by one: for a list SentencePiece starts a thread, which takes 40 µs,
-# and on a machine with other work can wait for 8 ms until it runs.
+_THREADS = 4  # fixed, because the number is written into the model; it does not change the subwords
+# Fewer lines than this are encoded or decoded one by one. For a list SentencePiece starts a thread, which takes 40 µs,
+# and up to 8 ms on a busy machine.
 _FEW = 16
 
 
@@ -32,8 +32,8 @@ class Tokenizer:
     """One SentencePiece model: text to subword ids and back."""
 
     def __init__(self, proto: bytes, name: str = "vocabulary"):
-        """proto: the bytes of a model file; name: how messages call it. Raises NmtError if they are not a SentencePiece
-        model, or one with other ids for the special subwords."""
+        """proto: the bytes of a model file. name: its name in messages. Raises NmtError if the bytes are not a
+        SentencePiece model, and if the special subwords have other ids than PAD, UNK, BOS and EOS here."""
         self.proto, self._in_nfc = proto, False  # whether text is put into NFC first
         self.punctuation: str | None = None  # the language whose punctuation is normalized first
         self._processor = processor = sentencepiece.SentencePieceProcessor()
@@ -60,21 +60,21 @@ class Tokenizer:
 
     @property
     def has_bytes(self) -> bool:
-        """Whether it writes a character that it does not know as bytes, and never as the unknown subword."""
+        """Whether it encodes unknown characters as bytes instead of the unknown subword."""
         return any(map(self._processor.IsByte, range(len(self))))
 
     def are_bytes(self) -> list[bool]:
-        """Which subwords are single bytes, in the order of their ids."""
+        """Whether each subword is a single byte, in the order of their ids."""
         return list(map(self._processor.IsByte, range(len(self))))
 
     def are_text(self) -> list[bool]:
-        """Which subwords stand for text as it is: no special ones, tags and single bytes."""
+        """Whether each subword is text: not a special subword, a tag or a single byte. In the order of their ids."""
         processor = self._processor
         return [not (processor.IsControl(i) or processor.IsUnknown(i) or processor.IsByte(i)) for i in range(len(self))]
 
     def encode(self, lines: list[str], threads: int = 1) -> list[list[int]]:
-        """Each line's subword ids, without BOS and EOS; UNK is the only special id that text can give. Raises NmtError
-        for a line that is not Unicode text."""
+        """Return the subword ids of each line, without BOS and EOS. UNK is the only special id that text can give.
+        Raises NmtError for a line that is not Unicode text."""
         lines = self.prepared(lines)
         try:
             if len(lines) < _FEW and all(isinstance(line, str) for line in lines):
@@ -85,7 +85,7 @@ class Tokenizer:
             raise
 
     def prepared(self, lines: list[str]) -> list[str]:
-        """Lines as SentencePiece reads them, and as programs without nmt must give them to it: in NFC, or with the
+        """Lines in the form in which SentencePiece must get them, also from programs without nmt: in NFC, or with the
         punctuation that the model was trained with."""
         if not (self._in_nfc or self.punctuation) or not all(isinstance(line, str) for line in lines):
             return lines
@@ -94,47 +94,47 @@ class Tokenizer:
         return lines if self.punctuation is None else punctuation.normalized(lines, self.punctuation)
 
     def with_punctuation(self, language: str) -> "Tokenizer":
-        """One with the same subwords that first normalizes punctuation, by the rules for a language."""
+        """A tokenizer with the same subwords that first normalizes punctuation by the rules for a language."""
         name = punctuation.name_of(language, sentencepiece_model.normalization_name(self.proto))
         return Tokenizer(sentencepiece_model.with_normalization_name(self.proto, name))
 
     def encode_inside(self, text: str) -> list[int]:
-        """The ids of a text that follows another without a space; empty where its subwords always have a space."""
-        wanted = self.normalize([text])[0].removeprefix("▁")
-        [ids] = self.encode([_NO_LETTER + text])  # which no subword joins with what follows
+        """The ids of a text that follows other text without a space; empty if its subwords always have a space."""
+        normalized = self.normalize([text])[0].removeprefix("▁")
+        [ids] = self.encode([_NO_LETTER + text])  # no subword contains this character and the text after it
         for start in range(len(ids)):
-            if "".join(self.pieces(ids[start:])) == wanted:
+            if "".join(self.pieces(ids[start:])) == normalized:
                 return ids[start:]
         return []
 
     def normalize(self, lines: list[str]) -> list[str]:
-        """Each line of Unicode text as it is cut into subwords, with `▁` for a space."""
+        """Each line of Unicode text in the normalized form that is cut into subwords, with `▁` for a space."""
         return list(self._processor.Normalize(self.prepared(lines)))
 
     def written(self, texts: list[str]) -> list[str]:
-        """What a model writes where each text is meant: the text as it comes back from its subwords."""
+        """Encode and decode each text: the form in which a model can write it."""
         return self.decode(self.encode(texts))
 
     def changed(self, texts: list[str]) -> dict[str, str]:
-        """The texts that a model cannot write as they are, each with what is written instead. NFC and the number of
-        spaces do not count."""
+        """The texts that a model cannot write exactly, each with the form that it can write. Differences in NFC and in
+        the number of spaces are ignored."""
         return {text: back for text, back in zip(texts, self.written(texts), strict=True) if plain(text) != plain(back)}
 
-    def normalized_by(self, of: Normalization) -> "Tokenizer":
-        """One with the same subwords, and another normalization of text."""
-        return Tokenizer(sentencepiece_model.with_normalization(self.proto, of.name, of.charsmap))
+    def normalized_by(self, rules: Normalization) -> "Tokenizer":
+        """A tokenizer with the same subwords and another normalization of text."""
+        return Tokenizer(sentencepiece_model.with_normalization(self.proto, rules.name, rules.charsmap))
 
     def scores(self) -> list[float]:
-        """The score of each subword, in the order of the ids: of two merges the one with the higher score is first."""
+        """The score of each subword, in the order of the ids. Merges with higher scores are done first."""
         return list(map(self._processor.GetScore, range(len(self))))
 
     def tag(self, name: str) -> int | None:
-        """The id of a subword that no text gives and that gives no text (see `learn`), or None."""
-        number = int(self._processor.PieceToId(name))
-        return number if self._processor.IsControl(number) and number > EOS else None
+        """The id of a tag, which is a subword that no text gives and that gives no text (see `learn`), or None."""
+        tag = int(self._processor.PieceToId(name))
+        return tag if self._processor.IsControl(tag) and tag > EOS else None
 
     def tags(self, names: Iterable[str]) -> list[int]:
-        """The ids of several. Raises NmtError for one that this vocabulary does not have."""
+        """The ids of tags. Raises NmtError for a tag that this vocabulary does not have."""
         ids = {name: self.tag(name) for name in names}
         for name, tag in ids.items():
             if tag is None:
@@ -142,12 +142,12 @@ class Tokenizer:
         return [tag for tag in ids.values() if tag is not None]
 
     def decode(self, ids: list[list[int]]) -> list[str]:
-        """Each sequence's text, as one line: PAD, BOS and EOS give no text, UNK and numbers that are not an id become
-        `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds become spaces."""
+        """Return the text of each sequence as one line. PAD, BOS and EOS give no text, UNK and numbers that are not an
+        id become `⁇`, bytes that are not UTF-8 become U+FFFD, and line feeds become spaces."""
         size = len(self)
-        known = [[i if 0 <= i < size else UNK for i in sequence] for sequence in ids]
+        valid = [[i if 0 <= i < size else UNK for i in sequence] for sequence in ids]
         decode = self._processor.Decode
-        texts = list(map(decode, known)) if len(known) < _FEW else decode(known, num_threads=1)
+        texts = list(map(decode, valid)) if len(valid) < _FEW else decode(valid, num_threads=1)
         return [text.replace("\n", " ") for text in texts]
 
     def pieces(self, ids: list[int]) -> list[str]:
@@ -205,7 +205,7 @@ class Vocabulary:
 
 
 def load(path: Path) -> Tokenizer:
-    """The tokenizer in a SentencePiece model file. Raises NmtError if the file is missing or something else."""
+    """Load a SentencePiece model file. Raises NmtError if it is missing or not a SentencePiece model."""
     try:
         return Tokenizer(path.read_bytes(), str(path))
     except OSError as error:
@@ -218,24 +218,27 @@ def learn(
     tags: Sequence[str] = (),
     normalized_by: Normalization | None = None,
 ) -> Tokenizer:
-    """Learn a vocabulary of `settings.size` subwords; the same sentences in the same order give the same bytes. tags:
-    names of subwords that no text gives (Johnson et al. 2017, section 3). normalized_by: what has normalized the
-    sentences, which becomes that of the vocabulary; None: as `settings.normalization` says, for target text.
+    """Learn a vocabulary of `settings.size` subwords. The same sentences in the same order give the same bytes.
 
-    All sentences are held in memory. Raises NmtError if the size does not suit the text, and what reading them raises.
+    tags: names of subwords that no text gives (Johnson et al. 2017, section 3). normalized_by: the normalization that
+    was applied to the sentences; it becomes the normalization of the vocabulary. None: the one of
+    `settings.normalization` for target text is applied.
+
+    All sentences are held in memory. Raises NmtError if the size does not suit the text. Exceptions in reading the
+    sentences are raised too.
     """
     model, failures, rule = io.BytesIO(), list[BaseException](), settings.normalization
     if rule in normalization.SETTINGS:
         if normalized_by is None:
-            normalized_by = Normalization.of(rule, side=1)
+            normalized_by = Normalization.from_setting(rule, side=1)
             sentences = map(normalized_by.apply, sentences)
         rule = "identity"
 
-    def given() -> Iterator[str]:
-        """The sentences. Keeps an exception in reading them, which SentencePiece would hide."""
+    def readable() -> Iterator[str]:
+        """Yield the sentences. Keeps an exception in reading them, which SentencePiece would hide."""
         try:
             for sentence in sentences:
-                yield sentence.replace("\u2585", " ")  # SentencePiece uses it itself, and would leave out the sentence
+                yield sentence.replace("\u2585", " ")  # SentencePiece skips sentences with it
         except BaseException as error:
             if not isinstance(error, GeneratorExit):
                 failures.append(error)
@@ -243,7 +246,7 @@ def learn(
 
     try:
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=given(),
+            sentence_iterator=readable(),
             model_writer=model,
             model_type="bpe",
             vocab_size=settings.size,
@@ -277,27 +280,34 @@ def learn_for(
     tags: Sequence[str],
     used: Sequence[Sequence[UsedCharacters]],
 ) -> list[Tokenizer]:
-    """Learn one vocabulary of these sides (0 source, 1 target) of the pairs: the tokenizer of each side, or one if text
-    is normalized alike. used: of each corpus, then of each side. Raises as `learn`."""
+    """Learn one vocabulary of these sides (0 source, 1 target) of the pairs. Returns the tokenizer of each side, or one
+    if both sides have the same normalization. used: the counts of each side of each corpus. Raises as `learn`."""
     if settings.normalization not in normalization.SETTINGS:
         return [learn((pair[side] for pair in pairs for side in sides), settings, tags)]
-    characters = [frozenset[str]().union(*(one.found for one in of_side)) for of_side in zip(*used, strict=True)]
-    each = [Normalization.of(settings.normalization, *one) for one in zip(sides, characters, strict=True)]
-    by_side = list(zip(sides, each, strict=True))
-    learned = learn((one.apply(pair[side]) for pair in pairs for side, one in by_side), settings, tags, each[-1])
-    return [learned] if len(set(each)) == 1 else [learned.normalized_by(each[0]), learned]
+    normalizations = []
+    for side, counts in zip(sides, zip(*used, strict=True), strict=True):
+        characters = frozenset[str]().union(*(count.frequent for count in counts))
+        normalizations.append(Normalization.from_setting(settings.normalization, side, characters))
+
+    def sentences() -> Iterator[str]:
+        for pair in pairs:
+            for side, rules in zip(sides, normalizations, strict=True):
+                yield rules.apply(pair[side])
+
+    learned = learn(sentences(), settings, tags, normalizations[-1])
+    return [learned] if len(set(normalizations)) == 1 else [learned.normalized_by(normalizations[0]), learned]
 
 
 def _check_unicode(lines: list[str]) -> None:
     """Raises NmtError for the first line with half of a surrogate pair, which is not a character."""
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         if isinstance(line, str) and (half := re.search("[\ud800-\udfff]", line)):
-            place = f"line {number} of {len(lines)}: character {half.start() + 1}"
-            raise NmtError(f"{place} is half of a surrogate pair: not Unicode text")
+            character = f"line {line_number} of {len(lines)}: character {half.start() + 1}"
+            raise NmtError(f"{character} is half of a surrogate pair: not Unicode text")
 
 
 def _explained(error: str, settings: schema.VocabularyConfig) -> str:
-    """An error message of SentencePiece in terms of our settings."""
+    """An error message that explains SentencePiece's error in terms of our settings."""
     if most := re.search(r"size too high .*<= (\d+)", error):
         return f"vocabulary.size: {settings.size} is too large for the training text: set it to at most {most.group(1)}"
     if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):

@@ -52,7 +52,7 @@ def _converted(content: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
     ids = {str(piece): int(i) for piece, i in model["vocab"].items() if piece not in added}
     least = -float(len(merges))
     subwords = [*_SPECIAL, *(Subword(piece, scores.get(piece, least)) for piece in ids)]
-    return sentencepiece_model.of_merges(subwords, "nmt_nfkc", charsmap), ids
+    return sentencepiece_model.bpe_model(subwords, "nmt_nfkc", charsmap), ids
 
 
 def _decoded(text: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nmt import __version__
 from nmt.config import writer
-from nmt.config.metrics import METRICS, OF_TRANSLATIONS
+from nmt.config.metrics import METRICS, TRANSLATION_METRICS
 from nmt.config.schema import Config
 from nmt.data.batches.stages import end_of, mix_of
 from nmt.pages.html_page import html_page
@@ -41,7 +41,7 @@ def to_data(runs: Sequence[Run]) -> dict[str, Any]:
     """The data of the page. A row of a table has a label, a cell for each run, and whether the cells differ."""
     return {
         "nmt": __version__,
-        "metrics": {name: _SCORES[name] for name in OF_TRANSLATIONS},
+        "metrics": {name: _SCORES[name] for name in TRANSLATION_METRICS},
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "runs": [_run(run) for run in runs],
         "summary": list(_summary(runs)),
@@ -172,7 +172,7 @@ def _incomparable(runs: Sequence[Run]) -> str:
     ]
     if not differing:
         return ""
-    scores = "Scores" if "data.validation" in differing else " and ".join(_SCORES[name] for name in OF_TRANSLATIONS)
+    scores = "Scores" if "data.validation" in differing else " and ".join(_SCORES[name] for name in TRANSLATION_METRICS)
     return f"{scores} on the validation set cannot be compared: the runs differ in {', '.join(differing)}."
 
 
@@ -218,7 +218,9 @@ def _signatures(runs: Sequence[Run]) -> list[dict[str, Any]]:
     by_signature: dict[str, tuple[set[str], set[int]]] = {}
     for i, run in enumerate(runs):
         recorded = run.best.get("signatures", {})
-        signatures = [(_SCORES[key], recorded.get(key, "not recorded")) for key in OF_TRANSLATIONS if key in run.best]
+        signatures = [
+            (_SCORES[key], recorded.get(key, "not recorded")) for key in TRANSLATION_METRICS if key in run.best
+        ]
         for evaluation in run.evaluations:
             signatures += [(label, text) for label, _, _, text in evaluation.scores]
         for label, text in signatures:

@@ -195,7 +195,7 @@ class _Reader:
         if not recorded:
             return None
         try:
-            summary = DataSummary.of(recorded[-1])
+            summary = DataSummary.from_json(recorded[-1])
             str(summary)  # fails if its numbers or names are damaged
         except _DAMAGE as error:
             self._note(f"{self.folder}: the data report cannot be read ({error}): not shown")

@@ -275,7 +275,7 @@ def test_each_epoch_is_over_the_next_segmentation() -> None:
 
 def mixed(store: Store, batch_tokens: int, **changes: object) -> Batches:
     """A corpus of 60 pairs and one of 30, which has three quarters of the mix, in two versions."""
-    return make(store, batch_tokens, mix=Mix.of([60, 30], [1, 3]), versions=2, **changes)
+    return make(store, batch_tokens, mix=Mix.from_weights([60, 30], [1, 3]), versions=2, **changes)
 
 
 def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +286,7 @@ def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: py
         steps = list(batches.epoch(epoch))
         pairs = [pair for micro_batch in store.read for pair in micro_batch]
         store.read.clear()
-        counts = [sum(step.pairs_of[number] for step in steps) for number in (0, 1)]
+        counts = [sum(step.pair_counts[number] for step in steps) for number in (0, 1)]
         assert counts == [sum(pair < 120 for pair in pairs), sum(pair >= 120 for pair in pairs)]
         assert abs(counts[0] - 90 / 4) < 1 and abs(counts[1] - 90 * 3 / 4) < 1
         seen += pairs
@@ -311,11 +311,11 @@ def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed:
                 assert batch.corpora is not None
                 for number in (0, 1):
                     found[number] += int((batch.corpora == number).sum())
-        assert all(tuple(found) == step.target_tokens_of for step in steps)
+        assert all(tuple(found) == step.target_token_counts for step in steps)
         tokens.append(sum(found))
-        assert sum(found) == steps[0].target_tokens and sum(steps[0].pairs_of) == steps[0].sentences
+        assert sum(found) == steps[0].target_tokens and sum(steps[0].pair_counts) == steps[0].sentences
     assert tokens == [step.target_tokens for step in whole]
-    assert [step.pairs_of for step in whole] == [step.pairs_of for step in mixed(store, 60, **settings).epoch(1)]
+    assert [step.pair_counts for step in whole] == [step.pair_counts for step in mixed(store, 60, **settings).epoch(1)]
 
 
 def test_the_steps_of_a_long_epoch_are_estimated_from_its_first_pool(monkeypatch: pytest.MonkeyPatch) -> None:

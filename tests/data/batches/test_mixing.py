@@ -14,17 +14,17 @@ SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 WEIGHTS = st.floats(0.01, 100, allow_nan=False)
 MIXES = SIZES.flatmap(
     lambda sizes: st.lists(WEIGHTS, min_size=len(sizes), max_size=len(sizes)).map(
-        lambda weights: Mix.of(sizes, [w if size else 0 for w, size in zip(weights, sizes, strict=True)])
+        lambda weights: Mix.from_weights(sizes, [w if size else 0 for w, size in zip(weights, sizes, strict=True)])
     )
 )
 
 
 def test_shares() -> None:
     """The properties of one mix are those of a stage's: see test_stages."""
-    assert Mix.of([30, 10]).shares == (Fraction(3, 4), Fraction(1, 4))
-    assert Mix.of([30, 10], [1, 1]).shares == (Fraction(1, 2), Fraction(1, 2))
-    assert Mix.of([300, 100], temperature=1).shares == Mix.of([300, 100]).shares
-    three, one = Mix.of([81, 1], temperature=4).shares
+    assert Mix.from_weights([30, 10]).shares == (Fraction(3, 4), Fraction(1, 4))
+    assert Mix.from_weights([30, 10], [1, 1]).shares == (Fraction(1, 2), Fraction(1, 2))
+    assert Mix.from_weights([300, 100], temperature=1).shares == Mix.from_weights([300, 100]).shares
+    three, one = Mix.from_weights([81, 1], temperature=4).shares
     assert (float(three), float(one)) == pytest.approx((0.75, 0.25))
 
 
@@ -51,5 +51,5 @@ def test_passes_divide_a_time(mix: Mix, start: int, length: int) -> None:
 
 
 def test_by_size_pools_are_equal_parts_of_an_epoch() -> None:
-    assert list(Mix.of([900, 100]).pools(1000, 2000, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]
-    assert Mix.of([900, 100]).passes(1000, 2000) == ([], [1000, 2000])
+    assert list(Mix.from_weights([900, 100]).pools(1000, 2000, 400, 50)) == [(1000, 1334), (1334, 1667), (1667, 2000)]
+    assert Mix.from_weights([900, 100]).passes(1000, 2000) == ([], [1000, 2000])

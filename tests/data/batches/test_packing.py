@@ -58,7 +58,7 @@ def test_they_hold_the_pairs_of_the_padded_ones_and_have_one_length(
     lengths: Any, batch_tokens: int, micro_batch: int, ranks: int, epoch: int, several: bool
 ) -> None:
     assume(micro_batch <= batch_tokens and (not several or len(lengths) > 1))
-    mix = Mix.of([len(lengths) - 1, 1], [1, 1]) if several else None  # of which one is repeated
+    mix = Mix.from_weights([len(lengths) - 1, 1], [1, 1]) if several else None  # of which one is repeated
     shapes = set()
     plain, packed = (
         [

@@ -124,7 +124,7 @@ def test_chunks_and_shards_change_nothing(build: Callable[..., Any], monkeypatch
 def test_large_vocabularies_take_wider_ids(tmp_path: Path) -> None:
     for size, dtype in ((2**16, "<u2"), (2**16 + 1, "<u4")):
         (folder := tmp_path / str(size)).mkdir()
-        side = FlatSequences.of([[5, size - 1]], size)
+        side = FlatSequences.from_lists([[5, size - 1]], size)
         token_store.write(folder, [(0, TokenStore(side, side), CorpusCounts(1))])
         found, _ = token_store.load(folder)
         assert found.source.ids.dtype == np.dtype(dtype) and rows(found) == [([5, size - 1, EOS],) * 2]

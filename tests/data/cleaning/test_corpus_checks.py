@@ -328,7 +328,7 @@ def test_prepare_warns_of_what_a_sample_shows(tmp_path: Path, caplog: pytest.Log
 )  # fmt: skip
 def test_two_codes_of_one_language(codes: tuple[str, str], same: bool) -> None:
     train = tuple(Corpus(file=f"{code}.tsv", languages=("en", code)) for code in codes)
-    found = list(corpus_checks.of_languages(DataConfig("en", "de", train)))
+    found = list(corpus_checks.language_problems(DataConfig("en", "de", train)))
     said = f"data: {codes[0]} and {codes[1]} are one language, but two to the model: write one of them everywhere"
     assert found == ([said] if same else [])
 

@@ -329,7 +329,7 @@ def test_training_text_in_a_pipe_is_refused(tmp_path: Path) -> None:
     text, pipe = tmp_path / "text", tmp_path / "pipe"
     text.write_text("a\n")
     os.mkfifo(pipe)
-    with pytest.raises(NmtError, match="pipe: a pipe or a device, and training text is read several times"):
+    with pytest.raises(NmtError, match="pipe: is a pipe or a device, but training text is read several times"):
         corpora.check_files(data(Corpus(source=str(pipe), target=str(text))))
 
 

@@ -137,14 +137,14 @@ def test_unknown_names(server: OpusServer) -> None:
     assert "no text in en and fr: with en there is de;" in error(data=settings("en", "fr"))
     assert "no text in en and xx: it has no text in xx;" in error(data=settings("xx", "en"))
     for name in ("../Tatoeba", "a/b", ".hidden", "a b"):
-        assert "is no name in OPUS" in error(name)
-    assert "is no name in OPUS" in error(version="../../v1")
+        assert "is not a name in OPUS" in error(name)
+    assert "is not a name in OPUS" in error(version="../../v1")
 
 
 def test_names_in_the_index_are_checked(server: OpusServer, tmp_path: Path) -> None:
     """What the index says becomes a path."""
     server.entries[-1]["version"] = "../../../outside"
-    assert "is no name in OPUS" in error()
+    assert "is not a name in OPUS" in error()
     assert not list(tmp_path.rglob("outside"))
 
 

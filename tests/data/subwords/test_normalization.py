@@ -15,7 +15,7 @@ from nmt.data.subwords.normalization import Normalization, UsedCharacters, as_re
 LETTERS = ["the quick brown fox jumps over the lazy dog", "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich"]
 JOINERS = "\u200b\u200c\u200d"
 TARGET = vocabulary.learn(LETTERS * 3, schema.VocabularyConfig(size=300))
-ANY = TARGET.normalized_by(Normalization.of("nfc", 1, JOINERS))
+ANY = TARGET.normalized_by(Normalization.from_setting("nfc", 1, JOINERS))
 FAMILY, HEART, KEY = "👩\u200d👩\u200d👧", "❤\ufe0f", "1\ufe0f\u20e3"
 
 PERSIAN, TELUGU, LAO, KHMER = "می\u200cروم", "విన్\u200cస్టన్", "ສະບາຍດີ\u200bທ່ານ", "ខ្ញុំ\u200bទៅ"
@@ -69,11 +69,11 @@ def test_what_a_language_uses_is_found_in_its_text(lines: list[str], used: str) 
     found = UsedCharacters()
     found.add(["one line"] * 3)
     found.add(lines)
-    assert found.found == frozenset(used)
+    assert found.frequent == frozenset(used)
     found.add(["one line"] * 150)
-    assert found.found == frozenset(used) & INVISIBLE
+    assert found.frequent == frozenset(used) & INVISIBLE
     found.add(["one line"] * 5000)
-    assert not found.found
+    assert not found.frequent
 
 
 def test_what_is_used_is_written() -> None:
@@ -111,7 +111,7 @@ def test_rules_of_sentencepiece_alone() -> None:
 @example(f"{PERSIAN} {TELUGU} {LAO} {KHMER} \u200c\u0645 \u0645\u200c\u200c\u200d \u200fم\u200d")
 def test_what_a_vocabulary_changes_does_not_count_when_texts_are_compared(text: str) -> None:
     for used in ("\u200c\u200d", "\u200b\u200c\u200d\u200e\u200f\u061c"):  # by languages whose letters joiners change
-        written = Normalization.of("nfc", 1, used).apply(text)
+        written = Normalization.from_setting("nfc", 1, used).apply(text)
         assert comparable(written) == comparable(text)
     assert comparable(comparable(text)) == comparable(text)
 

@@ -131,7 +131,7 @@ def test_what_argos_translate_cannot_do_is_refused(overrides: list[str], words: 
 def test_subwords_that_the_sources_model_writes_otherwise_are_refused() -> None:
     text = ["one two three äöü"] * 20
     target = vocabulary.learn(text, VocabularyConfig(size=290))
-    folded = target.normalized_by(Normalization.of("fold_source", side=0))
+    folded = target.normalized_by(Normalization.from_setting("fold_source", side=0))
     check(replace(make_model(), vocabulary=Vocabulary(folded, target, same_subwords=True)))
     source = vocabulary.learn(text, VocabularyConfig(size=24, byte_fallback=False))
     check(replace(make_model(*SEPARATE), vocabulary=Vocabulary(target, source)))

@@ -51,7 +51,7 @@ def objective_of(changes: dict[str, Any]) -> Objective:
 
 
 def one_pair() -> Batch:
-    return Batch.of(sentences([S]), sentences([T], seed=5))
+    return Batch.from_padded(sentences([S]), sentences([T], seed=5))
 
 
 def gradients(loss: Tensor, of_model: Objective) -> dict[str, Tensor]:
@@ -101,7 +101,7 @@ def test_the_baseline_is_the_loss_of_soft_attention(fed: bool, draw: Draw, monke
     monkeypatch.setattr(module, "_ENTROPY_WEIGHT", 0.0)
     of_model = objective_of({"input_feeding": fed})
     source, target = sentences([S, 2]), sentences([4, 1], seed=5)  # the second target's other positions are padding
-    batch, places = Batch.of(source, target), [[0, 1, 2, 1], [1, 0, 1, 0]]
+    batch, places = Batch.from_padded(source, target), [[0, 1, 2, 1], [1, 0, 1, 0]]
     draw(places)
     found, nll = sampled(of_model, batch)
     soft = make(input_feeding=fed, hidden_size=4)
@@ -119,7 +119,7 @@ def test_the_baseline_is_the_loss_of_soft_attention(fed: bool, draw: Draw, monke
 
 def test_the_entropy_is_raised_at_tokens(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     of_model = objective_of({"input_feeding": False})
-    batch, places = Batch.of(sentences([S, 2]), sentences([3, 1], seed=5)), [[0, 1, 2], [1, 0, 0]]
+    batch, places = Batch.from_padded(sentences([S, 2]), sentences([3, 1], seed=5)), [[0, 1, 2], [1, 0, 0]]
     found = []
     for weight in (0.0, 1.0):
         monkeypatch.setattr(module, "_ENTROPY_WEIGHT", weight)

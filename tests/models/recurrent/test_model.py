@@ -153,7 +153,7 @@ def objective(model: RecurrentModel, **training: Any) -> Objective:
 
 
 def batch() -> Batch:
-    return Batch.of(sentences([4, 2, 6]), sentences([5, 7, 1], seed=3))
+    return Batch.from_padded(sentences([4, 2, 6]), sentences([5, 7, 1], seed=3))
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=name_of)

@@ -42,7 +42,7 @@ def counted(
     objective = Objective(Transformer(sizes, *vocabularies, 0), schema.TrainingConfig()).train()
     sources, targets = torch.ones(sentences, source).long(), torch.ones(sentences, target).long()
     with sdpa_kernel(SDPBackend.MATH), counter() as operations:
-        loss, _ = objective(Batch.of(sources, targets))
+        loss, _ = objective(Batch.from_padded(sources, targets))
         loss.backward()
     return operations.get_total_flops()
 
@@ -69,5 +69,5 @@ def test_recomputed_layers_count_once() -> None:
     objective = Objective(model, schema.TrainingConfig()).train()
     ids = torch.ones(2, 6).long()
     with sdpa_kernel(SDPBackend.MATH), counter() as operations:
-        objective(Batch.of(ids, ids))[0].backward()
+        objective(Batch.from_padded(ids, ids))[0].backward()
     assert training_flops(TINY, V, 2, 12, 12) < operations.get_total_flops()

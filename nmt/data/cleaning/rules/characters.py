@@ -12,7 +12,7 @@ import regex
 
 _CODE_POINTS = 0x110000
 
-# What a character is: bits of `kinds`.
+# The kinds of a character: bits of `kinds`.
 LETTER = 1  # a letter, or a mark on one
 DIGIT = 2
 SPACE = 4
@@ -36,13 +36,14 @@ class TextLines:
     kinds: npt.NDArray[np.uint16]  # [characters]
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> "TextLines":
+    def from_texts(cls, texts: Sequence[str]) -> "TextLines":
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
         return cls(texts, codes, np.cumsum(lengths) - lengths, lengths, kinds()[codes])
 
     def count(self, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """How many characters of each line are marked: [lines]. which: [characters]."""
+        """How many characters of each line are marked: [lines]. which: whether each character is marked
+        [characters]."""
         sums = np.zeros(len(which) + 1, np.int32)
         np.cumsum(which, out=sums[1:])
         return (sums[self.starts + self.lengths] - sums[self.starts]).astype(np.int64)
@@ -50,13 +51,13 @@ class TextLines:
     def count_kind(self, kind: int) -> npt.NDArray[np.int64]:
         return self.count((self.kinds & kind) != 0)
 
-    def line_of(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The lines in which these characters stand."""
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)[places]
+    def line_of(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The line of each of these characters: [n]. positions: indices into `codes` [n]."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)[positions]
 
 
 def _marked(pattern: str) -> npt.NDArray[np.bool_]:
-    """Which code points match a pattern of one character, by Unicode's properties: [code points]."""
+    """Whether each code point matches a pattern of one character with Unicode properties: [code points]."""
     marked = np.zeros(_CODE_POINTS, np.bool_)
     for match in regex.finditer(f"(?:{pattern})+", _every_character()):
         marked[match.start() : match.end()] = True
@@ -70,7 +71,7 @@ def _every_character() -> str:
 
 @cache
 def kinds() -> npt.NDArray[np.uint16]:
-    """What each code point is: [code points], the bits above."""
+    """The kinds of each code point, as the bits above: [code points]."""
     table = np.zeros(_CODE_POINTS, np.uint16)
     table[_marked(r"[\p{L}\p{M}]")] |= LETTER
     table[_marked(r"\p{Nd}")] |= DIGIT
@@ -87,7 +88,7 @@ def kinds() -> npt.NDArray[np.uint16]:
 
 @cache
 def in_scripts(names: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Which code points are of one of these scripts, or of all scripts: [code points]. names: ISO 15924 codes."""
+    """Whether each code point is in one of these scripts or common to all: [code points]. names: ISO 15924 codes."""
     return _marked("[" + "".join(rf"\p{{Script={name}}}" for name in (*names, "Zyyy", "Zinh")) + "]")
 
 
@@ -101,8 +102,8 @@ def digit_values() -> npt.NDArray[np.uint8]:
 
 
 def _changing(codes: npt.NDArray[np.int64]) -> list[int]:
-    """Those of the code points in blocks of 256 in which something changes in small letters or by NFKD: looking at each
-    Chinese character takes half a second."""
+    """The code points in blocks of 256 in which lower case or NFKD changes something. Checking each Chinese character
+    would take half a second."""
     text = _every_character()
     blocks = [text[first : first + 256] for first in range(0, _CODE_POINTS, 256)]
     changes = [not block == block.lower() == unicodedata.normalize("NFKD", block) for block in blocks]
@@ -111,8 +112,8 @@ def _changing(codes: npt.NDArray[np.int64]) -> list[int]:
 
 @cache
 def folded(digits: bool = False) -> npt.NDArray[np.uint32]:
-    """The letter that each code point is the same as, without case, accents and width; 0 for what is no letter. digits:
-    also the digit, of those of all scripts."""
+    """The letter of each code point without case, accents and width; 0 if it is not a letter: [code points]. digits:
+    map the digits of all scripts to `0` to `9` instead of 0."""
     if digits:
         are_digits = (kinds() & DIGIT) != 0
         return np.where(are_digits, ord("0") + digit_values().astype(np.uint32), folded())

@@ -1,4 +1,4 @@
-"""The rules that a config asks for, and which pairs they drop."""
+"""The rules that a config uses, and the pairs that they drop."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from nmt.data.cleaning.rules.scores import RULES, Score, Scores
 from nmt.data.sources.corpus import Pair
 from nmt.errors import NmtError
 
-MEANINGS = {  # of the rules, in the order in which they are asked
+MEANINGS = {  # of the rules, in the order in which they are applied
     **{name: meaning for name, (meaning, _) in RULES.items()},
-    "near_duplicates": "near-duplicates",  # found by `folded_hashes`: it needs the pairs that came before
+    "near_duplicates": "near-duplicates",  # found by `folded_hashes`, because it depends on earlier pairs
 }
 
 
@@ -30,11 +30,11 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the rules say of a chunk of pairs."""
+    """The result of the rules for a chunk of pairs."""
 
     rules: tuple[Rule, ...]
     scores: npt.NDArray[np.float32]  # [rules, pairs]
-    dropped_by: npt.NDArray[np.int64]  # [pairs]: the number of the first rule that drops it; -1: kept
+    dropped_by: npt.NDArray[np.int64]  # [pairs]: the index of the first rule that drops it; -1: kept
 
     @property
     def kept(self) -> npt.NDArray[np.bool_]:
@@ -44,7 +44,7 @@ class Judgement:
 def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tuple[Rule, ...]:
     """The rules whose threshold is not null. languages: the codes of source and target.
 
-    Raises NmtError for a code of no language, if a rule needs it."""
+    Raises NmtError if a rule needs a language and its code is unknown."""
     if settings.language is not None or settings.script is not None:
         for side, code in zip(("source", "target"), languages, strict=True):
             try:
@@ -55,7 +55,7 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
                     "data.clean.language and data.clean.script to null"
                 ) from None
 
-    def of_pairs(score: Score) -> Callable[[TextLines, TextLines], Scores]:
+    def with_languages(score: Score) -> Callable[[TextLines, TextLines], Scores]:
         return lambda sources, targets: score(sources, targets, languages)
 
     rules = []
@@ -63,36 +63,36 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
         threshold: float | None = getattr(settings, name)
         if threshold is not None:
             sign = -1 if name == "score" else 1
-            rules.append(Rule(name, sign * threshold, score and of_pairs(score), sign))
+            rules.append(Rule(name, sign * threshold, score and with_languages(score), sign))
     return tuple(rules)
 
 
 def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator[str]:
-    """What the rules cannot say of these languages, one line each."""
+    """Yield a message for each of these languages that a rule cannot check."""
     names = {rule.name for rule in rules}
     for code in languages:
         if "language" in names and not identifier().knows(code):
             yield f"data.clean.language: {code} is not among the languages that are identified reliably: not checked"
         elif "language" in names and (unread := identifier().unread_scripts(code)):
-            names_of_unread = " and ".join(sorted(unread))
-            yield f"data.clean.language, lines in {names_of_unread}: {code} cannot be identified in it: not checked"
+            unread_names = " and ".join(sorted(unread))
+            yield f"data.clean.language, lines in {unread_names}: {code} cannot be identified in it: not checked"
         if "script" in names and not scripts(code):
             yield f"data.clean.script: the script of {code} is not known: it is not checked"
 
 
-def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: npt.ArrayLike | None = None) -> Judgement:
-    """Score pairs by each rule and say which are dropped. A pair's judgement does not depend on the other pairs.
+def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], model_scores: npt.ArrayLike | None = None) -> Judgement:
+    """Score pairs by each rule and decide which are dropped. The result for a pair does not depend on other pairs.
 
-    given: for the rule `score` the score of each pair, such as log P(target | source) per subword, the last column of
-    `nmt score`. A pair whose score is NaN is kept, and without scores that rule drops nothing.
+    model_scores: the score of each pair for the rule `score`, such as log P(target | source) per subword, the last
+    column of `nmt score`. A pair whose score is NaN is kept. Without scores the rule drops nothing.
     """
-    sources, targets = (TextLines.of([pair[side] for pair in pairs]) for side in (0, 1))
+    sources, targets = (TextLines.from_texts([pair[side] for pair in pairs]) for side in (0, 1))
     table = np.zeros((len(rules), len(pairs)), np.float32)
     for row, rule in zip(table, rules, strict=True):
         if rule.score is not None:
             row[:] = rule.score(sources, targets)
-        elif given is not None:
-            row[:] = rule.sign * np.asarray(given, np.float32)
+        elif model_scores is not None:
+            row[:] = rule.sign * np.asarray(model_scores, np.float32)
         else:
             row[:] = np.nan
     beyond = table > np.array([rule.threshold for rule in rules], np.float32)[:, None]

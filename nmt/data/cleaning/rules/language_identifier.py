@@ -1,8 +1,8 @@
-"""Which language a line is in, as py3langid finds it.
+"""Identify the language of lines with the model of py3langid.
 
-That is a naive Bayes classifier over sequences of bytes (Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language
-Identification Tool") for 139 languages. The library classifies one line at a time; here the same model reads thousands
-of lines side by side, which is twenty times as fast.
+The model is a naive Bayes classifier over sequences of bytes (Lui and Baldwin 2012, "langid.py: An Off-the-shelf
+Language Identification Tool") for 139 languages. The library classifies one line at a time. Here the same model reads
+thousands of lines in parallel, which is twenty times as fast.
 """
 
 import unicodedata
@@ -20,8 +20,8 @@ from nmt.config.language_codes import known_language, likely_scripts, macrolangu
 from nmt.errors import NmtError
 
 LONGEST = 256  # bytes of a line that are read: more do not change what is found
-# Languages that the identifier takes for each other in some sentences, as measured: docs/cleaning.md. `sh`, `cnr`, `nb`
-# and `cmn` are no names of its own. Its `no` is Bokmål.
+# Languages that the identifier confuses in some sentences, by measurement (docs/cleaning.md). `sh`, `cnr`, `nb` and
+# `cmn` are not its own names. Its `no` is Bokmål.
 _ALIKE = (
     {"bs", "hr", "sr", "sh", "cnr"},
     {"id", "ms"},
@@ -32,8 +32,8 @@ _ALIKE = (
     {"nso", "st"},
     {"el", "grc"},
 )
-# Languages that the identifier knows, but of which it takes more than 1% of the lines of some text for others: they are
-# not judged. Measured: Northern Sotho and Bosnian in news, Occitan in its dialects.
+# Languages that the identifier knows but does not recognize in more than 1% of the lines of some text. They are not
+# judged. Measured: Northern Sotho and Bosnian in news, Occitan in its dialects.
 _UNRELIABLE = {"nso", "bs", "oc"}
 # The scripts in which the identifier has read a language, where they are not the likely one.
 _READ = {"sr": ("Cyrl", "Latn"), "uz": ("Latn", "Cyrl"), "crh": ("Latn",)}
@@ -73,10 +73,10 @@ class LanguageIdentifier:
         not be judged. Cyrillic of `az`. Raises NmtError as `known_language` does."""
         read: set[str] = set()
         for name in alike(code).intersection(self.languages):
-            known = _READ.get(name) or likely_scripts(name)
-            if not known:
+            name_scripts = _READ.get(name) or likely_scripts(name)
+            if not name_scripts:
                 return set()
-            read.update(known)
+            read.update(name_scripts)
         return set(scripts(code)) - read
 
     def scores(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
@@ -106,9 +106,9 @@ class LanguageIdentifier:
         states = np.zeros(len(text), np.uint32)
         state = np.zeros(len(lengths), np.uint32)
         for position, active in enumerate(longer.tolist()):
-            places = starts[:active] + position
-            state = self._next_states[self._rows[state[:active]] + text[places]]
-            states[places] = state
+            offsets = starts[:active] + position
+            state = self._next_states[self._rows[state[:active]] + text[offsets]]
+            states[offsets] = state
         features = self._features[states]
         complete = np.flatnonzero(features >= 0)
         line = np.repeat(np.arange(len(lengths)), lengths)[complete]
@@ -120,11 +120,12 @@ class LanguageIdentifier:
     def doubt(
         self, scores: npt.NDArray[np.float32], lengths: npt.NDArray[np.int64], code: str
     ) -> npt.NDArray[np.float32]:
-        """How much more likely another language is than the one of the code: above 1 it is surely another one. [lines]
+        """How much more likely another language is than the language of the code: above 1 it is certainly another.
+        [lines]
 
-        scores, lengths: what `scores` returned. The library divides log-odds by the root of the length, since features
-        overlap and so are not independent. The 60 was fitted so that short lines, of which less is sure, have a doubt
-        above 1 as rarely as long ones.
+        scores, lengths: from `scores`. The library divides log-odds by the root of the length, because features overlap
+        and so are not independent. The 60 was fitted so that short lines, which give less evidence, have a doubt above
+        1 as rarely as long ones.
         """
         expected = self._columns(code)
         others = scores[:, self._text & ~expected].max(axis=1)
@@ -144,24 +145,24 @@ class LanguageIdentifier:
         return [self.languages[best] for best in scores.argmax(axis=1)]
 
     def named(self, code: str) -> npt.NDArray[np.bool_]:
-        """Which columns are of the language itself; none if the identifier does not know it."""
+        """Whether each column is the language itself; all are False if the identifier does not know it."""
         try:
             language = known_language(code)
         except NmtError:
             return np.zeros(len(self.languages), np.bool_)
         names = [language, macrolanguage(language)]
         name = next((name for name in names if name in self.languages), "")
-        return np.array([known == name for known in self.languages])
+        return np.array([column == name for column in self.languages])
 
     def _columns(self, code: str) -> npt.NDArray[np.bool_]:
-        """Which columns are of the language, or of one that is much like it."""
+        """Whether each column is the language or a similar one."""
         names = alike(code)
         return np.array([name in names for name in self.languages])
 
 
 @cache
 def alike(code: str) -> set[str]:
-    """The names that the identifier may have for a language, and for those that are much like it."""
+    """The names that the identifier may have for a language and for similar languages."""
     language = known_language(code)
     names = {language, macrolanguage(language)}
     with suppress(LookupError):  # a code for private use, such as x-klingon, has none

@@ -1,5 +1,5 @@
-"""Text without what near-duplicates differ in: case, accents, punctuation and white space. In training text, pairs that
-differ in digits are near-duplicates too; validation and test text is compared with its digits."""
+"""Text without the differences of near-duplicates: case, accents, punctuation and white space. In training text, pairs
+that differ in digits are near-duplicates too. Validation and test text is compared with its digits."""
 
 import hashlib
 import string
@@ -22,8 +22,8 @@ def folded_hashes(pairs: Sequence[Pair]) -> npt.NDArray[np.uint64]:
     """A hash of each pair's letters without case and accents: [pairs]. Near-duplicates have the same hash; the
     probability that two of 10 million other pairs have the same is 3e-6.
 
-    This is most of the work and can be done for many chunks at once; `SeenPairs.add_hashes` then says in the order of
-    the corpus which pairs are new.
+    This is most of the work and can be done for many chunks in parallel. `SeenPairs.add_hashes` then finds the new
+    pairs in the order of the corpus.
     """
     sides = [_folded([pair[side] for pair in pairs]) for side in (0, 1)]
     texts = []
@@ -40,8 +40,8 @@ def hashes(texts: Iterable[bytes]) -> npt.NDArray[np.uint64]:
 
 
 def folded_texts(texts: Sequence[str]) -> list[str]:
-    """The letters and digits of each text without case and accents; of one that has none its characters, without white
-    space. By these it is found whether validation or test text is in the training text."""
+    """The letters and digits of each text without case and accents; for a text without any, its characters without
+    white space. They are used to find validation or test text in the training text."""
     keys = [text.encode().translate(_LOWER, _NEITHER).decode() if text.isascii() else "" for text in texts]  # fast
     others = [i for i, text in enumerate(texts) if not text.isascii()]
     for i, key in zip(others, _folded([texts[i] for i in others], digits=True), strict=True):
@@ -51,7 +51,9 @@ def folded_texts(texts: Sequence[str]) -> list[str]:
 
 def _folded(texts: Sequence[str], digits: bool = False) -> list[bytes]:
     """The letters of each text as UTF-32, and its digits."""
-    lines = TextLines.of([text if text.isascii() else unicodedata.normalize("NFKC", text).casefold() for text in texts])
+    lines = TextLines.from_texts(
+        [text if text.isascii() else unicodedata.normalize("NFKC", text).casefold() for text in texts]
+    )
     letters = characters.folded(digits)[lines.codes]
     sizes = lines.count(letters != 0) * letters.itemsize
     ends = np.cumsum(sizes)

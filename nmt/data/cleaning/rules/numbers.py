@@ -1,9 +1,9 @@
-"""The numbers in the two sides of a pair, and which of them do not stand on the other side.
+"""Find the numbers in the two sides of a pair that are missing on the other side.
 
 Languages write the same number in many ways: `1,500,000`, `15,00,000`, `1.500.000`, `150万` and `1.5 million`; `3 p.m.`
 and `15 Uhr`; `6/12/2018`, `12. Juni 2018` and `12.6.2018`; `the 1980s` and `die 80er`; `85 mph` and `137 km/h`. Each of
-these is a rule below. A rule that would let any two numbers be the same, such as those 12 apart, asks for a sign in the
-text that it holds: a time of day, a unit.
+these is a rule below. A rule that could match any two numbers, such as numbers 12 apart, requires a sign in the text: a
+time of day, a unit.
 """
 
 import re
@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property, partial
+from itertools import product
 
 from nmt.config.language_codes import base
 
@@ -78,7 +79,7 @@ class Number:
 
     @cached_property
     def values(self) -> list[float]:
-        """What it may stand for: `1,234` is 1234 or 1.234, and `2,5` is 2.5."""
+        """Its possible values: `1,234` is 1234 or 1.234, and `2,5` is 2.5."""
         whole = float("".join(self.parts)[:_LONGEST])
         if len(self.parts) == 1:
             return [whole]
@@ -102,7 +103,7 @@ class Number:
 
 
 def find_numbers(text: str) -> list[Number]:
-    """The numbers of a text. Zeros alone are none: a number does not differ in them."""
+    """The numbers of a text. Zeros alone do not count, because zeros at the end of numbers are ignored."""
     if not text.isascii():
         text = re.sub(r"\d", lambda digit: str(unicodedata.decimal(digit[0])), text)
         text = _THOUSANDS.sub("000", text)
@@ -121,17 +122,17 @@ def find_numbers(text: str) -> list[Number]:
 
 
 def shifts_of_hours(codes: tuple[str, str]) -> tuple[int, ...]:
-    """By how many hours the same time may differ in two languages: by 12; with East African ones, where the day begins
-    at sunrise and 7 a.m. is the first hour, by 6 too."""
+    """The differences in hours between forms of the same time in two languages: 12; also 6 for East African languages,
+    in which the day begins at sunrise and 7 a.m. is the first hour."""
     return (6, 12, 18) if _EAST_AFRICAN.intersection(map(base, codes)) else (12,)
 
 
 def unmatched(source: str, target: str, shifts: tuple[int, ...] = (12,)) -> tuple[int, int]:
-    """How many numbers stand on one side only, and how many there are on both sides together. shifts: see
+    """Return the count of numbers that are on one side only, and the count of all numbers. shifts: see
     `shifts_of_hours`.
 
-    A number of one or two digits, zeros at the end not counted, may be a word on the other side: it counts only if both
-    sides have numbers left.
+    A number of one or two digits, without zeros at the end, may be a word on the other side. It counts only if both
+    sides have unmatched numbers.
     """
     sides = find_numbers(source), find_numbers(target)
     left, right = _without_common(*sides)
@@ -142,15 +143,15 @@ def unmatched(source: str, target: str, shifts: tuple[int, ...] = (12,)) -> tupl
         right, left = _without_split(right, left, shifts)
         for unit, factors in _UNITS.items():
             if unit.search(source) or unit.search(target):
-                ways = [_without_same(left, right, partial(_is_conversion, factor)) for factor in factors]
-                left, right = min(ways, key=lambda way: len(way[0]))  # a text seldom converts in two ways
+                results = [_without_same(left, right, partial(_is_conversion, factor)) for factor in factors]
+                left, right = min(results, key=lambda sides: len(sides[0]))  # a text seldom converts in two ways
     if not (left and right):
         left, right = ([number for number in side if number.key > 99] for side in (left, right))
     return len(left) + len(right), sum(map(len, sides))
 
 
 def _without_common(left: list[Number], right: list[Number]) -> tuple[list[Number], list[Number]]:
-    """Both without those that are on the other side too, each as often as it is there."""
+    """Both sides without their common numbers. A number is removed as often as it occurs on the other side."""
     common = Counter(number.key for number in left) & Counter(number.key for number in right)
     return _without(left, common.copy()), _without(right, common)
 
@@ -168,30 +169,30 @@ def _without(numbers: list[Number], taken: Counter[int]) -> list[Number]:
 def _without_same(
     left: list[Number], right: list[Number], is_same: Callable[[Number, Number], bool]
 ) -> tuple[list[Number], list[Number]]:
-    """Both without pairs of numbers that mean the same."""
+    """Both sides without pairs of numbers with the same meaning."""
     rest, others = [], list(right)
     for number in left:
-        place = next((place for place, other in enumerate(others) if is_same(number, other)), None)
-        if place is None:
+        match = next((i for i, other in enumerate(others) if is_same(number, other)), None)
+        if match is None:
             rest.append(number)
         else:
-            del others[place]
+            del others[match]
     return rest, others
 
 
-def _same_hour(shifts: tuple[int, ...], one: Number, other: Number) -> bool:
+def _same_hour(shifts: tuple[int, ...], first: Number, second: Number) -> bool:
     """3 p.m. is 15 Uhr."""
-    if not (one.is_time or other.is_time) or len(one.parts) > 1 or len(other.parts) > 1:
+    if not (first.is_time or second.is_time) or len(first.parts) > 1 or len(second.parts) > 1:
         return False
-    low, high = sorted((int(one.parts[0]), int(other.parts[0])))
+    low, high = sorted((int(first.parts[0]), int(second.parts[0])))
     return high <= 24 and high - low in shifts
 
 
-def _same_year(one: Number, other: Number) -> bool:
+def _same_year(first: Number, second: Number) -> bool:
     """The 1980s are the 80s; the 19th century is 1800-talet in the Nordic languages."""
-    if len(one.parts) > 1 or len(other.parts) > 1:
+    if len(first.parts) > 1 or len(second.parts) > 1:
         return False
-    short, long = sorted((one.parts[0], other.parts[0]), key=len)
+    short, long = sorted((first.parts[0], second.parts[0]), key=len)
     if len(short) != 2 or len(long) != 4:
         return False
     return 1000 <= int(long) < 2100 and (short == long[2:] or int(long) == 100 * (int(short) - 1))
@@ -219,12 +220,13 @@ def _without_split(
     return rest, others
 
 
-def _is_conversion(factor: float, one: Number, other: Number) -> bool:
+def _is_conversion(factor: float, first: Number, second: Number) -> bool:
     """80 °F is 27 °C, and 10 inches are 25 cm, both rounded as people do."""
-    return any(_converts(factor, a, b) or _converts(factor, b, a) for a in one.values for b in other.values)
+    pairs = product(first.values, second.values)
+    return any(_converts(factor, a, b) or _converts(factor, b, a) for a, b in pairs)
 
 
 def _converts(factor: float, value: float, other: float) -> bool:
     exact = [value * factor] if factor != _DEGREE else [value * factor, (value - 32) * factor]
     rounding = max(_ROUNDING * other, min(_ROUNDING_OF_SMALL * other, _MOST_ROUNDING_OF_SMALL))
-    return any(abs(other - one) <= rounding for one in exact)
+    return any(abs(other - converted) <= rounding for converted in exact)

@@ -1,8 +1,7 @@
-"""The scores of pairs by which rules drop them: the higher, the worse. Each function scores one side of a chunk or
-both sides together, [pairs], and a pair's score never depends on the other pairs of its chunk.
+"""The scores by which rules drop pairs: the higher, the worse. Each function scores one side of a chunk or both sides
+together, [pairs]. The score of a pair does not depend on the other pairs of the chunk.
 
-A short line gives little evidence: a share is of the line's characters and some more, so that `OK!` is not one third
-symbols.
+A short line gives little evidence. So shares have a constant in the denominator: `OK!` is not one third symbols.
 """
 
 import html
@@ -25,13 +24,13 @@ _SHORTEST_STRETCH = 16  # characters
 
 
 def language(sources: TextLines, targets: TextLines, codes: tuple[str, str]) -> Scores:
-    """How much more likely a side is in another language: see `LanguageIdentifier.doubt`. A language that the
-    identifier does not know has the score 0, and so has a line in a script that it does not know the language in."""
+    """How much more likely a side is in another language: see `LanguageIdentifier.doubt`. The score is 0 for a language
+    that the identifier does not know, and for a line in a script in which it does not know the language."""
     return np.maximum(*(language_doubt(side, code) for side, code in zip((sources, targets), codes, strict=True)))
 
 
 def language_doubt(side: TextLines, code: str) -> Scores:
-    """The same of one side. Raises NmtError for a code of no language."""
+    """The score of one side. Raises NmtError if the code is not a language."""
     model = language_identifier.identifier()
     if not model.knows(code):
         return np.zeros(len(side.texts), np.float32)
@@ -65,9 +64,9 @@ def symbols(side: TextLines) -> Scores:
 
 
 def repetition(side: TextLines) -> Scores:
-    """The longest stretch of characters that are the same as those 1 to 64 places before them, less these places: what
-    is said twice scores 0, and each further time adds its length. `aaaa`, `ha ha ha ha` and repeated phrases are found
-    in the same way; a stretch of less than 16 characters is not."""
+    """The length of the longest repetition: a stretch of characters that are equal to the characters 1 to 64 positions
+    before them. This lag is subtracted, so that a phrase that is said twice scores 0, and each further time adds its
+    length. `aaaa`, `ha ha ha ha` and repeated phrases are found; stretches of less than 16 characters are not."""
     codes = side.codes.astype(np.uint8)  # a part of each is as good, and faster to compare
     scores, ends = np.zeros(len(side.texts), np.float32), side.starts + side.lengths
     for lag in range(1, min(_LONGEST_PART, len(codes) - _SHORTEST_STRETCH) + 1):
@@ -88,7 +87,7 @@ def repetition(side: TextLines) -> Scores:
 
 
 def digits(sources: TextLines, targets: TextLines, codes: tuple[str, str]) -> Scores:
-    """The share of numbers that stand on one side only, 0 to 1, one number counted in addition: see `numbers`."""
+    """The share of numbers that are on one side only, 0 to 1, with 1 added to the denominator: see `numbers`."""
     shifts = numbers.shifts_of_hours(codes)
     scores = np.zeros(len(sources.texts), np.float32)
     for pair in np.flatnonzero(_hashes_of_digits(sources) != _hashes_of_digits(targets)).tolist():
@@ -98,16 +97,16 @@ def digits(sources: TextLines, targets: TextLines, codes: tuple[str, str]) -> Sc
 
 
 def _hashes_of_digits(side: TextLines) -> npt.NDArray[np.uint64]:
-    """A hash of each line's digits, in their order, and of where other characters stand between them: [lines]. Most
-    pairs have equal ones, and need no closer look."""
-    places = np.flatnonzero(side.kinds & characters.DIGIT)
-    lines = side.line_of(places)
-    gaps = np.cumsum(np.diff(places, prepend=-1) > 1)  # those before each digit
-    symbols = np.arange(len(places)) + gaps
+    """A hash of each line's digits in their order, and of the positions of other characters between them: [lines]. Most
+    pairs have equal hashes and need no further comparison."""
+    positions = np.flatnonzero(side.kinds & characters.DIGIT)
+    lines = side.line_of(positions)
+    gaps = np.cumsum(np.diff(positions, prepend=-1) > 1)  # the gaps before each digit
+    symbols = np.arange(len(positions)) + gaps
     first = np.searchsorted(lines, lines)  # of the same line
     powers = np.uint64(0x9E3779B97F4A7C15) ** (symbols - symbols[first]).astype(np.uint64)  # modulo 2^64
     hashes = np.zeros(len(side.texts), np.uint64)
-    np.add.at(hashes, lines, powers * (1 + characters.digit_values()[side.codes[places]]).astype(np.uint64))
+    np.add.at(hashes, lines, powers * (1 + characters.digit_values()[side.codes[positions]]).astype(np.uint64))
     return hashes
 
 
@@ -118,9 +117,9 @@ _URL = re.compile(r"(?:https?://|www\.)\S+|[^\s@]{1,64}@[^\s@]{1,255}\.\w+", re.
 def addresses(side: TextLines) -> Scores:
     """The share of characters in web and mail addresses: 0 to 1."""
     scores = np.zeros(len(side.texts), np.float32)
-    for place, text in enumerate(side.texts):
+    for i, text in enumerate(side.texts):
         if "://" in text or "@" in text or "www." in text:
-            scores[place] = sum(map(len, _URL.findall(text))) / (len(text) + 8)
+            scores[i] = sum(map(len, _URL.findall(text))) / (len(text) + 8)
     return scores
 
 
@@ -129,20 +128,20 @@ _ENTITY = re.compile(r"&\s?(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*)\s?;")
 
 
 def markup(side: TextLines) -> Scores:
-    """How many tags of HTML and XML and entities (`&amp;`, `&#39;`) there are; `<` and `>` alone are a half."""
+    """The number of HTML and XML tags and entities (`&amp;`, `&#39;`). `<` and `>` alone count one half."""
     scores = np.zeros(len(side.texts), np.float32)
-    for place, text in enumerate(side.texts):
+    for i, text in enumerate(side.texts):
         if "<" in text or ">" in text or "&" in text:
             entities = [entity.replace(" ", "") for entity in _ENTITY.findall(text)]
             count = sum(html.unescape(reference) != reference for reference in entities) + len(_TAG.findall(text))
-            scores[place] = count or 0.5 * ("<" in text or ">" in text)
+            scores[i] = count or 0.5 * ("<" in text or ">" in text)
     return scores
 
 
 def encoding(side: TextLines) -> Scores:
-    """How many characters seem to be decoded wrongly: characters that nobody writes, such as U+FFFD; and two or three
-    that are one character of UTF-8 read as Latin-1, such as `Ã¤`. A half each count those that good text has as well,
-    such as `É»`, and a question mark inside a word."""
+    """How many characters seem to be decoded wrongly: characters that are not used in text, such as U+FFFD; and two or
+    three characters that are one character of UTF-8 read as Latin-1, such as `Ã¤`. Sequences that also occur in good
+    text, such as `É»`, and question marks inside a word count one half."""
     kinds = side.kinds
     second, third = _next(side, kinds), _next(side, _next(side, kinds))
     continued = (second & characters.CONTINUATION) != 0
@@ -156,16 +155,16 @@ def encoding(side: TextLines) -> Scores:
     return (strange + 0.5 * side.count((two & ~sure) | question)).astype(np.float32)
 
 
-def _next(side: TextLines, characters_of: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """For each character what belongs to the next one of the same line; 0 at a line's end."""
-    following = np.zeros_like(characters_of)
-    following[:-1] = characters_of[1:]
+def _next(side: TextLines, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+    """The value of the next character of the same line; 0 at the end of a line. values: [characters]."""
+    following = np.zeros_like(values)
+    following[:-1] = values[1:]
     following[(side.starts + side.lengths)[side.lengths > 0] - 1] = 0
     return following
 
 
 def copies(sources: TextLines, targets: TextLines) -> Scores:
-    """The share of the shorter side whose words stand on the other side too: 0 to 1."""
+    """The share of the shorter side whose words are on the other side too: 0 to 1."""
     scores = np.zeros(len(sources.texts), np.float32)
     for pair, (source, target) in enumerate(zip(sources.texts, targets.texts, strict=True)):
         if common := set(source.split()).intersection(target.split()):
@@ -181,8 +180,8 @@ def _worse_side(score: Callable[[TextLines], Scores]) -> Score:
     return lambda sources, targets, _: np.maximum(score(sources), score(targets))
 
 
-# What each rule finds, and its score of pairs in languages (source, target); None: the scores come from elsewhere.
-# In the order in which they are asked: a pair counts for the first that drops it.
+# For each rule what it finds, and its score of pairs in languages (source, target); None: the scores come from a model.
+# Rules are applied in this order. A pair counts for the first rule that drops it.
 RULES: dict[str, tuple[str, Score | None]] = {
     "encoding": ("wrong encoding", _worse_side(encoding)),
     "markup": ("HTML", _worse_side(markup)),

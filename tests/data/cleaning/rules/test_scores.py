@@ -13,7 +13,7 @@ SETTINGS = CleaningConfig()
 
 
 def dropped(rule: str, text: str) -> bool:
-    score = getattr(scores, rule)(TextLines.of(["before", text, "after"]))
+    score = getattr(scores, rule)(TextLines.from_texts(["before", text, "after"]))
     assert score[0] == score[2] == 0
     return bool(score[1] > getattr(SETTINGS, rule))
 
@@ -79,7 +79,7 @@ def test_what_is_left_alone(rule: str, text: str) -> None:
 )
 def test_digits(source: str, target: str, other: bool) -> None:
     for pair in ((source, target), (target, source)):
-        (score,) = scores.digits(*(TextLines.of([side]) for side in pair), ("en", "de"))
+        (score,) = scores.digits(*(TextLines.from_texts([side]) for side in pair), ("en", "de"))
         assert (score > SETTINGS.digits) == other
 
 
@@ -88,7 +88,7 @@ def test_digits(source: str, target: str, other: bool) -> None:
     [("at 7 a.m.", "saa 1 asubuhi", False), ("at 7 a.m.", "saa 2 asubuhi", True)],
 )
 def test_hours_from_sunrise(source: str, target: str, other: bool) -> None:
-    sides = [TextLines.of([side]) for side in (source, target)]
+    sides = [TextLines.from_texts([side]) for side in (source, target)]
     assert (scores.digits(*sides, ("en", "sw")) > SETTINGS.digits).tolist() == [other]
     assert (scores.digits(*sides, ("en", "de")) > SETTINGS.digits).all()
 
@@ -106,7 +106,7 @@ def test_hours_from_sunrise(source: str, target: str, other: bool) -> None:
     ],
 )
 def test_script(code: str, text: str, foreign: bool) -> None:
-    (score,) = scores.script(TextLines.of([text]), code)
+    (score,) = scores.script(TextLines.from_texts([text]), code)
     assert (score > SETTINGS.script) == foreign
 
 
@@ -120,18 +120,20 @@ def test_script(code: str, text: str, foreign: bool) -> None:
 )
 def test_copies(source: str, target: str, copied: bool) -> None:
     for pair in ((source, target), (target, source)):
-        (score,) = scores.copies(*(TextLines.of([side]) for side in pair))
+        (score,) = scores.copies(*(TextLines.from_texts([side]) for side in pair))
         assert (score > SETTINGS.copies) == copied
 
 
 def test_long_lines_without_spaces_take_no_longer_than_others() -> None:
     """Nothing here is quadratic in the length of a line: each rule would need hours for these."""
     for text in ("a" * 100_000 + "@", "<a " * 30_000, "&a" * 50_000, "1." * 50_000, "http://" * 15_000):
-        lines = TextLines.of([text])
+        lines = TextLines.from_texts([text])
         for rule in (scores.encoding, scores.markup, scores.addresses, scores.symbols, scores.repetition):
             assert rule(lines).shape == (1,)
         assert (
-            scores.digits(lines, TextLines.of(["1"]), ("en", "de")).shape == scores.copies(lines, lines).shape == (1,)
+            scores.digits(lines, TextLines.from_texts(["1"]), ("en", "de")).shape
+            == scores.copies(lines, lines).shape
+            == (1,)
         )
 
 
@@ -144,15 +146,18 @@ def test_a_pairs_scores_do_not_depend_on_the_other_pairs(sources: list[str], tar
     pairs = list(zip(sources, targets, strict=False))
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     for rule in (scores.encoding, scores.markup, scores.addresses, scores.symbols, scores.repetition):
-        together = rule(TextLines.of(sides[0]))
+        together = rule(TextLines.from_texts(sides[0]))
         assert together.dtype == np.float32
-        assert together.tolist() == [float(rule(TextLines.of([text]))[0]) for text in sides[0]]
+        assert together.tolist() == [float(rule(TextLines.from_texts([text]))[0]) for text in sides[0]]
     for both in (lambda *lines: scores.digits(*lines, ("en", "de")), scores.copies):
-        together = both(*map(TextLines.of, sides))
+        together = both(*map(TextLines.from_texts, sides))
         assert together.dtype == np.float32
-        assert together.tolist() == [float(both(TextLines.of([one]), TextLines.of([other]))[0]) for one, other in pairs]
+        assert together.tolist() == [
+            float(both(TextLines.from_texts([one]), TextLines.from_texts([other]))[0]) for one, other in pairs
+        ]
     assert np.array_equal(
-        scores.script(TextLines.of(sides[0]), "en"), [scores.script(TextLines.of([text]), "en")[0] for text in sides[0]]
+        scores.script(TextLines.from_texts(sides[0]), "en"),
+        [scores.script(TextLines.from_texts([text]), "en")[0] for text in sides[0]],
     )
 
 
@@ -172,4 +177,4 @@ def repeated(text: str) -> int:
 @settings(deadline=None)
 @given(st.lists(st.text("ab", max_size=8).map(lambda text: text * 9) | st.text("ab ", max_size=60)))
 def test_repetition_is_the_longest_stretch(texts: list[str]) -> None:
-    assert scores.repetition(TextLines.of(texts)).tolist() == [repeated(text) for text in texts]
+    assert scores.repetition(TextLines.from_texts(texts)).tolist() == [repeated(text) for text in texts]
