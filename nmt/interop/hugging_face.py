@@ -106,7 +106,7 @@ def translate(model: Any, tokenizer: Any, lines: Sequence[str], first: int | Non
         .generate(
             **tokenizer(list(lines), return_tensors="pt", padding=True, truncation=True),
             **_GREEDY,
-            max_new_tokens=LONGEST_OUTPUT + (first is not None),
+            max_length=min(1 + (first is not None) + LONGEST_OUTPUT, config.max_position_embeddings),
             forced_bos_token_id=first,
             bad_words_ids=[[tokenizer.pad_token_id], [tokenizer.unk_token_id]],  # which nmt never writes
             decoder_start_token_id=config.decoder_start_token_id,

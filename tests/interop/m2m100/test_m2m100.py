@@ -340,7 +340,7 @@ def test_a_config_for_training_further_has_its_tokens_and_codes(tmp_path: Path) 
         of_model = read.config.data.language_pairs
         assert trained.tags(trained.pairs[0]) == of_model.tags(of_model.pairs[0])
         if family == "nllb":
-            with pytest.raises(NmtError, match="writes the language en as eng_Latn"):
+            with pytest.raises(NmtError, match="uses the language code eng_Latn for en"):
                 other = [*overrides, "data.source_language=en", f"run_dir={tmp_path}/other"]
                 train(reader.parse(Config, config.read_text(encoding="utf-8"), "it", other), "cpu")
 
