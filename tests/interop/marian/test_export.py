@@ -32,9 +32,10 @@ def test_every_variant_is_the_same_model(overrides: tuple[str, ...], tmp_path: P
     written(MarianExporter(), tmp_path, made)
     lines = [*LINES, *random_lines(made.vocabulary.source)[::2]]
     assert difference(made, in_transformers(tmp_path), lines) < 5e-5
-    theirs = MarianExporter().translate(tmp_path, made, LINES)
-    for mine, its in zip(parity.translate(made, LINES), theirs, strict=True):
-        assert its.startswith(mine.strip().rstrip("�"))  # of random weights some end at our longest length
+    translations = parity.translate(made, LINES), MarianExporter().translate(tmp_path, made, LINES)
+    for pair in zip(*translations, strict=True):
+        shorter, longer = sorted((text.strip().rstrip("�") for text in pair), key=len)
+        assert longer.startswith(shorter)  # with random weights, some outputs end at a length limit
 
 
 @pytest.mark.parametrize(
