@@ -12,13 +12,13 @@ from nmt.config.schema import TransformerConfig
 from nmt.errors import NmtError, in_one_line
 from nmt.files.packages import install_command
 from nmt.interop import source
-from nmt.interop.parity import LONGEST_OUTPUT
 from nmt.interop.source import SourceSettings
 from nmt.interop.weights import Linear, Weights
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "quick_gelu": "quick_gelu", "swish": "swish", "silu": "swish"}
 _ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
 _PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj", "inner": "fc1", "outer": "fc2"}
+_MOST_TOKENS = 200  # of a translation that is only used for a comparison
 _GREEDY = {"num_beams": 1, "do_sample": False, "min_length": 0, "no_repeat_ngram_size": 0, "repetition_penalty": 1.0}
 
 
@@ -106,7 +106,7 @@ def translate(model: Any, tokenizer: Any, lines: Sequence[str], first: int | Non
         .generate(
             **tokenizer(list(lines), return_tensors="pt", padding=True, truncation=True),
             **_GREEDY,
-            max_length=min(1 + (first is not None) + LONGEST_OUTPUT, config.max_position_embeddings),
+            max_length=min(_MOST_TOKENS, config.max_position_embeddings),
             forced_bos_token_id=first,
             bad_words_ids=[[tokenizer.pad_token_id], [tokenizer.unk_token_id]],  # which nmt never writes
             decoder_start_token_id=config.decoder_start_token_id,

@@ -16,7 +16,6 @@ from nmt.errors import NmtError
 from nmt.files.table import table
 from nmt.interop.sample_text import ENGLISH, LINES
 
-LONGEST_OUTPUT = 128  # subwords
 _MOST_LINES = 50
 _MOST_CHARACTERS = 100  # of a line that are shown
 
@@ -92,10 +91,16 @@ def translate(loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
 
 
 def translate_by(engine: Engine, loaded: Checkpoint, lines: Sequence[str]) -> list[str]:
-    """Translates lines with an engine of the model for its first language pair: by greedy search, without features that
-    other programs do not have."""
-    greedy = DecodingConfig(beam_size=1, max_extra_tokens=LONGEST_OUTPUT, max_length=LONGEST_OUTPUT, capitals="keep")
-    languages = loaded.config.data.language_pairs
+    """Translates lines with an engine of the model for its first language pair: by greedy search with the model's
+    length limits, and without features that other programs do not have."""
+    decoding, languages = loaded.config.decoding, loaded.config.data.language_pairs
+    greedy = DecodingConfig(
+        beam_size=1,
+        max_extra_tokens=decoding.max_extra_tokens,
+        max_length_ratio=decoding.max_length_ratio,
+        max_length=decoding.max_length,
+        capitals="keep",
+    )
     pair = languages.pairs[0]
     translator = Translator(engine, loaded.vocabulary, greedy, languages)
     return translator.translate(lines, to=pair.target, from_=pair.source or None)
