@@ -54,7 +54,8 @@ def prepare_memory() -> None:
 
 
 def make_products_repeatable() -> None:
-    """Make MKL compute the same product of two matrices with any number of threads. Call it before PyTorch computes.
+    """Make MKL compute equal products of matrices with different numbers of threads: see nmt.training.threads for the
+    limits. Call it before PyTorch computes.
 
     By default MKL divides long sums among its threads if this is faster. AUTO selects the same code as the default. A
     mode set by the user is not changed.

@@ -67,13 +67,13 @@ def written(folder: Path, languages: list[str]) -> list[list[str]]:
         lines = [line for line in read_lines(folder / f"{language}.txt") if line.strip()]
         used = UsedCharacters()
         used.add(lines)
-        removed = INVISIBLE - used.found
+        removed = INVISIBLE - used.frequent
         shares = [
             _share_equal(lines, _learn_tokenizer(lines, setting, used), removed)
             for setting in (SETTINGS[0], "nmt_nfkc")
         ]
         counts = Counter(character for character in chain.from_iterable(lines) if character in INVISIBLE)
-        columns = [_character_counts(counts, characters) for characters in (removed, used.found)]
+        columns = [_character_counts(counts, characters) for characters in (removed, used.frequent)]
         rows.append([language, f"{len(lines):,}", *(f"{share:.2%}" for share in shares), *columns])
     return rows
 
@@ -136,7 +136,7 @@ class BoundaryCounts(NamedTuple):
     doubtful: int
 
     def cells(self) -> list[str]:
-        ends = f"{self.found / max(1, self.ends):.1%}"
+        ends = f"{self.found_ends / max(1, self.ends):.1%}"
         return [ends, *(f"{100 * count / self.lines:.1f}" for count in (self.other, self.doubtful))]
 
 

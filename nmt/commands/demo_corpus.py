@@ -125,7 +125,7 @@ def clause(order: str, tense: str, subject: Phrase, verb: Sequence[str], complem
     return Phrase(join(english, complement.en, time.en), join(start, time.de, complement.de, closing))
 
 
-class Dice(random.Random):
+class SentenceGenerator(random.Random):
     """Random draws with `random()` only, the one method whose numbers never change in new versions of Python."""
 
     def pick(self, items: Sequence[Any]) -> Any:
@@ -175,11 +175,11 @@ class Dice(random.Random):
 
 def pairs(seed: int, most: int = 1) -> Iterator[Phrase]:
     """Endless pairs of 1 to `most` sentences. No text comes twice on either side."""
-    dice, seen = Dice(seed), set[str]()
+    generator, seen = SentenceGenerator(seed), set[str]()
     while True:
         english, german = list[str](), list[str]()
-        for _ in range(dice.pick(range(1, most + 1))):
-            pair = dice.pick((dice.sentence, dice.sentence, dice.two_clauses, dice.short))()
+        for _ in range(generator.pick(range(1, most + 1))):
+            pair = generator.pick((generator.sentence, generator.sentence, generator.two_clauses, generator.short))()
             for texts, text in ((english, pair.en), (german, pair.de)):
                 texts.append(text[0].upper() + text[1:] + ("" if text.endswith("?") else "."))
         line = Phrase(" ".join(english), " ".join(german))
@@ -194,9 +194,13 @@ def write(folder: Path, sizes: Mapping[str, int] = SIZES, seed: int = 1, sentenc
 
     Raises NmtError before anything is written if a file has other content, and for files that cannot be written.
     """
-    lines, dice, files = list(islice(pairs(seed, sentences), sum(sizes.values()))), Dice(seed), dict[Path, bytes]()
+    lines, generator, files = (
+        list(islice(pairs(seed, sentences), sum(sizes.values()))),
+        SentenceGenerator(seed),
+        dict[Path, bytes](),
+    )
     # Shuffled, because short sentences become rare: late pairs differ from early ones.
-    lines.sort(key=lambda _: dice.random())
+    lines.sort(key=lambda _: generator.random())
     for split, size in sizes.items():
         files[folder / f"{split}.en"] = "".join(f"{pair.en}\n" for pair in lines[:size]).encode()
         files[folder / f"{split}.de"] = "".join(f"{pair.de}\n" for pair in lines[:size]).encode()

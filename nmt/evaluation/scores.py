@@ -30,7 +30,7 @@ MOST_LINES_RESAMPLED = 10_000
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """The mean over bootstrap samples of the lines; 95% of them are within about `half_width` of it."""
 
     mean: float
@@ -77,7 +77,7 @@ class MetricScore:
     system: str
     name: str
     value: float
-    interval: Interval | None
+    interval: ConfidenceInterval | None
     difference: Difference | None
     signature: str
     parts: BleuParts | None = None
@@ -144,7 +144,7 @@ def _parts(metric: Metric, system: AlignedText, references: list[list[str]]) -> 
     return BleuParts(tuple(bleu.precisions), bleu.ratio, bleu.bp)
 
 
-_Measured = tuple[float, Interval | None, Difference | None]
+_Measured = tuple[float, ConfidenceInterval | None, Difference | None]
 
 
 def _plain(metric: Metric, systems: Sequence[AlignedText], references: list[list[str]]) -> tuple[str, list[_Measured]]:
@@ -168,7 +168,7 @@ def _resampled(
             p_bootstrap = p_randomised = None
         difference = Difference(result.score - baseline, p_bootstrap, samples, p_randomised, trials)
         assert result.mean is not None and result.ci is not None
-        interval = Interval(float(result.mean), float(result.ci), samples, seed)
+        interval = ConfidenceInterval(float(result.mean), float(result.ci), samples, seed)
         measured.append((result.score, interval, difference if i else None))
     return name, measured
 

@@ -68,7 +68,9 @@ def transformer(config: SourceSettings, activation: str) -> TransformerConfig:
     same = {"decoder_attention_heads": heads, "decoder_ffn_dim": inner}
     config.check("in nmt it is the same in encoder and decoder", same)
     if heads == 0 or width % heads or width % 2:
-        raise NmtError(f"{config.path}: d_model: {width}: not an even multiple of encoder_attention_heads: {heads}")
+        raise NmtError(
+            f"{config.path}: d_model: {width}: must be even, and a multiple of encoder_attention_heads: {heads}"
+        )
     if not 64 <= (longest := config.number("max_position_embeddings", 1024)) <= 1_000_000:
         raise NmtError(f"{config.path}: max_position_embeddings: {source.shown(longest)}: 64 to 1,000,000 is expected")
     return TransformerConfig(

@@ -87,9 +87,11 @@ def test_word_order(tense: str, english: str, question: str, second: str, last: 
 
 
 def test_each_sentence_has_one_translation_and_is_normally_written() -> None:
-    dice, forward, backward = corpus.Dice(11), dict[str, str](), dict[str, str]()
+    generator, forward, backward = corpus.SentenceGenerator(11), dict[str, str](), dict[str, str]()
     for _ in range(10_000):
-        english, german = dice.pick((dice.sentence, dice.sentence, dice.two_clauses, dice.short))()
+        english, german = generator.pick(
+            (generator.sentence, generator.sentence, generator.two_clauses, generator.short)
+        )()
         assert forward.setdefault(english, german) == german
         assert backward.setdefault(german, english) == english
     for english, german in islice(corpus.pairs(11), 5000):

@@ -19,3 +19,9 @@ def test_kept(tmp_path: Path) -> None:
     ]
     assert [row[6] for row in found[1:]] == ["", "", "language", ""]
     assert float(wrong[2].rstrip("%")) < 20 and wrong[5].startswith("language")
+
+
+def test_boundaries_have_a_row_for_each_language(tmp_path: Path) -> None:
+    (tmp_path / "eng.txt").write_text("The dog is here. It sleeps.\n" * 20, encoding="utf-8")
+    rows = load("check_languages").boundaries(tmp_path, ["eng"])
+    assert [row[0] for row in rows][1:] == ["eng"] and "100.0%" in rows[1]

@@ -22,8 +22,8 @@ class _Projections(nn.Module):
     def __init__(self, stacked: nn.Linear, widths: list[int]):
         super().__init__()
         weights = torch.split(stacked.weight, widths)
-        biases = (None, None, None) if stacked.bias is None else torch.split(stacked.bias, widths)
-        self.parts = nn.ModuleList(map(_linear, weights, biases))
+        biases = [None] * len(widths) if stacked.bias is None else torch.split(stacked.bias, widths)
+        self.parts = nn.ModuleList(_linear(*part) for part in zip(weights, biases, strict=True))
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([part(x) for part in self.parts], dim=-1)

@@ -122,7 +122,7 @@ def _model(settings: SourceSettings) -> TransformerConfig:
             settings.check("in nmt it is the same in encoder and decoder", {key: max(allowed)})
     width, heads = settings.number("dim-emb"), settings.number("transformer-heads")
     if heads == 0 or width % heads or width % 2:
-        raise NmtError(f"{settings.path}: dim-emb: {width}: not an even multiple of transformer-heads: {heads}")
+        raise NmtError(f"{settings.path}: dim-emb: {width}: must be even, and a multiple of transformer-heads: {heads}")
     ties_output, ties_sources = settings.flag("tied-embeddings", False), settings.flag("tied-embeddings-src", False)
     tie: Literal["all", "target", "none"] = "target" if ties_output else "none"
     if settings.flag("tied-embeddings-all", False) or (ties_output and ties_sources):
