@@ -209,8 +209,8 @@ class FileJob:
             log.info("%s: %s: continuing", self.output, self._done())
         elif self._translated():
             log.warning(
-                "%s: %s has an unfinished translation with another model, input or options, which is kept until this "
-                "translation is complete: starting from the first line",
+                "%s: %s has an unfinished translation with another model, input or options: it is not continued, and "
+                "is kept until this translation is complete: starting from the first line",
                 *(self.output, self.folder.name),
             )
 

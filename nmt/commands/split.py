@@ -117,8 +117,8 @@ def split_pairs(pairs: Iterable[Pair], held_out: int, most: int | None, seed: in
     most_held_out = min(len(small), len(groups) - 1) // 2
     if held_out > most_held_out:
         raise NmtError(
-            f"--pairs {held_out}: there are {len(groups):,} groups of pairs without a common sentence: "
-            + (f"with --pairs {most_held_out}, nearly all are held out" if most_held_out else "too few to split")
+            f"--pairs {held_out}: pairs with a common sentence stay together, and there are only {len(groups):,} such "
+            + (f"groups: at most --pairs {most_held_out} is possible" if most_held_out else "groups: too few to split")
         )
     held_out_pairs = [draws.choice(group) for group in small[: 2 * held_out]]
     held_out_ids = set(map(id, small[: 2 * held_out]))

@@ -210,9 +210,10 @@ class AugmentConfig:
 @dataclass(frozen=True)
 class DataConfig:
     source_language: str = required(
-        "code of the language to translate from, such as `en`: that of each corpus without `languages`", affects="text"
+        "code of the language to translate from, such as `en`; for each corpus without its own `languages`",
+        affects="text",
     )
-    target_language: str = required("code of the language to translate into, such as `de`; the same", affects="text")
+    target_language: str = required("language code to translate into, such as `de`; as source_language", affects="text")
     train: tuple[Corpus, ...] = required("the corpora to train on", affects=("text", "vocabulary", "tokens", "order"))
     temperature: float | None = mix_setting(
         None,

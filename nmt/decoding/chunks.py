@@ -155,7 +155,7 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
     elif counts.searched:
         log.warning("glossary: none of its source terms occurs in the %d lines", counts.lines)
     if counts.restored:
-        message = "%d of %d lines: the model omitted or changed text protected by decoding.keep: the text was restored"
+        message = "%d of %d lines: the model omitted or changed protected text, which was restored (see decoding.keep)"
         log.info(message, counts.restored, counts.lines)
     if counts.prefixes:
         log.warning(

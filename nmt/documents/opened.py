@@ -132,16 +132,16 @@ class OpenedDocument:
         untranslated = list[tuple[int, str]]()
         contents = [part.translated(translation, untranslated) for part in self.parts]
         notes = [(logging.WARNING, f"{self.path}: line {line}: {reason}") for line, reason in untranslated]
-        notes += self._notes_on_unchanged_texts(output)
+        notes += self._notes_on_unchanged_texts()
         for part, content in zip(self.parts, contents, strict=True):
             notes += [(logging.INFO, f"{output}: {message}") for message in part.report(content)]
         return self.write(contents), notes
 
-    def _notes_on_unchanged_texts(self, output: Path) -> Iterator[tuple[int, str]]:
+    def _notes_on_unchanged_texts(self) -> Iterator[tuple[int, str]]:
         existing = sum(part.existing for part in self.parts)
         if existing:
-            texts = counted(existing, "text has a translation and stays", "texts have a translation and stay")
-            yield logging.INFO, f"{output}: {texts} as before; --retranslate: translate again"
+            texts = counted(existing, "text already has a translation", "texts already have a translation")
+            yield logging.INFO, f"{self.path}: {texts}, which is kept; --retranslate: translate again"
         elif not self.texts:
             yield logging.WARNING, f"{self.path}: no text to translate was found: the output is the same"
 

@@ -224,7 +224,7 @@ def test_what_is_translated_is_not_translated_again(
     chunk.write_text(chunk.read_text().rpartition("\n")[0].rpartition("\n")[0] + "\nkept\n")
     other = requested(model, tmp_path, overrides=["decoding.beam_size=1"])
     with other.locked():
-        assert "unfinished translation with another model, input or options, which is kept" in caplog.text
+        assert "unfinished translation with another model, input or options: it is not continued" in caplog.text
         with pytest.raises(NmtError, match="another nmt is writing it"), job.locked():
             pass
         other.translate(translator)

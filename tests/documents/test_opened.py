@@ -102,7 +102,7 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
     assert (
         f"{path}: line 4: not translated, because its translation has other placeholders: 'two %s'" in caplog.text
-        and "1 text has a translation and stays" in caplog.text
+        and "1 text already has a translation" in caplog.text
     )
     path.write_text('msgid "%s, %d"\nmsgstr ""\n\nmsgid "{n, plural, a"\nmsgstr ""\n\nmsgid "%v of %q"\nmsgstr ""\n')
     document = OpenedDocument.read(path, FORMATS[".po"])

@@ -116,7 +116,7 @@ def test_the_command_keeps_or_replaces_them(
     assert translate(TranslationJob(model=model, source=source, output=output)) == 0
     new = json.loads(output.read_text())
     assert new == {"a": "MINE", "b": new["b"], "c": "MORE"} and new["b"] != "two"
-    assert f"{output}: 1 text has a translation and stays as before" in caplog.text
+    assert f"{source}: 1 text already has a translation" in caplog.text
     assert translate(TranslationJob(model=model, source=source, output=output, only_missing=False)) == 0
     again = json.loads(output.read_text())
     assert list(again) == ["a", "b"] and again["a"] != "MINE" and again["b"] == new["b"]
