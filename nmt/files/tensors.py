@@ -33,14 +33,14 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and metadata of a file. It is read once, so that a file that is renamed over it does not change the
-    result. Raises NmtError if it is missing, damaged or of another kind."""
+    """The tensors and metadata of a file, in the order of their names. It is read once, so that a file that is renamed
+    over it does not change the result. Raises NmtError if it is missing, damaged or of another kind."""
     read_metadata(path)  # refuses a file of another kind, which may be larger than the memory
     with _reporting(path):
         content = path.read_bytes()
-        tensors = load(content)
+        tensors = dict(sorted(load(content).items()))  # the library's order is another one each time
         header_end = 8 + int.from_bytes(content[:8], "little")
-        metadata = dict[str, str](json.loads(content[8:header_end]).get("__metadata__") or {})
+        metadata = dict[str, str](sorted((json.loads(content[8:header_end]).get("__metadata__") or {}).items()))
     if metadata.pop(_CHECKSUM, None) != _checksum(tensors, metadata):
         raise NmtError(f"{path}: damaged: its content does not match its checksum: use another copy or checkpoint")
     return tensors, metadata
