@@ -26,7 +26,8 @@ from nmt.config.schema import Config
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card
-from nmt.interop.ctranslate2.export import CTranslate2Exporter, write_model
+from nmt.interop.ctranslate2 import files as ctranslate2_files
+from nmt.interop.ctranslate2.export import CTranslate2Exporter
 from nmt.interop.ctranslate2.files import QUANTIZATIONS
 from nmt.interop.ctranslate2.model import load_package
 from nmt.interop.exporter import ExportOptions
@@ -80,7 +81,9 @@ class ArgosExporter:
             folder = Path(temporary)
             (folder / MODEL).mkdir()
             positions = max(export_folder.longest_position(loaded.config), LONGEST_SOURCE)
-            write_model(folder / MODEL, loaded, positions, options.quantization)
+            ctranslate2_files.write(
+                folder / MODEL, loaded.config, loaded.vocabulary, loaded.weights, positions, options.quantization
+            )
             (folder / SUBWORDS).write_bytes(loaded.vocabulary.source.proto)
             if options.sentence_splitter is not None:
                 _copy_splitter(options.sentence_splitter, folder)

@@ -163,8 +163,7 @@ def from_model_file(
     load_package()  # raises before the files are written
     try:
         with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
-            weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
-            files.write(Path(folder), loaded.config, loaded.vocabulary, weights, positions)
+            files.write(Path(folder), loaded.config, loaded.vocabulary, loaded.weights, positions)
             model = CTranslate2Model(loaded.vocabulary, "cpu", Path(folder))
     except OSError as error:
         raise NmtError(

@@ -49,16 +49,11 @@ class CTranslate2Exporter:
 def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> None:
     """Write model, vocabulary, settings and model card into an existing empty folder. Raises NmtError as
     ctranslate2_files.write."""
-    write_model(folder, loaded, export_folder.longest_position(loaded.config), quantization)
+    positions = export_folder.longest_position(loaded.config)
+    ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, loaded.weights, positions, quantization)
     source_text = model_file.source_text(loaded.provenance)
     export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)
     model_card.write(folder, loaded, EngineUsage("ctranslate2", _usage(loaded), quantization=quantization))
-
-
-def write_model(folder: Path, loaded: Checkpoint, positions: int, quantization: str) -> None:
-    """Write CTranslate2's own files into an existing empty folder. Raises NmtError as ctranslate2_files.write."""
-    weights = {name: weight.float().numpy() for name, weight in loaded.weights.items()}
-    ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, weights, positions, quantization)
 
 
 def length_exponent(decoding: DecodingConfig) -> float:

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from nmt.config.schema import Config, ModelConfig, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
@@ -52,13 +53,13 @@ def write(
     folder: Path,
     config: Config,
     vocabulary: Vocabulary,
-    weights: Mapping[str, NDArray[Any]],
+    weights: Mapping[str, Tensor],
     positions: int,
     quantization: str = "float32",
 ) -> None:
     """Write a model into an existing folder.
 
-    weights: of a model file, in float32; positions: the length of the table of sinusoids. Raises NmtError for a model
+    weights: of a model file; positions: the length of the table of sinusoids. Raises NmtError for a model
     that is `unsupported`, and if weights and settings do not belong together.
     """
     if problem := unsupported(config.model):
@@ -80,7 +81,7 @@ def write(
 
 
 def _specification(
-    config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, NDArray[Any]], length: int
+    config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, Tensor], length: int
 ) -> Any:
     """The model without its vocabularies, as a ctranslate2.specs.TransformerSpec."""
     from ctranslate2 import specs  # an optional package
@@ -97,19 +98,19 @@ def _specification(
         shape |= {"rotary_dim": key, "rotary_interleave": False}
     encoder = specs.TransformerEncoderSpec(config.encoder_layers or config.layers, **shape)
     decoder = specs.TransformerDecoderSpec(config.decoder_layers or config.layers, **shape)
-    reader = _Weights(weights, config)
-    target = reader.take("target_embedding.weight", len(vocabulary.target), width)
-    source = target if config.ties_embeddings else reader.take("source_embedding.weight", len(vocabulary.source), width)
+    writer = _SpecWriter(weights, config)
+    target = writer.take("target_embedding.weight", len(vocabulary.target), width)
+    source = target if config.ties_embeddings else writer.take("source_embedding.weight", len(vocabulary.source), width)
     encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
     tied = config.ties_output
-    decoder.projection.weight = target if tied else reader.take("output.weight", len(vocabulary.target), width)
+    decoder.projection.weight = target if tied else writer.take("output.weight", len(vocabulary.target), width)
     if config.output_bias:
-        decoder.projection.bias = reader.take("output.bias", len(vocabulary.target))
+        decoder.projection.bias = writer.take("output.bias", len(vocabulary.target))
     decoder.start_from_zero_embedding = {"bos": False, "eos": False, "zero": True}[config.decoder_start]
     match config.positions:
         case "learned":
             for side, name in ((encoder, "source"), (decoder, "target")):
-                side.position_encodings.encodings = reader.take(f"{name}_positions.weight", config.max_positions, width)
+                side.position_encodings.encodings = writer.take(f"{name}_positions.weight", config.max_positions, width)
         case "interleaved" | "concatenated":
             offset = config.position_offset
             table = sinusoids(offset + length, width, config.positions)[offset:].numpy()
@@ -120,31 +121,25 @@ def _specification(
             assert_never(config.positions)
     for side, name in ((encoder, "encoder"), (decoder, "decoder")):
         if config.norm_first:
-            reader.norm(side.layer_norm, f"{name}_norm")
+            writer.norm(side.layer_norm, f"{name}_norm")
         for index, layer in enumerate(side.layer):
-            reader.attention(layer.self_attention, f"{name}.{index}.self_attention")
+            writer.attention(layer.self_attention, f"{name}.{index}.self_attention")
             if name == "decoder":
-                reader.attention(layer.attention, f"{name}.{index}.cross_attention")
-            reader.feed_forward(layer.ffn, f"{name}.{index}.feed_forward")
-    reader.check_all_taken()
+                writer.attention(layer.attention, f"{name}.{index}.cross_attention")
+            writer.feed_forward(layer.ffn, f"{name}.{index}.feed_forward")
+    writer.weights.check_all_taken()
     return specs.TransformerSpec(encoder, decoder)
 
 
-class _Weights:
-    """The weights of a model file as arrays, each taken once."""
+class _SpecWriter:
+    """Puts the weights of a model file into a specification, each once."""
 
-    def __init__(self, weights: Mapping[str, NDArray[Any]], config: TransformerConfig):
-        writable = {name: np.require(array, requirements="W") for name, array in weights.items()}  # needed by PyTorch
-        self.weights = Weights("the model", {name: torch.from_numpy(array) for name, array in writable.items()})
-        self.config = config
+    def __init__(self, weights: Mapping[str, Tensor], config: TransformerConfig):
+        self.weights, self.config = Weights("the model", weights), config
 
     def take(self, name: str, *shape: int) -> NDArray[Any]:
-        """As nmt.interop.weights.Weights."""
+        """As nmt.interop.weights.Weights, an array."""
         return self.weights.take(name, *shape).numpy()
-
-    def check_all_taken(self) -> None:
-        """As nmt.interop.weights.Weights."""
-        self.weights.check_all_taken()
 
     def norm(self, spec: Any, name: str) -> None:
         width = self.config.d_model
@@ -168,24 +163,17 @@ class _Weights:
         rows = [heads * key, heads * key, heads * value]
         padded_width = max(key, value)
         *inputs, output = spec.linear
-        ends = [rows[0], rows[0] + rows[1]]  # of queries and of keys; the values are the rest
         for part, shape in (("weight", (sum(rows), width)), ("bias", (sum(rows),))):
             if part == "weight" or self.config.bias:
-                joint = self.take(f"{name}.projection.{part}", *shape)
-                query, *others = (_pad_heads(rows, heads, padded_width) for rows in np.split(joint, ends))
-                if len(inputs) == 1:
-                    setattr(inputs[0], part, np.concatenate([query, *others]))
-                else:
-                    setattr(inputs[0], part, query)
-                    setattr(inputs[1], part, np.concatenate(others))
+                joint = self.weights.take(f"{name}.projection.{part}", *shape)
+                padded = [pad_heads(each, heads, padded_width) for each in torch.split(joint, rows)]
+                parts = [padded] if len(inputs) == 1 else [padded[:1], padded[1:]]
+                for layer, tensors in zip(inputs, parts, strict=True):
+                    setattr(layer, part, torch.cat(tensors).numpy())
         self.linear(output, f"{name}.output", width, heads * value)
-        output.weight = _pad_heads(output.weight.T, heads, padded_width).T
+        output.weight = pad_heads(torch.from_numpy(output.weight).T, heads, padded_width).T.contiguous().numpy()
         spec.queries_scale = key**-0.5
         self.norm(spec.layer_norm, f"{name}_residual.norm")
-
-
-def _pad_heads(rows: NDArray[Any], heads: int, width: int) -> NDArray[Any]:
-    return pad_heads(torch.from_numpy(rows), heads, width).numpy()
 
 
 def _names(vocabulary: Vocabulary, side: Tokenizer) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from helpers.export_models import make_model
 
 from nmt.checkpoints.model_file import Checkpoint
@@ -13,7 +14,7 @@ from nmt.interop.ctranslate2 import files as ctranslate2_files
 
 
 def write(folder: Path, made: Checkpoint, change: Any = None, *more: Any) -> None:
-    weights = {name: weight.numpy() for name, weight in made.weights.items()}
+    weights = dict(made.weights)
     if change is not None:
         change(weights)
     ctranslate2_files.write(folder, made.config, made.vocabulary, weights, 60, *more)
@@ -39,9 +40,9 @@ def test_two_products_with_int8_weights_fit_into_16_bits(tmp_path: Path) -> None
     ("change", "words"),
     [
         (lambda weights: weights.pop("encoder.0.self_attention.output.bias"), "no weight encoder.0.self_attention"),
-        (lambda weights: weights.update(more=np.zeros(3, np.int8)), "weight more does not exist"),
+        (lambda weights: weights.update(more=torch.zeros(3, dtype=torch.int8)), "weight more does not exist"),
         (
-            lambda weights: weights.update({"target_embedding.weight": np.zeros((2, 32), np.float32)}),
+            lambda weights: weights.update({"target_embedding.weight": torch.zeros(2, 32)}),
             r"target_embedding.weight is \[2, 32\], but its settings need \[300, 32\]",
         ),
     ],
