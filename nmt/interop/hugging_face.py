@@ -64,13 +64,10 @@ def transformer(config: SourceSettings, activation: str) -> TransformerConfig:
     """The widths, the depths and the activation function. activation: the default if config.json names none. Raises
     NmtError if nmt has no model with these settings."""
     config.check("nmt multiplies embeddings by the root of their width", {"scale_embedding": True})
-    heads, inner, width = map(config.number, ("encoder_attention_heads", "encoder_ffn_dim", "d_model"))
+    width, heads = config.width_and_heads("d_model", "encoder_attention_heads")
+    inner = config.number("encoder_ffn_dim")
     same = {"decoder_attention_heads": heads, "decoder_ffn_dim": inner}
     config.check("in nmt it is the same in encoder and decoder", same)
-    if heads == 0 or width % heads or width % 2:
-        raise NmtError(
-            f"{config.path}: d_model: {width}: must be even, and a multiple of encoder_attention_heads: {heads}"
-        )
     if not 64 <= (longest := config.number("max_position_embeddings", 1024)) <= 1_000_000:
         raise NmtError(f"{config.path}: max_position_embeddings: {source.shown(longest)}: 64 to 1,000,000 is expected")
     return TransformerConfig(

@@ -133,6 +133,13 @@ class SourceSettings:
             raise NmtError(f"{self.path}: {key}: {shown(value)}: a whole number is expected")
         return value
 
+    def width_and_heads(self, width_key: str, heads_key: str) -> tuple[int, int]:
+        """The width of the model and its number of heads. Raises NmtError if nmt has no such attention."""
+        width, heads = self.number(width_key), self.number(heads_key)
+        if heads == 0 or width % heads or width % 2:
+            raise NmtError(f"{self.path}: {width_key}: {width}: must be even, and a multiple of {heads_key}: {heads}")
+        return width, heads
+
     def flag(self, key: str, default: bool) -> bool:
         """True or false. Raises NmtError for other values."""
         value = self.values.get(key, default)

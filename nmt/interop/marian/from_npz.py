@@ -120,9 +120,7 @@ def _model(settings: SourceSettings) -> TransformerConfig:
     for key, allowed in (("transformer-decoder-dim-ffn", same), ("transformer-decoder-ffn-depth", depth)):
         if settings.number(key, 0) not in allowed:
             settings.check("in nmt it is the same in encoder and decoder", {key: max(allowed)})
-    width, heads = settings.number("dim-emb"), settings.number("transformer-heads")
-    if heads == 0 or width % heads or width % 2:
-        raise NmtError(f"{settings.path}: dim-emb: {width}: must be even, and a multiple of transformer-heads: {heads}")
+    width, heads = settings.width_and_heads("dim-emb", "transformer-heads")
     ties_output, ties_sources = settings.flag("tied-embeddings", False), settings.flag("tied-embeddings-src", False)
     tie: Literal["all", "target", "none"] = "target" if ties_output else "none"
     if settings.flag("tied-embeddings-all", False) or (ties_output and ties_sources):
