@@ -218,8 +218,8 @@ class Translator:
             translations = translation.line_translations(hypotheses, self.vocabulary.target)
             for i in inputs.capitals:
                 translations[i] = [
-                    replace(lower_case, text=in_capitals(lower_case.text, request.pair.target))
-                    for lower_case in translations[i]
+                    replace(candidate, text=in_capitals(candidate.text, request.pair.target))
+                    for candidate in translations[i]
                 ]
             if request.alignment:
                 with self._searching():
@@ -327,8 +327,7 @@ class Translator:
         """The encoder's output for each line, float32 on the CPU, [subwords + 1, width], the end of sentence last;
         language tokens are subwords too. With an ensemble, it is the output of the first model.
 
-        Raises NmtError for a line over `longest_source`, and for an
-        exported folder.
+        Raises NmtError for a line over `longest_source`, and for an exported folder.
         """
         _check_lines(lines)
         sources = self.vocabulary.source.encode(list(lines))

@@ -66,7 +66,8 @@ class BatchingQueue:
     """A queue of requests. As many requests as fit into one search are translated together.
 
     A request is translated immediately if the translator is free. The more requests wait, the larger the batches. The
-    translation of a line does not depend on the other lines, except for rounding in the last digits of its scores.
+    translation of a line does not depend on the other lines, except for rounding in the last digits of its scores, and
+    with CTranslate2 for an output that reaches the length limit.
     """
 
     def __init__(self, translator: Translator, max_waiting: int):

@@ -39,8 +39,8 @@ class Interval:
     """Sums over the steps since the last row of metrics."""
 
     losses: list[float] = field(default_factory=lambda: [0.0, 0.0])  # the loss, then -log p of each corpus
-    pairs_of: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus
-    target_tokens_of: list[int] = field(default_factory=lambda: [0])  # of each corpus
+    pair_counts: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus
+    target_token_counts: list[int] = field(default_factory=lambda: [0])  # of each corpus
     target_tokens: int = 0  # this and the following counts do not include steps that float16 skipped
     source_tokens: int = 0
     padded_tokens: int = 0  # tokens of both sides, padding included
@@ -64,7 +64,7 @@ class Progress:
     interval: Interval = field(default_factory=Interval)
     target_tokens: int = 0  # trained on, without padding
     seconds: float = 0.0  # of training, over all sessions
-    pairs_of: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus trained on
+    pair_counts: list[int] = field(default_factory=lambda: [0])  # pairs of each corpus trained on
     overflows: int = 0  # steps that float16 skipped
     at_start: dict[str, dict[str, float]] = field(default_factory=dict)  # training.start_from: scores at step 0
     metrics_bytes: int = 0  # the size of metrics.jsonl
@@ -75,7 +75,7 @@ class Progress:
     @classmethod
     def for_corpora(cls, count: int) -> "Progress":
         """The start of a run with this number of corpora."""
-        return cls(interval=Interval.for_corpora(count), pairs_of=[0] * count)
+        return cls(interval=Interval.for_corpora(count), pair_counts=[0] * count)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Progress":
@@ -90,13 +90,13 @@ class Progress:
         self.overflows += not updated
         self.seconds += seconds
         self.target_tokens += step.target_tokens
-        self.pairs_of = _sums(self.pairs_of, step.pair_counts)
-        interval.pairs_of = _sums(interval.pairs_of, step.pair_counts)
+        self.pair_counts = _sums(self.pair_counts, step.pair_counts)
+        interval.pair_counts = _sums(interval.pair_counts, step.pair_counts)
         interval.seconds += seconds
         interval.waiting += waiting
         if not updated:
             return
-        interval.target_tokens_of = _sums(interval.target_tokens_of, step.target_token_counts)
+        interval.target_token_counts = _sums(interval.target_token_counts, step.target_token_counts)
         interval.target_tokens += step.target_tokens
         interval.source_tokens += step.source_tokens
         interval.padded_tokens += step.padded_tokens
@@ -105,10 +105,10 @@ class Progress:
     def corpora(self, sizes: Sequence[int], nll: Sequence[float]) -> list[dict[str, float | None]]:
         """For each corpus: its share of the pairs in this interval, the number of passes over it since the start, and
         -log p per target token (None without pairs). sizes: pairs of each corpus; nll: sum of -log p of each."""
-        total, rows = sum(self.interval.pairs_of), list[dict[str, float | None]]()
+        total, rows = sum(self.interval.pair_counts), list[dict[str, float | None]]()
         for i, (size, value) in enumerate(zip(sizes, nll, strict=True)):
-            tokens = self.interval.target_tokens_of[i]
-            share, passes = self.interval.pairs_of[i] / total, self.pairs_of[i] / size if size else 0.0
+            tokens = self.interval.target_token_counts[i]
+            share, passes = self.interval.pair_counts[i] / total, self.pair_counts[i] / size if size else 0.0
             rows.append(
                 {"share": round(share, 5), "passes": round(passes, 4), "nll": value / tokens if tokens else None}
             )

@@ -366,9 +366,9 @@ class Trainer:
         """For each corpus, its share of the pairs and the passes over it since the start, and its -log p in the newest
         row of metrics."""
         progress, texts = self.progress, list[str]()
-        total = max(1, sum(progress.pairs_of))
+        total = max(1, sum(progress.pair_counts))
         for i, (corpus, size) in enumerate(zip(self.config.data.train, self.sizes, strict=True)):
-            pairs, nll = progress.pairs_of[i], self.corpora[i]["nll"] if self.corpora else None
+            pairs, nll = progress.pair_counts[i], self.corpora[i]["nll"] if self.corpora else None
             text = f"{corpus.label} {pairs / total:.1%}, {pairs / max(1, size):.2f} passes"
             texts.append(text if nll is None else f"{text}, nll {nll:.3f}")
         return "; ".join(texts)

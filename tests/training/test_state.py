@@ -65,7 +65,7 @@ def test_the_next_steps_are_those_that_would_have_come(
 def test_all_of_the_progress_comes_back(make_config: MakeConfig, tmp_path: Path) -> None:
     session = Session.start(tmp_path, make_config())
     progress = Progress(
-        step=7, target_tokens=10**12, seconds=0.1, at_start={"news": {"bleu": 0.1}}, pairs_of=[5], overflows=6,
+        step=7, target_tokens=10**12, seconds=0.1, at_start={"news": {"bleu": 0.1}}, pair_counts=[5], overflows=6,
         metrics_bytes=12345, samples_bytes=678, auto_micro_batch_tokens=128, ranks=2,
         position=Position(2, 3, stage=1, stage_step=4, stage_time=90, stage_given=[90], pool_end=99),
         best=Best(-1 / 3, 5, validations_since=2),

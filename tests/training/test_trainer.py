@@ -75,7 +75,7 @@ def test_a_mix_of_corpora_tells_the_share_and_the_loss_of_each(
         large, small = row["corpora"]
         assert large["share"] + small["share"] == pytest.approx(1) and 0.8 < large["share"] < 0.98
         assert min(large["nll"], small["nll"]) <= row["nll"] <= max(large["nll"], small["nll"])
-    total = ended.progress.pairs_of
+    total = ended.progress.pair_counts
     (share, passes, nll), (other_share, other_passes, other_nll) = re.findall(
         r"([0-9.]+)%, ([0-9.]+) passes, nll ([0-9.]+)", line
     )

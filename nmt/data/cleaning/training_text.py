@@ -137,13 +137,13 @@ def _read_scores(path: Path) -> Iterator[float]:
         yield score
 
 
-def _next_scores(scores: Iterator[float], pairs: int, corpus: schema.Corpus) -> list[float]:
-    """The scores of the next pairs of a corpus. pairs: their number; 0 at the end of the corpus. Raises NmtError if the
+def _next_scores(scores: Iterator[float], count: int, corpus: schema.Corpus) -> list[float]:
+    """The scores of the next pairs of a corpus. count: their number; 0 at the end of the corpus. Raises NmtError if the
     file of scores has fewer or more lines than the corpus has pairs."""
-    taken = list(islice(scores, max(1, pairs)))
-    if len(taken) == pairs:
+    taken = list(islice(scores, max(1, count)))
+    if len(taken) == count:
         return taken
-    fewer = "fewer" if len(taken) < pairs else "more"
+    fewer = "fewer" if len(taken) < count else "more"
     raise NmtError(
         f"{corpus.scores}: has {fewer} lines than {corpus.label} has pairs: score the same text with nmt score again"
     )

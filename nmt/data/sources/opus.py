@@ -96,10 +96,10 @@ def find(corpus: schema.Corpus, data: schema.DataConfig) -> Release:
 
 
 @cache
-def _find(name: str, version: str, languages: tuple[str, str], server: str, cache: Path) -> Release:
+def _find(name: str, version: str, languages: tuple[str, str], server: str, downloads: Path) -> Release:
     for part in (name, version, *languages):
         _check_name(part, f"opus/{name}")
-    pair, folder = "-".join(sorted(languages)), cache / "opus" / name
+    pair, folder = "-".join(sorted(languages)), downloads / "opus" / name
     entry = None
     if version == "latest":
         entry, version = _latest(name, languages, server, folder / f"{pair}.latest")
