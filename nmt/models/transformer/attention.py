@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.models.linear import Linear, linear
-from nmt.models.transformer.cache import KeysValues
+from nmt.models.transformer.cache import Pool
 from nmt.models.transformer.packed_attention import Ranges, packed_attention
 
 
@@ -90,22 +90,24 @@ class MultiHeadAttention(nn.Module):
         scores = query @ key.transpose(2, 3) * self.key_size**-0.5
         return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
 
-    def cross_step(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
-        """Cross-attention at the newest position of K hypotheses: x [B, K, D], mask [B·H, 1, N] → [B, K, D]."""
+    def cross_step(self, x: Tensor, source: Pool, mask: Tensor) -> Tensor:
+        """Cross-attention at the newest position of K hypotheses: x [B, K, D] → [B, K, D]. mask: of `source`."""
         return self.output(source.attend(self._project(x, slice(self.widths[0])), mask))
 
     def self_step(
-        self, x: Tensor, target: KeysValues, mask: Tensor, slots: Tensor, rotation: Rotation | None = None
+        self, x: Tensor, target: Pool, mask: Tensor, slots: Tensor, rotation: Rotation | None = None
     ) -> Tensor:
         """Self-attention at the newest position of K hypotheses, x [B, K, D] → [B, K, D].
 
-        Its keys and values are written to `slots` [B·H·K]; mask [B·H, K, N]: each hypothesis attends to its own tokens;
-        rotation: of this position.
+        slots: where its keys and values are written; mask: each hypothesis attends to its own tokens; both in the form
+        that `target` takes. rotation: of this position.
         """
-        query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
+        query, new = torch.split(self.projection(x), [self.widths[0], sum(self.widths[1:])], dim=-1)
         if rotation is not None:
+            key, value = torch.split(new, self.widths[1:], dim=-1)
             query, key = (rotated(self._heads(part), rotation).transpose(1, 2).flatten(2) for part in (query, key))
-        target.write(slots, key, value)
+            new = torch.cat([key, value], dim=-1)
+        target.write(slots, new)
         return self.output(target.attend(query, mask))
 
     def _project(self, x: Tensor, part: slice) -> Tensor:

@@ -14,7 +14,7 @@ from nmt.models.dropout import dropout, residual_sum
 from nmt.models.linear import Linear
 from nmt.models.norm import LayerNorm
 from nmt.models.transformer.attention import MultiHeadAttention, Rotation
-from nmt.models.transformer.cache import KeysValues
+from nmt.models.transformer.cache import Pool
 from nmt.models.transformer.packed_attention import Ranges
 from nmt.models.translation_model import Memory
 
@@ -137,17 +137,17 @@ class DecoderLayer(nn.Module):
     def step(
         self,
         x: Tensor,
-        own: KeysValues,
+        own: Pool,
         own_mask: Tensor,
         slots: Tensor,
-        cross: KeysValues,
+        cross: Pool,
         mask: Tensor,
         rotation: Rotation | None = None,
     ) -> Tensor:
         """`forward` for the newest position of K hypotheses of each sentence: x [B, K, D] → [B, K, D].
 
-        own: this layer's cached target keys and values, with own_mask [B·H, K, N]; the newest position is written to
-        `slots` [B·H·K]; cross: the source's keys and values, with mask [B·H, 1, N]; rotation: of this position.
+        own: this layer's cached target keys and values, with own_mask; the newest position is written to `slots`;
+        cross: the source's keys and values, with mask; rotation: of this position.
         """
         x = self.self_attention_residual.around(
             lambda y: self.self_attention.self_step(y, own, own_mask, slots, rotation), x

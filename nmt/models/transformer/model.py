@@ -5,7 +5,7 @@ Shapes: B sentences, S source and T target positions, K hypotheses per sentence,
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
 import torch
@@ -41,12 +41,13 @@ class AttentionWeights(NamedTuple):
 class DecoderState:
     """The state between two decoding steps: B sentences of K hypotheses each, `length` target positions so far.
 
-    A step writes into the target's cache, so that the previous state must not be used again.
+    A step writes into the target's cache, so that the previous state must not be used again. length: a number, or a
+    tensor [1] for steps that a CUDA graph computes.
     """
 
     source: SourceCache
     target: TargetCache
-    length: int
+    length: int | Tensor
 
 
 class Transformer(TranslationModel):
@@ -273,17 +274,28 @@ class Transformer(TranslationModel):
         source = SourceCache.build(cross, memory.mask.flatten(1))
         widths = cross[0][0].shape[3], cross[0][1].shape[3]
         # Like the keys: with autocast their dtype may differ from the states'.
-        target = TargetCache.empty(cross[0][0], len(memory.states), len(cross), source.heads, widths)
+        target = TargetCache.empty(cross[0][0], len(memory.states), len(cross), self.config.heads, widths)
         return DecoderState(source, target, 0)
 
     def step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
-        position = self.target_positions(state.length, 1)  # [1, ·]: the same for all hypotheses
+        return self.fixed_step(self.with_room(state), tokens)
+
+    def with_length_tensor(self, state: DecoderState, longest: int) -> DecoderState:
+        self.target_positions(0, longest + 1)  # computes sinusoids, which `at` cannot do
+        return replace(state, length=torch.full((1,), state.length, device=state.target.mask.device))
+
+    def with_room(self, state: DecoderState) -> DecoderState:
+        return replace(state, target=state.target.with_room())
+
+    def fixed_step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
+        length, positions = state.length, self.target_positions
+        position = positions.at(length) if isinstance(length, Tensor) else positions(length, 1)  # [1, ·]: of all tokens
         y, rotation = self._with_positions(self._target_vectors(tokens), position)
         target, slots = state.target.allocate()
-        mask = target.mask_by_head()
+        mask, source_mask = target.attention_mask(), state.source.attention_mask
         for layer, own, cross in zip(self.decoder, target.layers, state.source.layers, strict=True):
-            y = layer.step(y, own, mask, slots, cross, state.source.mask, rotation)  # type: ignore[operator]
-        return self.decoder_norm(y), DecoderState(state.source, target, state.length + 1)
+            y = layer.step(y, own, mask, slots, cross, source_mask, rotation)  # type: ignore[operator]
+        return self.decoder_norm(y), DecoderState(state.source, target, length + 1)
 
     def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
         old_sentences, hypotheses, _ = state.target.mask.shape

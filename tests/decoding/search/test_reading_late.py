@@ -1,7 +1,6 @@
 """On a GPU a search reads its results one step late: it finds the same. No step waits."""
 
 import dataclasses
-import math
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ def read_late(patch: pytest.MonkeyPatch) -> None:
     """Search as on a GPU, on the CPU."""
     for module in (beam, finished, logits_processors, cache):
         patch.setattr(module, "runs_ahead", lambda device: True)
+    patch.setattr(cache, "_layout", lambda device: cache.KeysBySlot)
 
 
 class Counting(Table):
@@ -59,24 +59,13 @@ def test_translations_are_the_same(beam_size: int, positions: str, monkeypatch: 
     grown: list[int] = []
     with monkeypatch.context() as patch:
         read_late(patch)
-        grow = cache.KeysValues.grow
-        patch.setattr(cache.KeysValues, "grow", lambda pool, more: grown.append(more) or grow(pool, more))
+        grow = cache.KeysBySlot.grow
+        patch.setattr(cache.KeysBySlot, "grow", lambda pool, more: grown.append(more) or grow(pool, more))
         found = new_translator(model, **settings).hypotheses(lines)
     assert [one.pieces for [one] in found] == [one.pieces for [one] in expected]
     for [mine], [other] in zip(found, expected, strict=True):
         assert mine.token_scores == pytest.approx(other.token_scores, abs=1e-4)
     assert sum(grown) < 16 * 2 * 64
-
-
-def test_fused_attention_is_the_plain_one() -> None:
-    generator = torch.Generator().manual_seed(1)
-    keys, values, queries = (torch.randn(6, n, d, generator=generator) for n, d in ((16, 3), (16, 5), (4, 6)))
-    pool = cache.KeysValues(keys, values)  # 3 sentences of 2 heads
-    for rows in (1, 4):
-        mask = torch.where(torch.rand(6, rows, 16, generator=generator) < 0.5, 0.0, -math.inf)
-        mask[:, :, 3] = 0.0
-        found = pool.attend_fused(queries[:3], mask)
-        torch.testing.assert_close(found, pool.attend(queries[:3], mask))
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

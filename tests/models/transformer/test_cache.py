@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.models.transformer.cache import SourceCache, TargetCache
+from nmt.models.transformer import cache
+from nmt.models.transformer.cache import KeysByHead, KeysBySlot, Pool, SourceCache, TargetCache
 
 H, DK, DV = 2, 3, 5
 STEPS = 45
@@ -14,19 +15,27 @@ STEPS = 45
 
 def place(cached: TargetCache, names: Tensor) -> TargetCache:
     """Give each hypothesis a newest position, whose key and value are its name in every head; names [B, K]."""
-    cached, slots = cached.allocate()
-    wide = names[:, :, None].double()
+    cached, slots = cached.with_room().allocate()
     for pool in cached.layers:
-        pool.write(slots, wide.expand(-1, -1, H * DK), wide.expand(-1, -1, H * DV))
+        pool.write(slots, names[:, :, None].double().expand(-1, -1, H * (DK + DV)).contiguous())
     return cached
+
+
+def parts(pool: Pool) -> tuple[Tensor, Tensor]:
+    """The keys [B·H, N, dk] and the values [B·H, N, dv] of a pool."""
+    if isinstance(pool, KeysByHead):
+        return pool.keys, pool.values
+    keys, values = torch.split(pool.both, [H * DK, H * DV], dim=-1)
+    by_head = [x.unflatten(2, (H, -1)).transpose(1, 2).flatten(0, 1) for x in (keys, values)]
+    return by_head[0], by_head[1]
 
 
 def seen(cached: TargetCache) -> list[list[list[int]]]:
     """The names that each hypothesis sees, [B][K], in order; the same in every layer and head."""
-    mask = cached.mask_by_head()
+    mask = cached.mask.repeat_interleave(H, dim=0)
     sights = []
     for pool in cached.layers:
-        for part in (pool.keys, pool.values):
+        for part in parts(pool):
             named = part[:, None, :, 0].expand(-1, mask.shape[1], -1)
             rows = [
                 [sorted(names[visible].int().tolist()) for names, visible in zip(line, shown, strict=True)]
@@ -37,6 +46,12 @@ def seen(cached: TargetCache) -> list[list[list[int]]]:
     return sights[0]
 
 
+@pytest.fixture(params=[KeysByHead, KeysBySlot])
+def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_layout", lambda device: request.param)
+
+
+@pytest.mark.usefixtures("layout")
 @pytest.mark.parametrize("hypotheses", [1, 20])
 def test_every_hypothesis_sees_its_own_past_and_dead_places_are_used_again(hypotheses: int) -> None:
     generator = torch.Generator().manual_seed(hypotheses)
@@ -66,6 +81,7 @@ def test_every_hypothesis_sees_its_own_past_and_dead_places_are_used_again(hypot
         assert cached.mask.shape[2] < STEPS * hypotheses / 4
 
 
+@pytest.mark.usefixtures("layout")
 def test_attention_to_the_source_is_equation_1() -> None:
     generator = torch.Generator().manual_seed(1)
     sentences, hypotheses, places = 3, 4, 5
@@ -75,7 +91,7 @@ def test_attention_to_the_source_is_equation_1() -> None:
     )
     tokens = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]).bool()
     source = SourceCache.build([(keys, values)], tokens)
-    found = source.layers[0].attend(queries, source.mask)
+    found = source.layers[0].attend(queries, source.attention_mask)
     for b in range(sentences):
         own = tokens[b]
         for k in range(hypotheses):
@@ -83,6 +99,5 @@ def test_attention_to_the_source_is_equation_1() -> None:
                 scores = keys[b, h, own] @ queries[b, k, h * DK : (h + 1) * DK] / math.sqrt(DK)
                 expected = scores.softmax(0) @ values[b, h, own]
                 torch.testing.assert_close(found[b, k, h * DV : (h + 1) * DV], expected)
-    torch.testing.assert_close(source.layers[0].attend_fused(queries, source.mask), found)
     other = source.select(torch.tensor([2, 0]))
-    torch.testing.assert_close(other.layers[0].attend(queries[[2, 0]], other.mask), found[[2, 0]])
+    torch.testing.assert_close(other.layers[0].attend(queries[[2, 0]], other.attention_mask), found[[2, 0]])
