@@ -24,6 +24,7 @@ from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.decoder_model import DecoderModel, Hypothesis, LogitsProcessor, SearchOptions
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
+from nmt.decoding.search.step_graphs import StepGraphs
 from nmt.device import from_host
 from nmt.errors import NmtError
 from nmt.machine import host_memory_within_reach
@@ -47,6 +48,7 @@ class PyTorchEngine:
         translate as an ensemble. They may be in training: their mode (train or eval) is restored."""
         self.models, self.device = models, device
         self.on_cuda = device.type == "cuda"
+        self._graphs = StepGraphs(device) if self.on_cuda else None
         self.on_searched: Callable[[int], object] | None = None
 
     @property
@@ -210,7 +212,9 @@ class PyTorchEngine:
         with _inference(self.device):
             processors = self._processors(batch, options)
             start_tokens = from_host(starts, self.device) if starts.numel() else None
-            return search(model, ids, limits, options, processors, seeds, required, start_tokens)
+            # A model with fewer subwords than a step has candidates does not keep the shapes of a step.
+            graphs = self._graphs if 2 * options.width <= self.models[0].target_vocabulary else None
+            return search(model, ids, limits, options, processors, seeds, required, start_tokens, graphs)
 
     def _width(self, longest: int) -> int:
         """The width of a batch whose longest source has `longest` subwords, EOS included."""

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ SCORED_AT_ONCE = 256  # hypotheses whose scores are computed at once on the CPU
 
 # For the live hypotheses after a step: the row of the hypothesis of the previous step that each continues, its newest
 # token, and its log P; [B·K] each. Following the rows backwards gives all tokens of a hypothesis.
-_Step = tuple[Tensor, Tensor, Tensor]
+BeamStep = tuple[Tensor, Tensor, Tensor]
 
 
 @torch.inference_mode()
@@ -65,27 +66,22 @@ def beam_search(
     longest = penalties[mask.limits + 1]  # [B]: lp of the longest output
     state, tokens = begin(model, source, options, starts)  # [B, K]
     live = torch.zeros(len(source), 1, device=device)  # [B, K]: log P so far, best first; -inf: not live
-    ended = _FinishedBeams.empty(len(source), options.n_best, device)
-    steps: list[_Step] = []
-    results: list[tuple[Tensor, _FinishedBeams]] = []  # sentences, and their best hypotheses
+    ended = FinishedHypotheses.empty(len(source), options.n_best, device)
+    steps: list[BeamStep] = []
+    results: list[tuple[Tensor, FinishedHypotheses]] = []  # sentences, and their best hypotheses
     for length in itertools.count():  # length: tokens of each live hypothesis
         hidden, state = model.step(state, tokens)
         totals, parents, next_tokens = _candidates(model, mask, hidden, live, length, size)  # [B, C], best first
-        rows = parents + live.shape[1] * torch.arange(len(parents), device=device)[:, None]  # of the parents
-        ends = next_tokens == options.eos
-        ending = ends[:, :size] & (totals[:, :size] > -math.inf)
-        if runs_ahead(device) or ending.any():
-            ended = ended.join(ending, totals[:, :size], rows[:, :size], length, penalties[length + 1])
-        live, best = totals.masked_fill(ends, -math.inf).topk(min(size, totals.shape[1]))
-        rows, tokens = rows.gather(1, best), next_tokens.gather(1, best)
-        done = _done(ended, live[:, 0], longest, size)
-        live = live.masked_fill(done[:, None], -math.inf)  # no effect while they stay in the batch
+        continued = continue_beams(
+            (totals, parents, next_tokens), ended, live.shape[1], length, penalties[length + 1], longest, options
+        )
+        rows, tokens, live, ended, done = continued
         split = finished.split(done, length)
         if split is not None:
             leaving, staying = split
             results.append((sentences[leaving], ended.select(leaving)))
             if not len(staying):
-                return _hypotheses(steps, results)
+                return build_n_best(steps, results)
             sentences, longest, live = sentences[staying], longest[staying], live[staying]
             ended, rows, tokens = ended.select(staying), rows[staying], tokens[staying]
             mask.keep(staying)
@@ -94,6 +90,42 @@ def beam_search(
         if split is not None or size > 1:  # with a beam of 1, hypotheses keep their rows
             state = model.reorder(state, rows)
     raise AssertionError("every search ends at the longest length")
+
+
+class Continued(NamedTuple):
+    """The live hypotheses after a step, best first, and the finished ones."""
+
+    rows: Tensor  # [B, K]: the row of the hypothesis that each continues, among the B·K old ones
+    tokens: Tensor  # [B, K]
+    live: Tensor  # [B, K]: log P; -inf: not live
+    ended: "FinishedHypotheses"
+    done: Tensor  # [B]: whether the search of a sentence is over
+
+
+def continue_beams(
+    candidates: tuple[Tensor, Tensor, Tensor],
+    ended: "FinishedHypotheses",
+    hypotheses: int,
+    length: int | Tensor,
+    penalty: Tensor,
+    longest: Tensor,
+    options: SearchOptions,
+) -> Continued:
+    """Divide the candidates of a step into finished and live hypotheses.
+
+    candidates: from `best_candidates`; hypotheses: of each sentence before the step, which have `length` tokens, a
+    number or [1]; penalty: lp of length + 1; longest [B]: lp of the longest output.
+    """
+    (totals, parents, tokens), size = candidates, options.decoding.beam_size
+    rows = parents + hypotheses * torch.arange(len(parents), device=parents.device)[:, None]
+    ends = tokens == options.eos
+    ending = ends[:, :size] & (totals[:, :size] > -math.inf)
+    if runs_ahead(totals.device) or ending.any():
+        ended = ended.join(ending, totals[:, :size], rows[:, :size], length, penalty)
+    live, best = totals.masked_fill(ends, -math.inf).topk(min(size, totals.shape[1]))
+    done = _done(ended, live[:, 0], longest, size)
+    live = live.masked_fill(done[:, None], -math.inf)  # no effect while they stay in the batch
+    return Continued(rows.gather(1, best), tokens.gather(1, best), live, ended, done)
 
 
 def _candidates(
@@ -116,7 +148,7 @@ def _candidates(
 
 
 @dataclass(frozen=True)
-class _FinishedBeams:
+class FinishedHypotheses:
     """The n best finished hypotheses of each sentence, best first. Each field except `count` is [B, n]."""
 
     scores: Tensor  # log P / lp; -inf: none yet
@@ -126,25 +158,27 @@ class _FinishedBeams:
     count: Tensor  # [B]: all finished hypotheses
 
     @classmethod
-    def empty(cls, sentences: int, n: int, device: torch.device) -> "_FinishedBeams":
+    def empty(cls, sentences: int, n: int, device: torch.device) -> "FinishedHypotheses":
         scores = torch.full((sentences, n), -math.inf, device=device)
         zeros = torch.zeros_like(scores, dtype=torch.long)
         return cls(scores, scores, zeros, zeros, zeros[:, 0])
 
-    def join(self, ending: Tensor, totals: Tensor, rows: Tensor, length: int, penalty: Tensor) -> "_FinishedBeams":
+    def join(
+        self, ending: Tensor, totals: Tensor, rows: Tensor, length: int | Tensor, penalty: Tensor
+    ) -> "FinishedHypotheses":
         """The n best of these and of the candidates [B, C] that are `ending`, which have `length` tokens."""
         new_scores = (totals / penalty).masked_fill(~ending, -math.inf)
         scores, best = torch.cat([self.scores, new_scores], dim=1).topk(self.scores.shape[1])
-        pairs = [(self.totals, totals), (self.lengths, torch.full_like(rows, length)), (self.rows, rows)]
+        pairs = [(self.totals, totals), (self.lengths, torch.zeros_like(rows) + length), (self.rows, rows)]
         totals, lengths, rows = (torch.cat(pair, dim=1).gather(1, best) for pair in pairs)
-        return _FinishedBeams(scores, totals, lengths, rows, self.count + ending.sum(dim=1))
+        return FinishedHypotheses(scores, totals, lengths, rows, self.count + ending.sum(dim=1))
 
-    def select(self, sentences: Tensor) -> "_FinishedBeams":
+    def select(self, sentences: Tensor) -> "FinishedHypotheses":
         """Select these sentences (indices)."""
-        return _FinishedBeams(*(getattr(self, field.name)[sentences] for field in fields(self)))
+        return FinishedHypotheses(*(getattr(self, field.name)[sentences] for field in fields(self)))
 
 
-def _done(ended: _FinishedBeams, best_live: Tensor, longest: Tensor, beam_size: int) -> Tensor:
+def _done(ended: FinishedHypotheses, best_live: Tensor, longest: Tensor, beam_size: int) -> Tensor:
     """Whether the search of each sentence is over, [B]. best_live [B]: log P; longest [B]: lp of the longest output.
 
     A live hypothesis of log-probability s can reach no score above s / lp(longest): s ≤ 0, each further token
@@ -155,7 +189,9 @@ def _done(ended: _FinishedBeams, best_live: Tensor, longest: Tensor, beam_size: 
     return (ended.scores[:, -1] > best_live / longest) | (ended.count >= beam_size) | (best_live == -math.inf)
 
 
-def _hypotheses(steps: Sequence[_Step], results: Sequence[tuple[Tensor, _FinishedBeams]]) -> list[list[Hypothesis]]:
+def build_n_best(
+    steps: Sequence[BeamStep], results: Sequence[tuple[Tensor, FinishedHypotheses]]
+) -> list[list[Hypothesis]]:
     """The hypotheses of each sentence, in order."""
     order = torch.cat([sentences for sentences, _ in results]).argsort()
     scores, totals, lengths, rows = (
@@ -173,7 +209,7 @@ def _hypotheses(steps: Sequence[_Step], results: Sequence[tuple[Tensor, _Finishe
     return [[hypothesis for hypothesis in best if hypothesis.score > -math.inf] for best in n_best]
 
 
-def _backtrack(steps: Sequence[_Step], lengths: Tensor, rows: Tensor, totals: Tensor) -> tuple[Tensor, Tensor]:
+def _backtrack(steps: Sequence[BeamStep], lengths: Tensor, rows: Tensor, totals: Tensor) -> tuple[Tensor, Tensor]:
     """Lengths, last rows and log P of N hypotheses → tokens [N, T], log P of the first 0, 1, … tokens [N, T+2];
     padded."""
     longest = int(lengths.max())

@@ -6,7 +6,7 @@ Shapes: B sentences still searched, K live hypotheses per sentence, V subwords.
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -46,6 +46,20 @@ class DecoderModel(Protocol):
         The indices of one row of `rows` belong to one old sentence. Sentences stay in order, each at most once. Search
         uses this to widen (B, 1) to (B, K), to select hypotheses of a beam, and to drop finished sentences (B' < B).
         """
+
+
+@runtime_checkable
+class FixedStepModel(DecoderModel, Protocol):
+    """A model whose steps have fixed shapes, so that a CUDA graph can compute them."""
+
+    def with_length_tensor(self, state: State, longest: int) -> State:
+        """A state for `fixed_step`, whose length is a tensor; for outputs of at most `longest` tokens."""
+
+    def with_room(self, state: State) -> State:
+        """The state with room for one more token. It has new shapes if there was none. Call it before `fixed_step`."""
+
+    def fixed_step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
+        """`step` without any decision in the program: it reads only tensors of the state, and keeps their shapes."""
 
 
 class LogitsProcessor(Protocol):

@@ -1,5 +1,7 @@
 """Finished sentences of a batch, and when they leave it. Shapes: B sentences still searched."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -17,9 +19,10 @@ class FinishedSentences:
     program reads the flags of a step during the next one, and sentences leave one step later than on a CPU.
     """
 
-    def __init__(self, max_lengths: Tensor, device: torch.device):
-        """max_lengths [B]: the most tokens of an output before EOS."""
-        self.longest, self.device = int(max_lengths.max()), device
+    def __init__(self, max_lengths: Tensor, device: torch.device, size: Callable[[int], int] | None = None):
+        """max_lengths [B]: the most tokens of an output before EOS; size: the size that a batch of so many sentences
+        must have. To fill it, finished sentences stay."""
+        self.longest, self.device, self._size = int(max_lengths.max()), device, size
         self._flags: LateCopy | None = None  # flags of the step before
         self._stayed: list[int] | None = None  # indices of the flags whose sentences are still in the batch; None: all
 
@@ -31,7 +34,7 @@ class FinishedSentences:
         if length >= self.longest:  # no need to read the flags: only EOS may follow
             everything = torch.arange(len(finished), device=self.device)
             return everything, everything[:0]
-        if runs_ahead(self.device):
+        if self._size is not None or runs_ahead(self.device):
             return self._split_by_the_step_before(finished)
         if int(finished.sum()) * DROP_SHARE < len(finished):
             return None
@@ -48,6 +51,12 @@ class FinishedSentences:
         if sum(flags) * DROP_SHARE < len(flags):
             return None
         over = [i for i, flag in enumerate(flags) if flag]
-        self._stayed = [i for i, flag in enumerate(flags) if not flag]
+        if self._size is not None:
+            unfinished = len(flags) - len(over)
+            over = over[self._size(unfinished) - unfinished :]
+            if not over:
+                return None
+        leave = set(over)
+        self._stayed = [i for i in range(len(flags)) if i not in leave]
         leaving, staying = (from_host(torch.tensor(i, dtype=torch.long), self.device) for i in (over, self._stayed))
         return leaving, staying

@@ -5,20 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.late_reads import read_late
 from helpers.reads import Reads
 from helpers.tables import OPTIONS, Table, changed
 from helpers.translators import LINES, new_model, new_translator
 
-from nmt.decoding.search import beam, finished, logits_processors
 from nmt.decoding.search.search import search
 from nmt.models.transformer import cache
-
-
-def read_late(patch: pytest.MonkeyPatch) -> None:
-    """Search as on a GPU, on the CPU."""
-    for module in (beam, finished, logits_processors, cache):
-        patch.setattr(module, "runs_ahead", lambda device: True)
-    patch.setattr(cache, "_layout", lambda device: cache.KeysBySlot)
 
 
 class Counting(Table):

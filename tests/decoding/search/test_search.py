@@ -7,6 +7,7 @@ import torch
 from helpers.tables import (
     EOS,
     OPTIONS,
+    FixedTable,
     Table,
     all_outputs,
     alphas,
@@ -24,11 +25,17 @@ from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.candidates import best_candidates
 from nmt.decoding.search.decoder_model import Hypothesis, SearchOptions, length_penalty_tensor
 from nmt.decoding.search.search import search
+from nmt.decoding.search.step_graphs import StepGraphs
 
 
 def run(table: Table, sentences: list[int], longest: list[int], options: SearchOptions) -> list[list[Hypothesis]]:
-    source = torch.tensor([[sentence, EOS] for sentence in sentences])
-    return search(table, source, torch.tensor(longest), options)
+    """Search, and compare with a search whose steps have fixed shapes, as in CUDA graphs."""
+    arguments = torch.tensor([[sentence, EOS] for sentence in sentences]), torch.tensor(longest), options
+    found = search(table, *arguments)
+    if 2 * options.decoding.beam_size <= table.table.shape[1]:
+        fixed = search(FixedTable(table), *arguments, graphs=StepGraphs(torch.device("cpu")))
+        assert_equal(fixed, found, rounding=1e-5)  # token scores are differences of sums, unlike those of `greedy`
+    return found
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,0 +1,157 @@
+"""Search steps as CUDA graphs.
+
+A step of beam search starts more than a hundred small operations. A GPU computes them in less time than the program
+needs to start them one by one. A CUDA graph starts all of them at once, but only with the same shapes at the same
+addresses. So the state of a search is kept at fixed addresses, and there is one graph for each of a few sizes.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from itertools import groupby
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from nmt.device import is_device_fault
+from nmt.errors import first_line
+
+log = logging.getLogger("nmt")
+
+T = TypeVar("T")
+Step = Callable[[T], tuple[T, tuple[Tensor, ...]]]  # a state → the next state, and results
+
+_MOST_GRAPHS = 500  # each needs some memory of the GPU; if there are more, all are recorded again
+_ALIGNMENT = 256  # bytes
+
+
+def size_for(sentences: int) -> int:
+    """The number of sentences for which a graph is recorded: the next of four numbers between two powers of 2."""
+    multiple = 1 << max(0, sentences.bit_length() - 3)
+    return -(-sentences // multiple) * multiple
+
+
+class StepGraphs:
+    """Runs the steps of searches of one model, from CUDA graphs where the device has them.
+
+    A graph is recorded when its shapes occur for the second time: the first step compiles the kernels, and a graph that
+    is used once would take longer than the step. All graphs use the same memory, because only one search is run at a
+    time. Hold `lock` during a search.
+    """
+
+    def __init__(self, device: torch.device):
+        self.lock = threading.Lock()
+        self._device, self._records = device, device.type == "cuda"
+        self._memory = torch.empty(0, dtype=torch.uint8, device=device)
+        self._state: list[Tensor] = []  # of the newest step, in `_memory`
+        self._graphs: dict[Any, _Graph | None] = {}  # by shapes; None: the shapes occurred once
+        self._pool = torch.cuda.graph_pool_handle() if self._records else None
+
+    def run(self, step: Step[T], state: T, key: object) -> tuple[T, tuple[Tensor, ...]]:
+        """`step(state)`. The returned state and results are valid until the next call.
+
+        step: reads tensors in `state` only, and returns a state of the same shapes. It may write into them. key: equal
+        for equal functions.
+        """
+        tensors = list(tensors_in(state))
+        if len(tensors) != len(self._state) or any(x is not own for x, own in zip(tensors, self._state, strict=True)):
+            self._move(tensors)
+            state = with_tensors(state, iter(self._state))
+        shapes = key, tuple((x.shape, x.dtype) for x in tensors)
+        if graph := self._graphs.get(shapes):
+            graph.graph.replay()
+            return state, graph.results
+        if shapes in self._graphs and (graph := self._recorded(step, state)):
+            self._graphs[shapes] = graph
+            graph.graph.replay()
+            return state, graph.results
+        if len(self._graphs) >= _MOST_GRAPHS:
+            self._graphs.clear()
+        if self._records:
+            self._graphs[shapes] = None
+        return state, self._in_place(step, state)
+
+    def _move(self, tensors: list[Tensor]) -> None:
+        """Copy a state to its addresses."""
+        starts, end = list[int](), 0
+        for x in tensors:
+            starts.append(end)
+            end += -(-x.nbytes // _ALIGNMENT) * _ALIGNMENT
+        own = self._memory.untyped_storage().data_ptr()
+        outside = [x.clone() if x.untyped_storage().data_ptr() == own else x for x in tensors]
+        if end > len(self._memory):
+            self._graphs.clear()  # they use the old addresses
+            self._memory = torch.empty(end + end // 2, dtype=torch.uint8, device=self._device)
+        self._state = []
+        for x, start in zip(outside, starts, strict=True):
+            self._state.append(self._memory[start : start + x.nbytes].view(x.dtype).view(x.shape))
+            self._state[-1].copy_(x)
+
+    def _in_place(self, step: Step[T], state: T) -> tuple[Tensor, ...]:
+        """Run a step, and replace the tensors of the state by those of the new state. Returns the results."""
+        new, results = step(state)
+        pairs = [(old, x) for old, x in zip(self._state, tensors_in(new), strict=True) if old is not x]
+        pairs.sort(key=lambda pair: str(pair[0].dtype))
+        for _, same_type in groupby(pairs, key=lambda pair: pair[0].dtype):
+            old, copied = zip(*same_type, strict=True)
+            torch._foreach_copy_(old, copied)
+        return results
+
+    def _recorded(self, step: Step[T], state: T) -> "_Graph | None":
+        """Record a step, without running it. Returns None if this does not work; a warning says why once."""
+        graph, stream, now = (
+            torch.cuda.CUDAGraph(),
+            torch.cuda.Stream(self._device),
+            torch.cuda.current_stream(self._device),
+        )
+        stream.wait_stream(now)
+        try:
+            with torch.cuda.stream(stream):
+                # Not torch.cuda.graph, which empties PyTorch's cache of memory. "thread_local": another thread may
+                # use the GPU at the same time.
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    results = self._in_place(step, state)
+                finally:
+                    graph.capture_end()
+        except Exception as error:  # of many types: an operation that cannot be recorded, too little memory
+            if is_device_fault(error):
+                raise
+            self._records = False
+            self._graphs.clear()
+            log.warning("search: a CUDA graph does not work here, continuing without it (%s)", first_line(error))
+            return None
+        now.wait_stream(stream)
+        return _Graph(graph, results)
+
+
+class _Graph:
+    def __init__(self, graph: torch.cuda.CUDAGraph, results: tuple[Tensor, ...]):
+        self.graph, self.results = graph, results
+
+
+def tensors_in(tree: Any) -> Iterator[Tensor]:
+    """All tensors in nested tuples and dataclasses, in order."""
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, tuple):
+        for part in tree:
+            yield from tensors_in(part)
+    elif is_dataclass(tree):
+        for field in fields(tree):
+            yield from tensors_in(getattr(tree, field.name))
+
+
+def with_tensors(tree: T, tensors: Iterator[Tensor]) -> T:
+    """A copy of nested tuples and dataclasses with these tensors."""
+    copied: Any = tree
+    if isinstance(tree, Tensor):
+        copied = next(tensors)
+    elif isinstance(tree, tuple):
+        copied = tuple(with_tensors(part, tensors) for part in tree)
+    elif is_dataclass(tree):
+        parts = {field.name: with_tensors(getattr(tree, field.name), tensors) for field in fields(tree)}
+        copied = replace(tree, **parts)  # type: ignore[type-var]
+    return copied

@@ -1,0 +1,75 @@
+"""Beam search in steps of fixed shapes, as in CUDA graphs: it finds what the plain search finds."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from helpers.late_reads import read_late
+from helpers.reads import Reads
+from helpers.tables import OPTIONS, FixedTable, Table, assert_equal, changed
+from helpers.translators import CPU, LINES, new_model, new_translator
+
+from nmt.decoding.search.search import search
+from nmt.decoding.search.step_graphs import StepGraphs, size_for
+
+
+@pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (3, 1), (4, 4)])
+def test_hypotheses_are_the_same(beam_size: int, n_best: int) -> None:
+    """One memory is used for batches of many sizes, whose sentences end at many lengths."""
+    graphs = StepGraphs(CPU)
+    for seed in range(8):
+        generator = torch.Generator().manual_seed(seed)
+        sentences = int(torch.randint(1, 70, (1,), generator=generator))
+        limits = torch.randint(0, 20, (sentences,), generator=generator)
+        options = changed(OPTIONS, beam_size=beam_size, n_best=n_best, length_penalty=0.3 * seed)
+        table = Table(seed, 20, spread=3.0)
+        fixed = FixedTable(table)
+        arguments = torch.arange(sentences)[:, None], limits, options
+        assert_equal(search(fixed, *arguments, graphs=graphs), search(table, *arguments), rounding=1e-5)
+        assert all(size_for(size) == size for size in fixed.steps)
+        assert sentences < 20 or len(set(fixed.steps)) > 2, "finished sentences did not leave"
+
+
+def test_sizes() -> None:
+    assert [size_for(n) for n in (0, 1, 2, 7, 8, 9, 11, 17, 1000, 1025)] == [0, 1, 2, 7, 8, 10, 12, 20, 1024, 1280]
+    assert all(n <= size_for(n) <= 1.25 * n + 1 for n in range(5000))
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("positions", ["interleaved", "learned", "rotary"])
+def test_translations_are_the_same(beam_size: int, positions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = new_model(dataclasses.replace(new_model().config, positions=positions, max_positions=40))
+    settings = {"beam_size": beam_size, "max_extra_tokens": 30}
+    lines = [line for line in LINES * 3 if len(new_translator(model).vocabulary.source.encode([line])[0]) < 38]
+    expected = new_translator(model, **settings).hypotheses(lines)
+    read_late(monkeypatch)
+    translator = new_translator(model, **settings)
+    translator.engine._graphs = StepGraphs(CPU)
+    runs = list[Any]()
+    run = StepGraphs.run
+    monkeypatch.setattr(StepGraphs, "run", lambda graphs, *given: runs.append(given) or run(graphs, *given))
+    for found in (translator.hypotheses(lines), translator.hypotheses(lines)):
+        assert [one.pieces for [one] in found] == [one.pieces for [one] in expected]
+        for [mine], [other] in zip(found, expected, strict=True):
+            assert mine.token_scores == pytest.approx(other.token_scores, abs=1e-4)
+    assert len(runs) > 20
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_step_reads_no_number(beam_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither inside a step, which a CUDA graph could not do, nor between two steps."""
+    read_late(monkeypatch)
+    options = changed(OPTIONS, beam_size=beam_size)
+    reads_before_step = list[int]()
+    run = StepGraphs.run
+
+    def counted_run(*given: Any) -> Any:
+        reads_before_step.append(len(counted.reads))
+        return run(*given)
+
+    monkeypatch.setattr(StepGraphs, "run", counted_run)
+    source, limits = torch.randint(4, 300, (8, 6)), torch.full((8,), 20)
+    with torch.inference_mode(), Reads() as counted:
+        search(new_model(), source, limits, options, graphs=StepGraphs(CPU))
+    assert len(reads_before_step) > 10 and len(set(reads_before_step)) == 1
