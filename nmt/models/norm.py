@@ -7,10 +7,17 @@ sums each column.
 Shapes: N rows, D d_model.
 """
 
+import functools
+import logging
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from nmt.device import is_device_fault
+from nmt.errors import first_line
+
+log = logging.getLogger("nmt")
 
 
 class LayerNorm(nn.LayerNorm):
@@ -24,6 +31,41 @@ class LayerNorm(nn.LayerNorm):
         if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
             return super().forward(x)
         return _LayerNorm.apply(x, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+
+    def of_sum(self, x: Tensor, y: Tensor) -> Tensor:
+        """LayerNorm(x + y), [..., D]. In search on a GPU it is one operation."""
+        if searches_on_gpu(x) and x.dtype == y.dtype and triton_works(x.device):
+            from nmt.models.triton_norm import normalized_sum  # Triton is only there with CUDA
+
+            return normalized_sum(x.contiguous(), y.contiguous(), self.weight, self.bias, self.eps)
+        normalized: Tensor = self(x + y)
+        return normalized
+
+
+def searches_on_gpu(x: Tensor) -> bool:
+    """Whether x is computed on a GPU without gradients, autocast and compiler, so that fused operations save time."""
+    return (
+        not torch.compiler.is_compiling()  # first, because the other conditions would break the compiler's graph
+        and x.is_cuda
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cuda")
+    )
+
+
+@functools.cache
+def triton_works(device: torch.device) -> bool:
+    """Whether Triton's kernels can be compiled and started on a GPU. It needs a C compiler, for example."""
+    try:
+        from nmt.models.triton_norm import normalized_sum
+
+        ones = torch.ones(1, 16, device=device)
+        normalized_sum(ones, ones, ones[0], ones[0], 1e-5)
+    except Exception as error:  # of many types
+        if is_device_fault(error):
+            raise
+        log.warning("Triton does not work here: translation is slower without it (%s)", first_line(error))
+        return False
+    return True
 
 
 class _LayerNorm(torch.autograd.Function):

@@ -26,6 +26,7 @@ from nmt.decoding.search.decoder_model import (
 from nmt.decoding.search.finished import FinishedSentences
 from nmt.decoding.search.step_graphs import StepGraphs, size_for
 from nmt.device import from_host
+from nmt.models.norm import triton_works
 
 _PENALTIES = 256  # length penalties of so many lengths, or of a multiple: their number is a part of a graph's shapes
 
@@ -63,6 +64,11 @@ class BeamStepper:
 
     def _continued(self, scores: Tensor, beams: Beams) -> Continued:
         """Choose the hypotheses that are continued. scores [B, K, V] are overwritten."""
+        if scores.is_cuda and triton_works(scores.device):
+            from nmt.decoding.search import beam_kernels  # Triton is only there with CUDA
+
+            state = beams.live, beams.ended, beams.limits, beams.length, beams.never, beams.penalties, beams.longest
+            return beam_kernels.continue_beams(scores, *state, self.options.eos, self.options.decoding.beam_size)
         log_p = torch.log_softmax(scores, dim=-1, out=scores).index_fill_(2, beams.never, -math.inf)
         at_limit = (beams.limits <= beams.length)[:, None, None]
         not_eos = torch.arange(scores.shape[2], device=scores.device) != self.options.eos

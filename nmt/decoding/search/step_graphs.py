@@ -25,11 +25,15 @@ Step = Callable[[T], tuple[T, tuple[Tensor, ...]]]  # a state → the next state
 
 _MOST_GRAPHS = 500  # each needs some memory of the GPU; if there are more, all are recorded again
 _ALIGNMENT = 256  # bytes
+_SMALL = 256  # sentences
 
 
 def size_for(sentences: int) -> int:
-    """The number of sentences for which a graph is recorded: the next of four numbers between two powers of 2."""
-    multiple = 1 << max(0, sentences.bit_length() - 3)
+    """The next number of sentences for which graphs are recorded: a power of 2 up to 256, as a small batch takes as
+    long as a smaller one; and then one of four numbers from a power of 2 to the next."""
+    if sentences <= _SMALL:
+        return sentences and 1 << (sentences - 1).bit_length()
+    multiple = 1 << (sentences.bit_length() - 3)
     return -(-sentences // multiple) * multiple
 
 
@@ -47,7 +51,10 @@ class StepGraphs:
         self._memory = torch.empty(0, dtype=torch.uint8, device=device)
         self._state: list[Tensor] = []  # of the newest step, in `_memory`
         self._graphs: dict[Any, _Graph | None] = {}  # by shapes; None: the shapes occurred once
-        self._pool = torch.cuda.graph_pool_handle() if self._records else None
+        if self._records:
+            self._pool = torch.cuda.graph_pool_handle()
+            # One stream for all recordings, because PyTorch reserves memory for matrix products on each stream.
+            self._stream = torch.cuda.Stream(device)
 
     def run(self, step: Step[T], state: T, key: object) -> tuple[T, tuple[Tensor, ...]]:
         """`step(state)`. The returned state and results are valid until the next call.
@@ -101,14 +108,10 @@ class StepGraphs:
 
     def _recorded(self, step: Step[T], state: T) -> "_Graph | None":
         """Record a step, without running it. Returns None if this does not work; a warning says why once."""
-        graph, stream, now = (
-            torch.cuda.CUDAGraph(),
-            torch.cuda.Stream(self._device),
-            torch.cuda.current_stream(self._device),
-        )
-        stream.wait_stream(now)
+        graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(now)
         try:
-            with torch.cuda.stream(stream):
+            with torch.cuda.stream(self._stream):
                 # Not torch.cuda.graph, which empties PyTorch's cache of memory. "thread_local": another thread may
                 # use the GPU at the same time.
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
@@ -123,7 +126,7 @@ class StepGraphs:
             self._graphs.clear()
             log.warning("search: a CUDA graph does not work here, continuing without it (%s)", first_line(error))
             return None
-        now.wait_stream(stream)
+        now.wait_stream(self._stream)
         return _Graph(graph, results)
 
 

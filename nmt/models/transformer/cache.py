@@ -97,7 +97,7 @@ class KeysBySlot:
 
     def attend(self, queries: Tensor, mask: Tensor) -> Tensor:
         """As one operation. On a GPU, the number of operations determines the time of a step."""
-        sentences, hypotheses, width = queries.shape
+        _, hypotheses, width = queries.shape
         parts = torch.split(self.both, [width, self.both.shape[2] - width], dim=-1)
         query, keys, values = (x.view(*x.shape[:2], self.heads, -1).transpose(1, 2) for x in (queries, *parts))
         heads = F.scaled_dot_product_attention(query, keys, values, mask.expand(-1, -1, hypotheses, -1))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from nmt.config.schema import TransformerConfig
 from nmt.models.dropout import dropout, residual_sum
 from nmt.models.linear import Linear
-from nmt.models.norm import LayerNorm
+from nmt.models.norm import LayerNorm, searches_on_gpu
 from nmt.models.transformer.attention import MultiHeadAttention, Rotation
 from nmt.models.transformer.cache import Pool
 from nmt.models.transformer.packed_attention import Ranges
@@ -47,6 +47,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, D] → [B, T, D], each position independently."""
+        if self.activation is _relu and self.inner.bias is not None and searches_on_gpu(x):
+            # The product, the bias and ReLU as one operation; the function is PyTorch's own, but not documented.
+            rows = torch._addmm_activation(self.inner.bias, x.flatten(0, -2), self.inner.weight.t())
+            return self.outer(rows.view(*x.shape[:-1], -1))
         return self.outer(dropout(self.activation(self.inner(x)), self.dropout, self.training))
 
 
@@ -65,7 +69,10 @@ class ResidualNorm(nn.Module):
 
     def around(self, f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The output for x."""
-        total = residual_sum(x, f(self.pre(x)), self.dropout, self.training)
+        y = f(self.pre(x))
+        if not (self.norm_first or self.training):
+            return self.norm.of_sum(x, y)
+        total = residual_sum(x, y, self.dropout, self.training)
         return total if self.norm_first else self.norm(total)
 
 
