@@ -36,7 +36,7 @@ log = logging.getLogger("nmt")
 # Shares of the memory that is free at the start. Varying shapes fragment the rest. On a GPU, validation also needs
 # memory, and cannot use the memory that a CUDA graph keeps.
 _CPU_SHARE, _GPU_SHARE = 0.9, 0.8
-_VALIDATION_TOKENS = 32_000  # of a validation batch on a GPU; larger batches are no faster, and have more padding
+_VALIDATION_TOKENS = 32_000  # of a validation batch on a GPU; larger batches would have more padding
 _PROBE_TOKENS = 2048  # the size of small batches measured on the CPU, where running out of memory kills the process
 
 
@@ -65,7 +65,7 @@ def validation_tokens(model: TranslationModel, device: torch.device, longest: in
     """The number of padded tokens of a validation batch on each device: `least`, and on a GPU 32,000 if that is more.
 
     Many small batches would leave a GPU waiting. It gets fewer than 32,000 tokens if a forward and a backward pass over
-    them could need more than half of the free memory; validation itself needs at most a sixth of that. longest: the
+    them could need more than half of the free memory; validation itself needs a small part of that. longest: the
     length of the longest sentence. Collective: all ranks get the same number.
     """
     tokens = least
