@@ -156,8 +156,9 @@ def device_peak(arguments: argparse.Namespace, overrides: Sequence[str]) -> floa
     """TFLOP/s of a large matrix product on the device, in the precision of the config, measured in a new process."""
     script = (
         "import sys, torch, nmt.device; from pathlib import Path; from nmt.config import schema;"
-        "from nmt.training import profiling;"
+        "from nmt.training import precision, profiling;"
         "config = schema.load(Path(sys.argv[1]), sys.argv[3:]); kind = config.training.precision;"
+        "kind = precision.fastest_precision(nmt.device.choose(sys.argv[2])) if kind == 'auto' else kind;"
         "torch.set_float32_matmul_precision('high' if kind == 'tf32' else 'highest');"
         "dtype = getattr(torch, kind.replace('tf32', 'float32'));"
         "print(profiling.measured_peak(nmt.device.choose(sys.argv[2]), dtype, seconds=2) / 1e12)"

@@ -6,6 +6,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.checkpoints import model_file
@@ -151,7 +152,7 @@ def check_config(run: Path, now: Config) -> bool:
     """Whether RUN/config.yaml contains these settings. Raises NmtError if the user wrote it with other settings."""
     path = run / CONFIG
     with suppress(NmtError):
-        if path.is_file() and schema.load(path) == now:
+        if path.is_file() and _with_precision_of(schema.load(path), now) == now:
             return True
     with atomic.reporting(path, "run_dir"):
         if path.exists() and not _is_written_by_nmt(path):
@@ -159,6 +160,13 @@ def check_config(run: Path, now: Config) -> bool:
                 f"{path}: was not written by nmt and would be overwritten: move it elsewhere, or set another run_dir"
             )
     return False
+
+
+def _with_precision_of(written: Config, now: Config) -> Config:
+    """The written settings; `auto` as training.precision is replaced by the format that the run has chosen."""
+    if written.training.precision != "auto":
+        return written
+    return replace(written, training=replace(written.training, precision=now.training.precision))
 
 
 def write_config(run: Path, now: Config) -> None:

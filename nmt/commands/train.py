@@ -26,6 +26,7 @@ from nmt.files.text import content_key, to_path
 from nmt.training import memory, schedule, start_from, state
 from nmt.training.data import TrainingData
 from nmt.training.identity import check_settings
+from nmt.training.precision import with_chosen_precision
 from nmt.training.run_log import OnMetrics
 from nmt.training.start_from import Start
 from nmt.training.trainer import Trainer
@@ -63,6 +64,7 @@ def train(
                     log.warning("%s", problem)
             # Raises NmtError for settings that do not fit a saved state or an initial model, before anything is built.
             config, start = ranks.broadcast(with_initial_model(config) if ranks.first else (config, None))
+            config = with_chosen_precision(config, where, ranks)
             memory.check_model(config, where, ranks.local_size, start.vocabulary if start else None)
             with ranks.local_first():
                 data = training_data(config, ranks, start)

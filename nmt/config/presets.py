@@ -70,7 +70,6 @@ PRESETS: dict[PresetName, Preset] = {
             "training.validate_every": 6000,
             "training.keep_last": 20,
             "training.keep_best": 1,
-            "training.precision": "bfloat16",
         },
     ),
 }

@@ -129,8 +129,10 @@ class TrainingConfig:
     ema_decay: float | None = free_setting(
         None, "also average the weights, with this decay, such as 0.999: `RUN/ema.safetensors`", above=0, below=1
     )
-    precision: Literal["float32", "tf32", "bfloat16", "float16"] = free_setting(
-        "float32", "number format of the forward and backward pass; weights and optimizer state stay in float32"
+    precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"] = free_setting(
+        "auto",
+        "number format of the forward and backward pass; weights and optimizer state stay in float32; auto: bfloat16 "
+        "on GPUs with hardware for it (NVIDIA: since Ampere), float32 elsewhere; a resumed run keeps its format",
     )
     packed: bool | None = free_setting(
         None,

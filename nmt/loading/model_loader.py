@@ -15,6 +15,7 @@ from nmt.models.translation_model import TranslationModel
 
 _SEARCH_TYPES = {
     "model": torch.float32,
+    "auto": torch.float32,  # as training.precision: an imported model, which nmt has not trained
     "float32": torch.float32,
     "tf32": torch.float32,
     "int8": torch.float32,  # of the layers that are not quantised

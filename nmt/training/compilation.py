@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,6 +26,7 @@ log = logging.getLogger("nmt")
 
 _CACHE, _TRITON_CACHE = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
 _WORKERS = "TORCHINDUCTOR_COMPILE_THREADS"
+_TF32_ADVICE = "TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled"
 _MOST_WORKERS = 32  # PyTorch's own limit, for one rank
 
 
@@ -40,6 +42,8 @@ def compile_layers(objective: Objective, example: Batch | PackedBatch, *, sharde
     they share its cores.
     """
     _limit_workers(ranks_here)
+    # The user has chosen float32 instead of tf32. The filter stays, because layers are also compiled later.
+    warnings.filterwarnings("ignore", message=_TF32_ADVICE)
     torch._dynamo.utils.clear_compilation_metrics()
     damaged = ""
     for retry in (False, True):

@@ -26,6 +26,7 @@ from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.machine import available_host_memory
 from nmt.models import build
+from nmt.models.translation_model import TranslationModel
 from nmt.training import freezing, state
 from nmt.training.objective import Objective, run_passes
 from nmt.training.progress import Progress
@@ -35,6 +36,7 @@ log = logging.getLogger("nmt")
 # Shares of the memory that is free at the start. Varying shapes fragment the rest. On a GPU, validation also needs
 # memory, and cannot use the memory that a CUDA graph keeps.
 _CPU_SHARE, _GPU_SHARE = 0.9, 0.8
+_VALIDATION_TOKENS = 32_000  # of a validation batch on a GPU; larger batches would have more padding
 _PROBE_TOKENS = 2048  # the size of small batches measured on the CPU, where running out of memory kills the process
 
 
@@ -57,6 +59,21 @@ def micro_batch_tokens(
         share = -(-budget // ranks.size)  # one rank's part of a step
         check_step(training, objective, min(tokens, share), longer_side, ranks.local_size)
     return tokens
+
+
+def validation_tokens(model: TranslationModel, device: torch.device, longest: int, least: int, ranks: Ranks) -> int:
+    """The number of padded tokens of a validation batch on each device: `least`, and on a GPU 32,000 if that is more.
+
+    Many small batches would leave a GPU waiting. It gets fewer than 32,000 tokens if a forward and a backward pass over
+    them could need more than half of the free memory; validation itself needs a small part of that. longest: the
+    length of the longest sentence. Collective: all ranks get the same number.
+    """
+    tokens = least
+    need = model.activation_bytes(_VALIDATION_TOKENS, longest) if device.type == "cuda" else None
+    if need is not None:
+        free, _ = torch.cuda.mem_get_info(device)
+        tokens = int(_VALIDATION_TOKENS * min(1.0, free / 2 / need))
+    return max(least, min(ranks.all_gather(tokens)))
 
 
 def _chosen_before(run: Path, ranks: Ranks) -> int:

@@ -60,7 +60,8 @@ class Objective(nn.Module):
         self.model, self.smoothing = model, training.label_smoothing
         self.passes, self.consistency = training.passes, ConsistencyWeights.from_config(training)
         model.cuts = bool(training.cutoff)
-        types = {"float32": None, "tf32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+        # `nmt train` replaces "auto" (see `training.precision`). Without it, this is float32, as on a CPU.
+        types = {"auto": None, "float32": None, "tf32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
         self.dtype: torch.dtype | None = types[training.precision]
         self.copies_weights = self.dtype == torch.bfloat16 and not (sharded or training.activation_checkpointing)
 

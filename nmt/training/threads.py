@@ -22,7 +22,7 @@ def same_with_fewer_threads(config: Config, threads: int) -> bool:
     model, training = config.model, config.training
     if not (torch.backends.mkl.is_available() and os.environ.get("MKL_CBWR", "").endswith(",STRICT")):  # type: ignore[no-untyped-call]
         return False
-    if training.precision != "float32" or training.compile or not isinstance(model, TransformerConfig):
+    if training.precision not in ("auto", "float32") or training.compile or not isinstance(model, TransformerConfig):
         return False
     key, value = model.head_widths
     narrowest = min(model.d_model, model.feed_forward, model.heads * value)

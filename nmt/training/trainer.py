@@ -24,7 +24,7 @@ from nmt.errors import NmtError
 from nmt.training import compilation, consistency, freezing, schedule, start_from, state
 from nmt.training.data import TrainingData
 from nmt.training.identity import Identity
-from nmt.training.memory import micro_batch_tokens
+from nmt.training.memory import micro_batch_tokens, validation_tokens
 from nmt.training.profiling import Profile
 from nmt.training.progress import Best, Interval, Progress
 from nmt.training.run_log import OnMetrics, ProgressBar, RunLog, environment
@@ -382,6 +382,7 @@ class Trainer:
                 f"data.validation, {held_out.name}: a sentence has {longest} subwords, and these model settings "
                 f"allow at most {limit} positions: remove the sentence, or choose model settings that allow longer ones"
             )
-        tokens = max(longest, self.micro_batch_tokens)
+        least = max(longest, self.micro_batch_tokens)
+        tokens = validation_tokens(self.model, self.device, longest, least, self.ranks)
         order = BatchOrder(self.config.seed, self.config.data.pool_pairs)
         return Batches(pairs, Budget(tokens * self.ranks.size, tokens), order, self.ranks)

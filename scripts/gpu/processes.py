@@ -142,7 +142,8 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS["base"], dropout=0.0)
     model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small
-    train_step = TrainStep(model, TrainingConfig(packed=on_gpu, compile=on_gpu), 1, torch.device(run.device), ranks)
+    training = TrainingConfig(precision="float32", packed=on_gpu, compile=on_gpu)
+    train_step = TrainStep(model, training, 1, torch.device(run.device), ranks)
     budget = Budget(600 if run.small else 4_000)
     made = Batches(store.pairs(run.store, small=run.small), budget, BatchOrder(1, 100_000), ranks, packed=on_gpu)
     train_step.prepare(made.example())

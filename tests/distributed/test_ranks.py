@@ -27,6 +27,7 @@ from nmt.data.batches.padding import Batch
 from nmt.data.subwords.vocabulary import BOS
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
+from nmt.training import precision
 from nmt.training.trainer import Trainer
 from nmt.training.validation import validate
 
@@ -126,6 +127,21 @@ def test_ranks_that_differ_all_hear_what_differs_and_where(two_ranks: RankProces
     for words in ("the vocabulary", "rank 0 has v", "rank 1 has w"):
         assert words in one
     assert "version" not in one.partition(":")[0]
+
+
+def chosen_precision(ranks: Ranks, config: Config, fastest: list[str]) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(precision, "fastest_precision", lambda _: fastest[ranks.rank])
+        return precision.with_chosen_precision(config, CPU, ranks).training.precision
+
+
+def test_ranks_train_in_the_format_that_suits_all_their_devices(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path
+) -> None:
+    config = config_of(corpus, tmp_path / "run")
+    assert two_ranks(chosen_precision, config, ["bfloat16", "bfloat16"]) == ["bfloat16"] * 2
+    for mixed in (["bfloat16", "float32"], ["float32", "bfloat16"]):
+        assert two_ranks(chosen_precision, config, mixed) == ["float32"] * 2
 
 
 def test_ranks_of_one_start_meet_where_those_before_left_their_addresses() -> None:

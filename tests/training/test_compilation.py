@@ -2,6 +2,7 @@
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 import torch._inductor.config as inductor
 from torch import Tensor
 from torch._dynamo.utils import counters
+from torch._inductor import compile_fx
 
 from nmt.checkpoints import model_file
 from nmt.commands.train import training_data
@@ -142,6 +144,24 @@ def test_where_the_compiler_fails_training_goes_on_after_one_warning(
     assert losses == train(make_config(*short, f"run_dir={tmp_path / 'plain'}"))
     saved = [model_file.load(tmp_path / run / model_file.BEST).weights for run in ("run", "plain")]
     assert all(torch.equal(weight, saved[1][name]) for name, weight in saved[0].items())
+
+
+@pytest.mark.filterwarnings("default")
+def test_pytorch_does_not_advise_tf32_to_users_who_chose_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other warnings of a compilation are shown."""
+
+    def compile(*_: object, **__: object) -> None:
+        compile_fx._warn_tf32_disabled.__wrapped__()
+        warnings.warn("another", stacklevel=1)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    monkeypatch.setattr(compilation, "_compile", compile)
+    objective = Objective(Transformer(SIZES, V, V, PAD), schema.TrainingConfig())
+    with warnings.catch_warnings(record=True) as shown:
+        compile()
+        assert compile_layers(objective, collate_pairs([], []), sharded=False)
+    assert [str(warning.message)[:14] for warning in shown] == ["TensorFloat32 ", "another", "another"]
 
 
 @pytest.mark.usefixtures("dynamo")

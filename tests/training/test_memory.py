@@ -25,9 +25,11 @@ from nmt.files import tensors
 from nmt.models import build
 from nmt.models.transformer.model import Transformer
 from nmt.training import memory
+from nmt.training import trainer as trainer_module
 from nmt.training.memory import largest_micro_batch, peak_bytes
 from nmt.training.objective import Objective
 from nmt.training.trainer import Trainer
+from nmt.training.validation import validate
 
 MakeConfig = Callable[..., Config]
 GIBIBYTE = 1 << 30
@@ -190,6 +192,37 @@ def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(memory, "available_memory", lambda ranks=ranks: ranks * (24 << 20))
         found[ranks] = largest_micro_batch(of, 100_000, 20, Ranks(local_size=ranks))
     assert found[1] == found[2] < 100_000
+
+
+@pytest.mark.parametrize(
+    ("device", "free", "least", "expected"),
+    [
+        ("cuda", 80 * GIBIBYTE, 512, 32_000),
+        ("cuda", 80 * GIBIBYTE, 50_000, 50_000),
+        ("cuda", GIBIBYTE, 512, 4_200),
+        ("cuda", GIBIBYTE, 25_000, 25_000),
+        ("cpu", 80 * GIBIBYTE, 512, 512),
+    ],
+)
+def test_validation_batches_on_a_gpu_are_large_where_memory_allows(
+    monkeypatch: pytest.MonkeyPatch, device: str, free: int, least: int, expected: int
+) -> None:
+    """Of a model of which a token needs up to 95 kB in both passes."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, free))
+    model = Transformer(schema.TransformerConfig(d_model=128, feed_forward=512, layers=4, heads=4), 40, 40, PAD)
+    found = memory.validation_tokens(model, torch.device(device), 60, least, Ranks())
+    assert found == pytest.approx(expected, rel=0.3) and (found == expected or free == GIBIBYTE)
+
+
+def test_larger_validation_batches_give_the_same_loss(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, losses, batches = make_config("training.micro_batch_tokens=64"), list[float](), list[int]()
+    for tokens in (64, 32_000):
+        monkeypatch.setattr(trainer_module, "validation_tokens", lambda *_, tokens=tokens: tokens)
+        trainer = Trainer(config, training_data(config), torch.device("cpu"))
+        losses.append(validate(trainer.train_step, trainer.validation, None).scores["validation_loss"])
+        batches.append(len(list(trainer.validation[0][1].epoch(0))))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert batches[0] > 2 and batches[1] == 1
 
 
 def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(make_config: MakeConfig, tmp_path: Path) -> None:
