@@ -49,8 +49,7 @@ def computed(step: BeamStepper, scores: Tensor, beams: Beams) -> Continued:
     """What the kernels compute."""
     from nmt.decoding.search import beam_kernels
 
-    state = beams.live, beams.ended, beams.limits, beams.length, beams.never, beams.penalties, beams.longest
-    return beam_kernels.continue_beams(scores, *state, step.options.eos, step.options.decoding.beam_size)
+    return beam_kernels.continue_beams(scores, beams, step.options)
 
 
 def norm_inputs() -> list[Tensor]:

@@ -7,6 +7,8 @@ Shapes: B sentences, K hypotheses per sentence before the step and W after it, V
 candidates per sentence, n hypotheses per sentence to return.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 import triton
 import triton.language as tl
@@ -14,6 +16,10 @@ from torch import Tensor
 
 from nmt.decoding.search.beam import Continued, FinishedHypotheses
 from nmt.decoding.search.candidates import candidate_count
+from nmt.decoding.search.options import SearchOptions
+
+if TYPE_CHECKING:
+    from nmt.decoding.search.recorded_beam import Beams
 
 BLOCK = 64  # subwords
 _BLOCKS = 64  # that a program reads at once
@@ -30,20 +36,9 @@ def _allowed(v, limited, never, eos, NEVER: tl.constexpr):  # type: ignore[no-un
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _maxima(  # type: ignore[no-untyped-def]
-    scores,
-    limits,
-    length,
-    never,
-    eos,
-    maxima,
-    lse,
-    vocabulary,
-    blocks,
-    HYPOTHESES: tl.constexpr,
-    NEVER: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    scores, limits, length, never, eos, maxima, lse, vocabulary, blocks,
+    HYPOTHESES: tl.constexpr, NEVER: tl.constexpr, BLOCK: tl.constexpr, BLOCKS: tl.constexpr,
+):  # fmt: skip
     """The logarithm of a hypothesis's sum of exponentials, and the greatest allowed score of each block."""
     row = tl.program_id(0)
     scores += row.to(tl.int64) * vocabulary  # may exceed 2^31
@@ -62,7 +57,7 @@ def _maxima(  # type: ignore[no-untyped-def]
     tl.store(lse + row, largest + tl.log(total))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _number(x):  # type: ignore[no-untyped-def]
     """x with -inf in place of NaN."""
     return tl.where(x == x, x, -float("inf"))
@@ -70,43 +65,15 @@ def _number(x):  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _continued(  # type: ignore[no-untyped-def]
-    scores,
-    maxima,
-    lse,
-    live,
-    limits,
-    length,
-    never,
-    eos,
-    penalties,
-    longest,
-    ended_scores,
-    ended_totals,
-    ended_lengths,
-    ended_rows,
-    ended_count,
-    new_rows,
-    new_tokens,
-    new_live,
-    new_scores,
-    new_totals,
-    new_lengths,
-    new_ended_rows,
-    new_count,
-    new_done,
-    vocabulary,
-    blocks,
-    HYPOTHESES: tl.constexpr,
-    WIDTH: tl.constexpr,
-    COUNT: tl.constexpr,
-    N: tl.constexpr,
-    NEVER: tl.constexpr,
-    BLOCK: tl.constexpr,
-    PADDED_BLOCKS: tl.constexpr,
-    PADDED_HYPOTHESES: tl.constexpr,
-    PADDED_COUNT: tl.constexpr,
-    PADDED_N: tl.constexpr,
-):
+    scores, maxima, lse, live, limits, length, never, eos, penalties, longest,
+    ended_scores, ended_totals, ended_lengths, ended_rows, ended_count,
+    new_rows, new_tokens, new_live, new_done,
+    new_scores, new_totals, new_lengths, new_ended_rows, new_count,
+    vocabulary, blocks,
+    HYPOTHESES: tl.constexpr, NEVER: tl.constexpr, BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
+    PADDED_BLOCKS: tl.constexpr, PADDED_HYPOTHESES: tl.constexpr, PADDED_COUNT: tl.constexpr, PADDED_N: tl.constexpr,
+):  # fmt: skip
     """All that follows for one sentence; see `continue_beams`."""
     sentence = tl.program_id(0)
     first_row = sentence * HYPOTHESES
@@ -196,45 +163,24 @@ def _continued(  # type: ignore[no-untyped-def]
         tl.store(new_tokens + here, tl.where(there, token_live, eos).to(tl.int64))
 
 
-def continue_beams(
-    scores: Tensor,
-    live: Tensor,
-    ended: FinishedHypotheses,
-    limits: Tensor,
-    length: Tensor,
-    never: Tensor,
-    penalties: Tensor,
-    longest: Tensor,
-    eos: int,
-    width: int,
-) -> Continued:
-    """Scores of the next tokens [B, K, V], float32 → the hypotheses after the step; see `beam.continue_beams`.
-
-    live [B, K]: log P of the hypotheses; limits [B]: the most tokens of an output; length [1]: tokens of each
-    hypothesis; never: tokens that are excluded; penalties: lp of outputs of 0, 1, … tokens; longest [B]: lp of the
-    longest output; width: W.
-    """
-    sentences, hypotheses, vocabulary = scores.shape
-    blocks, count, n = triton.cdiv(vocabulary, BLOCK), candidate_count(width), ended.scores.shape[1]
-    maxima = scores.new_empty(sentences * hypotheses, blocks)
-    lse = scores.new_empty(sentences * hypotheses)
-    rows, tokens = (live.new_empty(sentences, width, dtype=torch.long) for _ in range(2))
-    new_live, done = live.new_empty(sentences, width), live.new_empty(sentences, dtype=torch.bool)
-    new = FinishedHypotheses(
-        *map(torch.empty_like, (ended.scores, ended.totals, ended.lengths, ended.rows, ended.count))
-    )
-    excluded = limits, length, never, eos
-    fixed = {"HYPOTHESES": hypotheses, "NEVER": len(never), "BLOCK": BLOCK, "num_warps": 8}
+def continue_beams(scores: Tensor, beams: "Beams", options: SearchOptions) -> Continued:
+    """Scores of the next tokens [B, K, V], float32, on a GPU → the hypotheses after the step, as `beam.continue_beams`
+    with `best_candidates`."""
+    (sentences, hypotheses, vocabulary), width = scores.shape, options.decoding.beam_size
+    blocks, count, n = triton.cdiv(vocabulary, BLOCK), candidate_count(width), options.n_best
+    lse, maxima = scores.new_empty(sentences * hypotheses), scores.new_empty(sentences * hypotheses, blocks)
+    rows, tokens = (beams.tokens.new_empty(sentences, width) for _ in range(2))
+    live, done = beams.live.new_empty(sentences, width), beams.live.new_empty(sentences, dtype=torch.bool)
+    old = beams.ended.scores, beams.ended.totals, beams.ended.lengths, beams.ended.rows, beams.ended.count
+    new = [torch.empty_like(x) for x in old]
+    limits = beams.limits, beams.length, beams.never, options.eos
+    fixed = {"HYPOTHESES": hypotheses, "NEVER": len(beams.never), "BLOCK": BLOCK, "num_warps": 8}
     with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]  # Triton launches on the current device
-        _maxima[(sentences * hypotheses,)](scores, *excluded, maxima, lse, vocabulary, blocks, BLOCKS=_BLOCKS, **fixed)
+        _maxima[(len(lse),)](scores, *limits, maxima, lse, vocabulary, blocks, BLOCKS=_BLOCKS, **fixed)
         _continued[(sentences,)](
-            scores, maxima, lse, live, *excluded, penalties, longest,
-            ended.scores, ended.totals, ended.lengths, ended.rows, ended.count,
-            rows, tokens, new_live, new.scores, new.totals, new.lengths, new.rows, new.count, done,
-            vocabulary, blocks,
-            WIDTH=width, COUNT=count, N=n,
+            scores, maxima, lse, beams.live, *limits, beams.penalties, beams.longest, *old,
+            rows, tokens, live, done, *new, vocabulary, blocks, WIDTH=width, COUNT=count, N=n,
             PADDED_BLOCKS=triton.next_power_of_2(blocks), PADDED_HYPOTHESES=triton.next_power_of_2(hypotheses),
-            PADDED_COUNT=triton.next_power_of_2(count), PADDED_N=triton.next_power_of_2(n),
-            **fixed,
+            PADDED_COUNT=triton.next_power_of_2(count), PADDED_N=triton.next_power_of_2(n), **fixed,
         )  # fmt: skip
-    return Continued(rows, tokens, new_live, new, done)
+    return Continued(rows, tokens, live, FinishedHypotheses(*new), done)

@@ -67,8 +67,7 @@ class BeamStepper:
         if scores.is_cuda and triton_works(scores.device):
             from nmt.decoding.search import beam_kernels  # Triton is only there with CUDA
 
-            state = beams.live, beams.ended, beams.limits, beams.length, beams.never, beams.penalties, beams.longest
-            return beam_kernels.continue_beams(scores, *state, self.options.eos, self.options.decoding.beam_size)
+            return beam_kernels.continue_beams(scores, beams, self.options)
         log_p = torch.log_softmax(scores, dim=-1, out=scores).index_fill_(2, beams.never, -math.inf)
         at_limit = (beams.limits <= beams.length)[:, None, None]
         not_eos = torch.arange(scores.shape[2], device=scores.device) != self.options.eos
@@ -96,7 +95,9 @@ def recorded_beam_search(
     if not sentences:
         return []
     # The last sentence is repeated to fill a size.
-    source, max_lengths, starts = (_extended(x, size_for(sentences)) for x in (source, max_lengths, starts))
+    size = size_for(sentences)
+    source, max_lengths = _extended(source, size), _extended(max_lengths, size)
+    starts = None if starts is None else _extended(starts, size)
     finished = FinishedSentences(max_lengths, source.device, size_for)
     step = BeamStepper(model, options)
     with graphs.lock:
@@ -162,6 +163,6 @@ def _selected(model: FixedStepModel, beams: Beams, sentences: Tensor) -> Beams:
     )
 
 
-def _extended(x: Tensor | None, rows: int) -> Tensor | None:
+def _extended(x: Tensor, rows: int) -> Tensor:
     """x with its last row repeated until it has this many rows."""
-    return None if x is None else torch.cat([x, x[-1:].expand(rows - len(x), *x.shape[1:])])
+    return torch.cat([x, x[-1:].expand(rows - len(x), *x.shape[1:])])

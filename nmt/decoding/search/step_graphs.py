@@ -54,7 +54,7 @@ class StepGraphs:
         if self._records:
             self._pool = torch.cuda.graph_pool_handle()
             # One stream for all recordings, because PyTorch reserves memory for matrix products on each stream.
-            self._stream = torch.cuda.Stream(device)
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def run(self, step: Step[T], state: T, key: object) -> tuple[T, tuple[Tensor, ...]]:
         """`step(state)`. The returned state and results are valid until the next call.

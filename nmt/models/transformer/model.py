@@ -281,15 +281,15 @@ class Transformer(TranslationModel):
         return self.fixed_step(self.with_room(state), tokens)
 
     def with_length_tensor(self, state: DecoderState, longest: int) -> DecoderState:
-        self.target_positions(0, longest + 1)  # computes sinusoids, which `at` cannot do
-        return replace(state, length=torch.full((1,), state.length, device=state.target.mask.device))
+        self.target_positions(0, state.length + longest + 1)  # computes sinusoids, which `at` cannot do
+        return replace(state, length=state.target.mask.new_zeros(1, dtype=torch.long) + state.length)
 
     def with_room(self, state: DecoderState) -> DecoderState:
         return replace(state, target=state.target.with_room())
 
     def fixed_step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
         length, positions = state.length, self.target_positions
-        position = positions.at(length) if isinstance(length, Tensor) else positions(length, 1)  # [1, ·]: of all tokens
+        position = positions.at(length) if isinstance(length, Tensor) else positions(length, 1)  # type: ignore[operator]
         y, rotation = self._with_positions(self._target_vectors(tokens), position)
         target, slots = state.target.allocate()
         mask, source_mask = target.attention_mask(), state.source.attention_mask
