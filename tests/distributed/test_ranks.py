@@ -195,10 +195,10 @@ def test_the_gradient_is_that_of_one_batch_however_it_is_split(
 def test_a_gradient_summed_in_bfloat16_is_that_of_one_rank_but_for_rounding(
     two_ranks: RankProcesses, corpus: Path, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
-    some = ("model.dropout=0", "model.tie=none", *(f"training.{one}" for one in settings))
-    split = ("training.micro_batch_tokens=100", "training.gradient_precision=bfloat16")
-    _, _, whole = gradient(ALONE, config_of(corpus, tmp_path / "run", *some), 0)
-    (_, batches, of_first), (_, _, of_second) = two_ranks(gradient, config_of(corpus, tmp_path / "run", *some, *split), 0)
+    plain = ("model.dropout=0", "model.tie=none", *(f"training.{one}" for one in settings))
+    split = (*plain, "training.micro_batch_tokens=100", "training.gradient_precision=bfloat16")
+    _, _, whole = gradient(ALONE, config_of(corpus, tmp_path / "run", *plain), 0)
+    (_, batches, of_first), (_, _, of_second) = two_ranks(gradient, config_of(corpus, tmp_path / "run", *split), 0)
     assert len(batches) > 1 and of_first.keys() == of_second.keys() == whole.keys()
     for name, array in whole.items():
         assert np.array_equal(of_first[name], of_second[name]), name
