@@ -25,6 +25,7 @@ from nmt.distributed.ranks import Ranks, limit_waiting
 from nmt.errors import NmtError
 from nmt.models import build
 from nmt.training import memory, sharding
+from nmt.training.data_parallel import data_parallel
 from nmt.training.objective import Objective, run_passes
 from nmt.training.train_step import TrainStep
 
@@ -97,15 +98,13 @@ def nccl(run: Run) -> None:
     made, steps = training.batches_of(run, packed=True, tokens=4_000)
     train_step = training.make_step(run, "base", compiled=True)
     train_step.prepare(made.example())
-    train_step.parallel = torch.nn.parallel.DistributedDataParallel(
-        train_step.objective, broadcast_buffers=False, gradient_as_bucket_view=True
-    )
+    train_step.parallel = data_parallel(train_step.objective, "bfloat16")
     for i, step in enumerate(islice(steps, 3), start=1):
         train_step.run(step, i, 1e-4)
-    run.row("DDP: three packed steps", "ok", ok=train_step.is_finite())
+    run.row("DDP: three packed steps", "ok", ok=train_step.is_finite(), note="gradients in bfloat16")
     train_step = training.make_step(run, "base")
     objective = Objective(train_step.model, train_step.training, sharded=True)
-    sharding.shard(objective, where, Ranks())
+    sharding.shard(objective, where, Ranks(), "bfloat16")
     run_passes(objective, made.example())
     value, _ = objective.train()(next(steps).micro_batches[0].to(where))
     value.backward()
