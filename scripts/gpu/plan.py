@@ -42,8 +42,8 @@ GROUPS = [
     _REPEATABLE,
     [Check("base as trained", "training:speed", ("base",), 50)],
     [Check("search from text to text", "search_speed:lines", (), 65)],
-    [Check("steps of search", "search_speed:steps", (), 45)],
     [Check("text to score", "text_to_score:train", (), 115)],
+    [Check("steps of search", "search_speed:steps", (), 45)],
     [Check("big as trained", "training:speed", ("big",), 45)],
     [Check("memory", "processes:auto", (), 30)],
 ]

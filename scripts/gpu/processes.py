@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from gpu import store, training
 from gpu.report import Run
-from gpu.sizes import MODELS, TINY, VOCABULARY
+from gpu.sizes import MODELS, TINY
 from nmt.commands.train import train
 from nmt.config.schema import TrainingConfig
 from nmt.data.batches.batching import Batches, BatchOrder, Budget
@@ -150,7 +150,7 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     """The gradient of the ranks' first step, in float32."""
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS["base"], dropout=0.0)
-    model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small
+    model, on_gpu = build.build(config, run.vocabulary, run.vocabulary, PAD), not run.small
     train_step = TrainStep(model, TrainingConfig(packed=on_gpu, compile=on_gpu), 1, torch.device(run.device), ranks)
     budget = Budget(600 if run.small else 4_000)
     made = Batches(store.pairs(run.store, small=run.small), budget, BatchOrder(1, 100_000), ranks, packed=on_gpu)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu.sizes import SMALL_VOCABULARY, VOCABULARY
 from nmt.files.table import table as format_table
 
 SLOW = 0.8  # of the expected speed; below it the verdict is "slow"
@@ -21,6 +22,11 @@ class Run:
     device: str
     small: bool
     text: Path | None = None  # a folder with a corpus
+
+    @property
+    def vocabulary(self) -> int:
+        """The subwords of a model."""
+        return SMALL_VOCABULARY if self.small else VOCABULARY
 
     def row(
         self,

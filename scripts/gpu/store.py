@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu.sizes import VOCABULARY
+from gpu.sizes import SMALL_VOCABULARY, VOCABULARY
 from nmt.config.schema import VocabularyConfig
 from nmt.data.batches import token_store
 from nmt.data.batches.token_store import FlatSequences, TokenStore
@@ -25,26 +25,27 @@ _SCRIPTS = Path(__file__).parents[1]
 def pairs(store: Path, *, small: bool = False) -> TokenStore:
     """A store of random ids, which is made once. The target repeats the source with other ids, so that a model can
     learn it."""
-    count = _FEW if small else _PAIRS
-    folder = store / f"pairs-{count}"
+    count, size = (_FEW, SMALL_VOCABULARY) if small else (_PAIRS, VOCABULARY)
+    folder = store / f"pairs-{count}-{size}"
     with atomic.locked(store, lambda: None):
         if not folder.exists():
             with atomic.new_folder(folder) as unfinished:
-                token_store.write(unfinished, [(0, _random_pairs(count), CorpusCounts())])
+                token_store.write(unfinished, [(0, _random_pairs(count, size), CorpusCounts())])
     return token_store.load(folder)[0]
 
 
-def _random_pairs(count: int) -> TokenStore:
+def _random_pairs(count: int, size: int) -> TokenStore:
+    """Pairs of random ids of a vocabulary of this size."""
     drawn = np.random.default_rng(1)
     lengths = drawn.lognormal(mean=3.15, sigma=0.6, size=count)  # a mean of 28 subwords
     source = np.clip(lengths, 1, LONGEST - 1).astype(np.int32)
     target = np.clip(lengths * drawn.normal(1.05, 0.15, count), 1, LONGEST - 1).astype(np.int32)
-    frequencies = 1 / np.arange(1, VOCABULARY - 3)
+    frequencies = 1 / np.arange(1, size - 3)
     shares = np.cumsum(frequencies / frequencies.sum())
     longest = np.maximum(source, target)
-    ids = np.minimum(np.searchsorted(shares, drawn.random(int(longest.sum()))), VOCABULARY - 5)
+    ids = np.minimum(np.searchsorted(shares, drawn.random(int(longest.sum()))), size - 5)
     starts = np.append(0, longest.cumsum()[:-1])
-    return TokenStore(_side(ids, starts, source), _side((ids * 7 + 3) % (VOCABULARY - 4), starts, target))
+    return TokenStore(_side(ids, starts, source), _side((ids * 7 + 3) % (size - 4), starts, target))
 
 
 def _side(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> FlatSequences:
@@ -77,7 +78,7 @@ def random_lines(count: int, *, small: bool = False) -> list[str]:
 
 def subwords(store: Path, *, small: bool = False) -> Tokenizer:
     """A vocabulary that was learned from the words of `random_lines` once; 32,000 subwords."""
-    size = 400 if small else VOCABULARY
+    size = SMALL_VOCABULARY if small else VOCABULARY
     folder = store / f"subwords-{size}"
     with atomic.locked(store, lambda: None):
         if not folder.exists():

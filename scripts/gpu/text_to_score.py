@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +24,7 @@ _PARTS = {
     "corpus|model|training: about": "summary, overlaps and model",
     r"step [\d,]+ +validation|$": "validation",  # an empty line precedes a sample translation
     "step|state": "training",
+    "": "other",
 }
 _FIRST_STEPS = "compiling and first steps"
 _SMALL = [
@@ -44,10 +44,8 @@ def train(run: Run) -> None:
     overrides += _SMALL if run.small else []
     seconds, began = _nmt("train", _ROOT / "configs/multi30k.yaml", *overrides, "--device", run.device)
     (run.out / "train.log").write_bytes((model / "train.log").read_bytes())
-    parts = _parts((model / "train.log").read_text(encoding="utf-8"), began)
-    for part, part_seconds in parts.items():
+    for part, part_seconds in parts_of((model / "train.log").read_text(encoding="utf-8"), began).items():
         run.row(f"train: {part}", part_seconds, unit="s")
-    run.row("train: the end", seconds - parts.total(), unit="s")
     text = "the demo's corpus" if run.text is None else folder.name
     run.row("train: in all", seconds, at_most=None if run.small else _MOST, unit="s", note=text)
     rows = [json.loads(line) for line in (model / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -58,8 +56,7 @@ def train(run: Run) -> None:
     evaluation = ["evaluate", model, "--source", source, "--reference", reference, "--format", "json"]
     seconds, _ = _nmt(*evaluation, "--device", run.device, output=scores)
     run.row("evaluate", seconds, unit="s")
-    [system] = json.loads(scores.read_text(encoding="utf-8"))["systems"]
-    bleu = system["bleu"]["score"]
+    [bleu] = [row["value"] for row in json.loads(scores.read_text(encoding="utf-8")) if row["name"] == "BLEU"]
     run.row("BLEU", bleu, ok=None if run.small else bleu > 20, note=f"of {source.name}")
 
 
@@ -83,15 +80,15 @@ def _nmt(*arguments: object, output: Path | None = None) -> tuple[float, float]:
         return time.perf_counter() - start, began
 
 
-def _parts(log: str, began: float) -> Counter[str]:
+def parts_of(log: str, began: float) -> dict[str, float]:
     """The seconds of each part, from the times in the log of a command that began at this time."""
-    parts = Counter[str]()
+    parts: dict[str, float] = {}
     last, stepped = began, False
-    for day, clock, message in re.findall(r"^(\d{4}-\d\d-\d\d) (\S+) [A-Z]+ (.*)$", log, re.MULTILINE):
-        now = datetime.strptime(f"{day} {clock}", "%Y-%m-%d %H:%M:%S,%f").timestamp()
-        part = next((part for start, part in _PARTS.items() if re.match(start, message)), "other")
+    for clock, message in re.findall(r"^(\d{4}-\d\d-\d\d [\d:,]+) [A-Z]+ (.*)$", log, re.MULTILINE):
+        now = datetime.strptime(clock, "%Y-%m-%d %H:%M:%S,%f").timestamp()
+        part = next(part for start, part in _PARTS.items() if re.match(start, message))
         if part == "training" and not stepped:
             part, stepped = _FIRST_STEPS, True
-        parts[part] += now - last  # type: ignore[assignment]
+        parts[part] = parts.get(part, 0.0) + now - last
         last = now
     return parts

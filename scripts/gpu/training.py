@@ -18,7 +18,7 @@ from torch.autograd import DeviceType
 
 from gpu import ceilings, report, store
 from gpu.report import Run
-from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, SMALL_BATCH_TOKENS, TINY, VOCABULARY
+from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, SMALL_BATCH_TOKENS, TINY
 from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
@@ -109,7 +109,7 @@ def make_step(
 ) -> TrainStep:
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS[size], dropout=dropout)
-    model = build.build(config, VOCABULARY, VOCABULARY, PAD)
+    model = build.build(config, run.vocabulary, run.vocabulary, PAD)
     training = TrainingConfig(precision=precision, packed=packed, compile=compiled and not run.small)  # type: ignore
     return TrainStep(model, training, 1, devices.choose(run.device), Ranks())
 
@@ -242,7 +242,7 @@ def gradients(run: Run, precision: str) -> None:
     rows = store.pairs(run.store, small=run.small).pairs(torch.arange(8 if run.small else 70).numpy())
     length = max(sum(map(len, side)) for side in rows) + 40
     torch.manual_seed(1)
-    model = build.build(config, VOCABULARY, VOCABULARY, PAD)
+    model = build.build(config, run.vocabulary, run.vocabulary, PAD)
     exact = _gradients(Objective(copy.deepcopy(model).double(), TrainingConfig()), collate_pairs(*rows))
     objective = Objective(model.to(where), TrainingConfig(precision=precision))  # type: ignore[arg-type]
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
