@@ -218,7 +218,7 @@ def _step(
     milli = 1e3 * (seconds(most) - seconds(least)) / count
     long, short = (_profiled(run, partial(search, longest)) for longest in (most, least))
     kernels, launches, waits, busy = ((a - b) / count for a, b in zip(long, short, strict=True))
-    note = f"GPU busy {busy:.2f} ms; {kernels:.0f} kernels, {launches:.0f} starts, {waits:.1f} waits of the host"
+    note = f"GPU busy {busy:.2f} ms; {kernels:.0f} kernels and copies, {launches:.0f} starts, {waits:.1f} waits of the host"
     run.row(f"a step: {name}", milli, unit="ms", note=note)
 
 

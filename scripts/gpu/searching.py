@@ -21,8 +21,8 @@ def translations(run: Run) -> None:
     config = training.demo_config(overrides)
     train(config, run.device)
     path = model_file.checkpoints(Path(config.run_dir))[-1]
-    lines = (store.demo(run.store) / "train.en").read_text(encoding="utf-8").split("\n")[: 20 if run.small else 2_000]
-    few = lines[:100]
+    lines = (store.demo(run.store) / "train.en").read_text(encoding="utf-8").split("\n")[: 20 if run.small else 1_000]
+    few = lines[:50]
 
     def translate(some: list[str], device: str, *settings: str) -> list[str]:
         return nmt.load(path, device, overrides=[f"decoding.{setting}" for setting in settings]).translate(some)
@@ -33,10 +33,11 @@ def translations(run: Run) -> None:
 
     for beam in ("beam_size=4", "beam_size=1"):
         for precision in ("float32",) if run.small else ("float32", "bfloat16"):
-            settings = beam, f"precision={precision}"
+            settings, name = ("engine=torch", beam, f"precision={precision}"), f"{beam}, {precision}"
             got = translate(lines, run.device, *settings)
-            name = f"{beam}, {precision}"
             if precision == "float32":
-                compare(f"sentences as on the CPU, {name}", got[: len(few)], translate(few, "cpu", *settings), 0.97)
+                compare(f"sentences as on the CPU, {name}", got[: len(few)], translate(few, "cpu", *settings), 0.96)
             processed = translate(lines, run.device, *settings, "min_length=1")
-            compare(f"sentences as with a logits processor, {name}", got, processed, 0.97)
+            # Other kernels round differently, which decides between outputs of nearly the same probability.
+            least = 0.97 if precision == "float32" else 0.9
+            compare(f"sentences as with a logits processor, {name}", got, processed, least)
