@@ -21,7 +21,7 @@ def translations(run: Run) -> None:
     config = training.demo_config(overrides)
     train(config, run.device)
     path = model_file.checkpoints(Path(config.run_dir))[-1]
-    lines = (store.demo(run.store) / "train.en").read_text(encoding="utf-8").split("\n")[: 20 if run.small else 1_000]
+    lines = (store.demo(run.store) / "train.en").read_text(encoding="utf-8").split("\n")[: 5 if run.small else 1_000]
     few = lines[:50]
 
     def translate(some: list[str], device: str, *settings: str) -> list[str]:
