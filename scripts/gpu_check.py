@@ -138,7 +138,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--check", metavar="NAME", help="one check alone, in this process")
     parser.add_argument("--seconds", type=float, default=540, help="when no more checks begin; default: 540")
     parser.add_argument("--out", help="a folder for results; default: a new one in the temporary folder")
-    parser.add_argument("--store", help="a folder for data, 15 MB, which is made if it is missing")
+    parser.add_argument("--store", help="a folder for data, 25 MB, which is made if it is missing")
     corpus = "a folder with train.en, val.en and test.en, and the same with .de, for training from text to a score"
     parser.add_argument("--text", help=f"{corpus}; default: the demo's corpus, with 29,000 pairs")
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, with tiny models")

@@ -176,9 +176,8 @@ def _host_functions(run: Run, name: str, function: Callable[[], object]) -> None
 
 def _ending_early(run: Run, name: str, translator: Translator, engine: TimedEngine, text: list[str]) -> None:
     """The speed if outputs end at 0.8 of their source's length, and the program does not know it."""
-    built, translator.decoding = logits_processors.build, DecodingConfig(
-        beam_size=translator.decoding.beam_size, min_length_ratio=0.8
-    )  # fmt: skip
+    built = logits_processors.build
+    translator.decoding = DecodingConfig(beam_size=translator.decoding.beam_size, min_length_ratio=0.8)
     logits_processors.build = lambda options, shortest, prefixes, device: [  # the engine calls it for each batch
         EndAt(torch.tensor(shortest, device=device), options.eos)
     ]
@@ -218,7 +217,7 @@ def _step(
     milli = 1e3 * (seconds(most) - seconds(least)) / count
     long, short = (_profiled(run, partial(search, longest)) for longest in (most, least))
     kernels, launches, waits, busy = ((a - b) / count for a, b in zip(long, short, strict=True))
-    note = f"GPU busy {busy:.2f} ms; {kernels:.0f} kernels and copies, {launches:.0f} starts, {waits:.1f} waits of the host"
+    note = f"GPU busy {busy:.2f} ms; {kernels:.0f} kernels and copies, {launches:.0f} starts, {waits:.1f} waits"
     run.row(f"a step: {name}", milli, unit="ms", note=note)
 
 
