@@ -1,18 +1,18 @@
 """Checks whether nmt works on this GPU, and compares its speed with the limits of memory and matrix products.
 
-    python scripts/gpu_check.py [--seconds 540] [--out FOLDER] [--store FOLDER]
+    python scripts/gpu_check.py [--seconds 540] [--out FOLDER] [--store FOLDER] [--text FOLDER]
     python scripts/gpu_check.py --rehearse
     CUDA_LAUNCH_BLOCKING=1 python scripts/gpu_check.py --check "stop and resume"
 
-The first checks are about correct results; they are always run. Then come the speeds of training and search. After
---seconds, no more checks begin, and running checks are ended. `--rehearse` runs all checks on the CPU with tiny models,
-to test this script. `--check` runs one check; with CUDA_LAUNCH_BLOCKING, an error names the operation that started the
-kernel that failed.
+The first checks are about correct results; they are always run. Then come the speeds of training and search, and the
+time from text to a score. After --seconds, no more checks begin, and running checks are ended. `--rehearse` runs all
+checks on the CPU with tiny models, to test this script. `--check` runs one check; with CUDA_LAUNCH_BLOCKING, an error
+names the operation that started the kernel that failed.
 
 Each check runs in its own process, so that a crash does not end the others. Results are written to FOLDER/results.jsonl
 at once, output to FOLDER/logs, and a table is printed at the end. The exit status is 1 if a result is wrong or a check
-crashed. A check that took too long is "not run", and a speed below 0.8 of the prediction is "slow"; these are not
-failures.
+crashed. A check that took too long is "not run", and a speed below 0.8 of a prediction or target is "slow"; these are
+not failures.
 """
 
 import argparse
@@ -83,6 +83,8 @@ def _run(check: Check, arguments: argparse.Namespace, out: Path, deadline: float
         note = f"left out: {max(limit, 0):.0f} s were left"
     else:
         command = [sys.executable, __file__, "--check", check.name, "--out", out, "--store", _store(arguments)]
+        if arguments.text:
+            command += ["--text", arguments.text]
         if arguments.rehearse:
             command.append("--rehearse")
         with log.open("wb") as file:
@@ -115,7 +117,8 @@ def _run_here(arguments: argparse.Namespace, out: Path) -> None:
     check = plan.every()[arguments.check]
     module, _, function = check.function.partition(":")
     small = arguments.rehearse
-    run = report.Run(check.name, out / "results.jsonl", out, _store(arguments), "cpu" if small else "cuda", small)
+    results, device, text = out / "results.jsonl", "cpu" if small else "cuda", arguments.text and Path(arguments.text)
+    run = report.Run(check.name, results, out, _store(arguments), device, small, text)
     getattr(importlib.import_module(f"gpu.{module}"), function)(run, *check.arguments)
 
 
@@ -135,7 +138,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--check", metavar="NAME", help="one check alone, in this process")
     parser.add_argument("--seconds", type=float, default=540, help="when no more checks begin; default: 540")
     parser.add_argument("--out", help="a folder for results; default: a new one in the temporary folder")
-    parser.add_argument("--store", help="a folder for data, 15 MB, which is made if it is missing")
+    parser.add_argument("--store", help="a folder for data, 25 MB, which is made if it is missing")
+    corpus = "a folder with train.en, val.en and test.en, and the same with .de, for training from text to a score"
+    parser.add_argument("--text", help=f"{corpus}; default: the demo's corpus, with 29,000 pairs")
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, with tiny models")
     return parser.parse_args()
 

@@ -19,14 +19,16 @@ from nmt.data.subwords.normalization import Normalization
 from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding import mbr
 from nmt.decoding.search.options import SearchOptions, length_penalties
+from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.export import length_exponent
 from nmt.interop.marian import export as marian
 from nmt.loading import model_loader
 from nmt.models.build import build
-from nmt.training import schedule, train_step
+from nmt.training import schedule, sharding, train_step
 from nmt.training.consistency import ConsistencyWeights
+from nmt.training.data_parallel import data_parallel
 from nmt.training.objective import Objective
 
 MakeConfig = Callable[..., Config]
@@ -113,6 +115,10 @@ USES: dict[str, Callable[[], object]] = {
     "training.schedule": lambda: schedule.learning_rate(9000, TrainingConfig(schedule=NEW, learning_rate=1.0), 8),
     "training.consistency": consistency_weights,
     "training.optimizer": lambda: train_step._optimizer(model(), TrainingConfig(optimizer=NEW)),
+    "training.gradient_precision": lambda: data_parallel(Objective(model(), TrainingConfig()), NEW),
+    "training.gradient_precision, sharded": lambda: sharding.shard(
+        Objective(model(), TrainingConfig()), CPU, Ranks(), NEW
+    ),
     "training.precision": lambda: Objective(model(), TrainingConfig(precision=NEW)),
     "data.language_tags": lambda: LanguagePairs(PAIRS, NEW).tags(PAIRS[0]),
     "vocabulary.normalization": lambda: Normalization.from_setting(NEW, 0),

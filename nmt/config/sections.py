@@ -87,6 +87,9 @@ class TrainingConfig:
     sharded: bool = free_setting(
         False, "split weights, gradients and optimizer state over devices: FSDP2, for large models"
     )
+    gradient_precision: Literal["float32", "bfloat16"] = free_setting(
+        "float32", "number format in which several devices sum their gradients; bfloat16: half as many bytes to send"
+    )
     max_steps: int = free_setting(100_000, "optimizer steps", at_least=1)
     max_epochs: int | None = free_setting(
         None, "stop after this many passes over the data, or at max_steps", at_least=1

@@ -27,9 +27,9 @@ _ENTROPY_WEIGHT = 0.01  # λ_e of Xu et al. 2015, who give no number
 
 
 class _Weights(NamedTuple):
-    """groups: weights that are copied together: one group for each layer, and one for all others. DDP can send a
-    layer's gradients when its group is complete. Frozen weights have their own group, because all copies of a group get
-    a gradient if one does. named: every weight with its name; a tied weight once for each of its names."""
+    """groups: weights that are copied together: one group for each layer, and one for all others. Without a CUDA graph,
+    DDP can send a layer's gradients when its group is complete. Frozen weights have their own group, because all copies
+    of a group get a gradient if one does. named: every weight with its name; a tied weight once for each name."""
 
     groups: list[list[nn.Parameter]]
     named: list[tuple[str, nn.Parameter]]

@@ -17,19 +17,22 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
 
-def shard(objective: Objective, device: torch.device, ranks: Ranks) -> None:
+def shard(objective: Objective, device: torch.device, ranks: Ranks, gradient_precision: str) -> None:
     """Shard the weights layer by layer, and move the shards to their devices.
 
     A layer's weights are gathered before it computes and freed afterwards; weights outside the layers stay gathered
     until the backward pass. The objective becomes an FSDPModule, with its methods.
+    gradient_precision: training.gradient_precision. FSDP2 sums the gradients of micro-batches in it too.
     """
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+    sum_types = {"float32": None, "bfloat16": torch.bfloat16}  # None: the type of the weights
+    policy = MixedPrecisionPolicy(reduce_dtype=sum_types[gradient_precision])
     mesh = init_device_mesh(device.type, (ranks.size,))
     for layer in objective.model.layers():
-        fully_shard(layer, mesh=mesh)
-    fully_shard(objective, mesh=mesh)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(objective, mesh=mesh, mp_policy=policy)
 
 
 def gather(tensor: Tensor) -> Tensor:

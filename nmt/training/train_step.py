@@ -1,7 +1,6 @@
 """One optimizer step, with the model and everything else that a step changes."""
 
 import copy
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -23,6 +22,7 @@ from nmt.models.translation_model import TranslationModel
 from nmt.training import cuda_graph, freezing, sharding
 from nmt.training.adam import AdamW
 from nmt.training.compilation import compile_layers
+from nmt.training.data_parallel import data_parallel
 from nmt.training.muon import Muon
 from nmt.training.objective import Objective, packs
 
@@ -54,7 +54,7 @@ class TrainStep:
         freezing.freeze(self.model, training.freeze)
         self.objective = Objective(self.model, training, sharded=self.sharded)
         if self.sharded:
-            sharding.shard(self.objective, device, ranks)
+            sharding.shard(self.objective, device, ranks, training.gradient_precision)
         self.objective.to(device)
         if device.type == "cuda":
             # cuDNN's attention needs a fraction of a second for each new shape. Padded batches often have new shapes,
@@ -91,12 +91,8 @@ class TrainStep:
             if self.compiled and self._can_record() and isinstance(example, PackedBatch):
                 cuda_graph.record(self.objective, example)
             self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
-        if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
-            with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need
-                warnings.simplefilter("ignore", FutureWarning)
-                self.parallel = DistributedDataParallel(
-                    self.objective, broadcast_buffers=False, gradient_as_bucket_view=True
-                )
+        if self.ranks.size > 1 and not self.sharded:
+            self.parallel = data_parallel(self.objective, self.training.gradient_precision)
 
     def _can_record(self) -> bool:
         """Whether CUDA graphs are possible: each pass has the same operations, and one rank starts them alone."""

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from gpu import store, training
 from gpu.report import Run
-from gpu.sizes import MODELS, TINY, VOCABULARY
+from gpu.sizes import MODELS, TINY
 from nmt.commands.train import train
 from nmt.config.schema import TrainingConfig
 from nmt.data.batches.batching import Batches, BatchOrder, Budget
@@ -25,6 +25,7 @@ from nmt.distributed.ranks import Ranks, limit_waiting
 from nmt.errors import NmtError
 from nmt.models import build
 from nmt.training import memory, sharding
+from nmt.training.data_parallel import data_parallel
 from nmt.training.objective import Objective, run_passes
 from nmt.training.train_step import TrainStep
 
@@ -55,27 +56,36 @@ def sigterm(run: Run) -> None:
 
 def auto(run: Run) -> None:
     """The choice of micro_batch_tokens: auto fits into memory with the longest pairs, and leaves little memory unused.
-    A step that does not fit ends with an error that names the setting to lower."""
-    for size in MODELS:
-        train_step = training.make_step(run, size, packed=not run.small, compiled=True)
-        chosen = memory.largest_micro_batch(train_step.objective, 2_000 if run.small else 2_000_000, 128, Ranks())
-        run.row(f"micro_batch_tokens: auto, {size}", chosen, unit="tokens", ok=run.small or chosen >= 25_000)
-        if not run.small:
-            torch.cuda.reset_peak_memory_stats()
-            memory._passes(train_step.objective, chosen, 128)
-            used = torch.cuda.max_memory_allocated() / torch.cuda.get_device_properties(0).total_memory
-            run.row(f"its peak, of the GPU's memory, {size}", used, ok=0.4 < used < 0.95)
-            made, steps = training.batches_of(run, packed=True, tokens=chosen)
-            train_step.prepare(made.example())
-            for step in (1, 2):
-                train_step.run(next(steps), step, 1e-4)
-            reserved = torch.cuda.max_memory_reserved() / torch.cuda.get_device_properties(0).total_memory
-            ok = train_step.objective.recorded is not None and train_step.is_finite()
-            run.row(f"two steps of it, with a CUDA graph, {size}", reserved, ok=ok, note="of the memory is reserved")
-            del train_step
-            torch.cuda.empty_cache()
+    A step that does not fit ends with an error that names the setting to lower. Of the models only big is tried."""
+    train_step = training.make_step(run, "big", packed=not run.small, compiled=True, dropout=MODELS["big"].dropout)
+    tried, passes = list[int](), memory._passes
+
+    def recorded(objective: Objective, tokens: int, longest: int) -> None:
+        tried.append(tokens)
+        passes(objective, tokens, longest)
+
+    memory._passes = recorded
+    most = 2_000 if run.small else 1_000_000
+    start = time.perf_counter()
+    chosen = memory.largest_micro_batch(train_step.objective, most, 128, Ranks())
+    note = f"{len(tried)} sizes tried, {min(tried):,} to {max(tried):,}, in {time.perf_counter() - start:.1f} s"
+    run.row("micro_batch_tokens: auto, big", chosen, unit="tokens", ok=run.small or chosen >= 25_000, note=note)
     if run.small:
         return
+    torch.cuda.reset_peak_memory_stats()
+    passes(train_step.objective, chosen, 128)
+    total = torch.cuda.get_device_properties(0).total_memory
+    used = torch.cuda.max_memory_allocated() / total
+    run.row("its peak, of the GPU's memory", used, ok=(used > 0.4 or chosen >= most) and used < 0.95)
+    made, steps = training.batches_of(run, packed=True, tokens=chosen)
+    train_step.prepare(made.example())
+    for step in (1, 2):
+        train_step.run(next(steps), step, 1e-4)
+    ok = train_step.objective.recorded is not None and train_step.is_finite()
+    note = "of the memory is reserved"
+    run.row("two steps of it, with a CUDA graph", torch.cuda.max_memory_reserved() / total, ok=ok, note=note)
+    del train_step
+    torch.cuda.empty_cache()
     overrides = training.settings(run, "float32", packed=True, compiled=False)
     overrides += ["training.batch_tokens=8000000", "data.validation=null"]  # packed: all of these tokens are computed
     try:
@@ -97,15 +107,13 @@ def nccl(run: Run) -> None:
     made, steps = training.batches_of(run, packed=True, tokens=4_000)
     train_step = training.make_step(run, "base", compiled=True)
     train_step.prepare(made.example())
-    train_step.parallel = torch.nn.parallel.DistributedDataParallel(
-        train_step.objective, broadcast_buffers=False, gradient_as_bucket_view=True
-    )
+    train_step.parallel = data_parallel(train_step.objective, "bfloat16")
     for i, step in enumerate(islice(steps, 3), start=1):
         train_step.run(step, i, 1e-4)
-    run.row("DDP: three packed steps", "ok", ok=train_step.is_finite())
+    run.row("DDP: three packed steps", "ok", ok=train_step.is_finite(), note="gradients in bfloat16")
     train_step = training.make_step(run, "base")
     objective = Objective(train_step.model, train_step.training, sharded=True)
-    sharding.shard(objective, where, Ranks())
+    sharding.shard(objective, where, Ranks(), "bfloat16")
     run_passes(objective, made.example())
     value, _ = objective.train()(next(steps).micro_batches[0].to(where))
     value.backward()
@@ -141,7 +149,7 @@ def _gradient(run: Run, ranks: Ranks) -> dict[str, Any]:
     """The gradient of the ranks' first step, in float32."""
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS["base"], dropout=0.0)
-    model, on_gpu = build.build(config, VOCABULARY, VOCABULARY, PAD), not run.small
+    model, on_gpu = build.build(config, run.vocabulary, run.vocabulary, PAD), not run.small
     training = TrainingConfig(precision="float32", packed=on_gpu, compile=on_gpu)
     train_step = TrainStep(model, training, 1, torch.device(run.device), ranks)
     budget = Budget(600 if run.small else 4_000)

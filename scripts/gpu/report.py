@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu.sizes import SMALL_VOCABULARY, VOCABULARY
 from nmt.files.table import table as format_table
 
-SLOW = 0.8  # of the predicted speed; below it the verdict is "slow"
+SLOW = 0.8  # of the expected speed; below it the verdict is "slow"
 
 
 @dataclass(frozen=True)
@@ -20,26 +21,35 @@ class Run:
     store: Path
     device: str
     small: bool
+    text: Path | None = None  # a folder with a corpus
+
+    @property
+    def vocabulary(self) -> int:
+        """The subwords of a model."""
+        return SMALL_VOCABULARY if self.small else VOCABULARY
 
     def row(
         self,
         what: str,
         measured: float | str,
-        predicted: float | None = None,
+        expected: float | None = None,
         *,
+        at_most: float | None = None,
         unit: str = "",
         ok: bool | None = None,
         note: str = "",
     ) -> None:
-        """Write a row. ok: whether the check has passed; None: a number is compared with the prediction, and more is
-        better."""
-        ratio = None if predicted is None or isinstance(measured, str) else measured / predicted
+        """Write a row. expected: a prediction or a target, where more is better; at_most: a target where less is
+        better; ok: whether the check has passed; None: a number is compared with the expected one."""
+        ratio = None if expected is None or isinstance(measured, str) else measured / expected
+        if at_most is not None and not isinstance(measured, str):
+            expected, ratio = at_most, at_most / measured
         verdict = "" if ratio is None else "ok" if ratio >= SLOW else "slow"
         if ok is not None:
             verdict = "ok" if ok else "FAILED"
         append(
             self.results,
-            check=self.check, what=what, predicted=predicted, measured=measured, unit=unit, ratio=ratio,
+            check=self.check, what=what, expected=expected, measured=measured, unit=unit, ratio=ratio,
             verdict=verdict, note=note,
         )  # fmt: skip
 
@@ -59,7 +69,7 @@ def rows_of(results: Path) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    heads = ["verdict", "check", "what", "predicted", "measured", "ratio", "unit", "note"]
+    heads = ["verdict", "check", "what", "expected", "measured", "ratio", "unit", "note"]
     cells = [[_shown(row.get(head)) for head in heads] for row in rows]
     return format_table([heads, *cells], left=(0, 1, 2, 6, 7))
 

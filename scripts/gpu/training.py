@@ -16,9 +16,9 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 from torch.autograd import DeviceType
 
-from gpu import parts, report, store
+from gpu import ceilings, report, store
 from gpu.report import Run
-from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, SMALL_BATCH_TOKENS, TINY, VOCABULARY
+from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, SMALL_BATCH_TOKENS, TINY
 from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
@@ -109,7 +109,7 @@ def make_step(
 ) -> TrainStep:
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS[size], dropout=dropout)
-    model = build.build(config, VOCABULARY, VOCABULARY, PAD)
+    model = build.build(config, run.vocabulary, run.vocabulary, PAD)
     training = TrainingConfig(precision=precision, packed=packed, compile=compiled and not run.small)  # type: ignore
     return TrainStep(model, training, 1, devices.choose(run.device), Ranks())
 
@@ -139,8 +139,8 @@ def seconds_of_steps(train_step: TrainStep, steps: list[Step], warmup: int = 0) 
 
 
 def speed(run: Run, size: str) -> None:
-    """Target tokens per second of training on a GPU, with and without a CUDA graph, with steps of the paper's size and
-    with small steps; and the kernels that take most of the time."""
+    """Target tokens per second of training on a GPU, with steps of the paper's size and with small steps; and the
+    kernels that take most of the time."""
     for tokens in (BATCH_TOKENS, SMALL_BATCH_TOKENS):
         train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout)
         made, steps = batches_of(run, packed=True, tokens=tokens)
@@ -149,7 +149,7 @@ def speed(run: Run, size: str) -> None:
         train_step.run(next(steps), 1, 1e-4)
         train_step.wait()
         first = time.perf_counter() - start
-        step_count, warmup = (4, 2) if run.small else (215, 15) if size == "base" else (70, 10)
+        step_count, warmup = (4, 2) if run.small else (165, 15) if size == "base" else (60, 10)
         timed = list(islice(steps, step_count))
         seconds, target = seconds_of_steps(train_step, timed, warmup)
         milli = 1e3 * seconds / (step_count - warmup)
@@ -163,13 +163,10 @@ def speed(run: Run, size: str) -> None:
             breaks = dict(counters["graph_break"])
             run.row("compiled graphs", len(graphs), note=f"{recompiled} recompiled, breaks {breaks}"[:200])
             _profile(run, size, train_step, timed[:10])
-        train_step.objective.recorded = None
-        seconds, target = seconds_of_steps(train_step, timed[: (step_count + warmup) // 2], warmup)
-        run.row(f"{name}, without a CUDA graph", target / seconds, unit="target tokens/s")
 
 
 def _predicted(run: Run, size: str) -> float | None:
-    flops, copied = run.measured(parts.products_of(size)), run.measured(parts.COPY)
+    flops, copied = run.measured(ceilings.products_of(size)), run.measured(ceilings.COPY)
     if not flops or not copied or run.small:
         return None
     return COUNTED[size].tokens_per_second(1e12 * flops, 1e12 * copied)
@@ -245,7 +242,7 @@ def gradients(run: Run, precision: str) -> None:
     rows = store.pairs(run.store, small=run.small).pairs(torch.arange(8 if run.small else 70).numpy())
     length = max(sum(map(len, side)) for side in rows) + 40
     torch.manual_seed(1)
-    model = build.build(config, VOCABULARY, VOCABULARY, PAD)
+    model = build.build(config, run.vocabulary, run.vocabulary, PAD)
     exact = _gradients(Objective(copy.deepcopy(model).double(), TrainingConfig()), collate_pairs(*rows))
     objective = Objective(model.to(where), TrainingConfig(precision=precision))  # type: ignore[arg-type]
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

@@ -27,7 +27,7 @@ from nmt.data.batches.padding import Batch
 from nmt.data.subwords.vocabulary import BOS
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
-from nmt.training import precision
+from nmt.training import precision, sharding
 from nmt.training.trainer import Trainer
 from nmt.training.validation import validate
 
@@ -176,7 +176,10 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
         one_step.train_step.optimizer.zero_grad = lambda set_to_none=True: None  # type: ignore[method-assign]
         step = next(one_step.batches.epoch(0, index))
         one_step.train_step.run(step, 1, 0.01)
-        found = {name: weight.grad for name, weight in one_step.model.named_parameters() if weight.grad is not None}
+        found = dict[str, torch.Tensor]()
+        for name, weight in one_step.model.named_parameters():
+            if weight.grad is not None:
+                found[name] = sharding.gather(weight.grad)
         return step.sentences, [sentences_in(batch) for batch in step.micro_batches], arrays(found)
 
 
@@ -201,6 +204,21 @@ def test_the_gradient_is_that_of_one_batch_however_it_is_split(
     assert sum(first) + sum(second) == sum(alone) == sentences
     for parts in (of_one, of_first, of_second):
         assert_close(whole, parts, 1e-12)
+
+
+@pytest.mark.parametrize("settings", [("freeze=[embeddings]",), ("sharded=true", "clip_norm=0.01")])
+def test_a_gradient_summed_in_bfloat16_is_that_of_one_rank_but_for_rounding(
+    two_ranks: RankProcesses, corpus: Path, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    plain = ("model.dropout=0", "model.tie=none", *(f"training.{one}" for one in settings))
+    split = (*plain, "training.micro_batch_tokens=100", "training.gradient_precision=bfloat16")
+    _, _, whole = gradient(ALONE, config_of(corpus, tmp_path / "run", *plain), 0)
+    (_, batches, of_first), (_, _, of_second) = two_ranks(gradient, config_of(corpus, tmp_path / "run", *split), 0)
+    assert len(batches) > 1 and of_first.keys() == of_second.keys() == whole.keys()
+    for name, array in whole.items():
+        assert np.array_equal(of_first[name], of_second[name]), name
+        error = np.linalg.norm(of_first[name] - array) / np.linalg.norm(array)
+        assert 2**-12 < error < 2**-6, name  # about 2^-9: numbers are rounded before and after they are added
 
 
 # --------------------------------------------------------------------------- a run

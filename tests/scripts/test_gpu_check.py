@@ -1,10 +1,12 @@
 """A check that crashes or hangs does not end the others, and all can be rehearsed without a GPU."""
 
+import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +26,54 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "results.jsonl").read_text(encoding="utf-8").split("\n") if line]
 
 
+_REHEARSED = [
+    "search from text to text", "steps of search", "translations", "text to score", "two ranks",
+    "compiled gradients base", "memory",
+]  # fmt: skip
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["attention", "loss", "search", "two ranks", "compiled gradients base", "memory"])
+@pytest.mark.parametrize("name", _REHEARSED)
 def test_checks_of_a_plan_can_be_rehearsed(name: str, tmp_path: Path) -> None:
     command = [SCRIPTS / "gpu_check.py", "--check", name, "--rehearse", "--out", tmp_path, "--store", tmp_path]
-    done = run(command)
+    done = run(command, OMP_NUM_THREADS="1")  # as the script does
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path)
     assert rows and not [row for row in rows if row["verdict"] == "FAILED"]
     assert [row for row in rows if isinstance(row["measured"], int | float)]
+
+
+def test_all_checks_together_fit_into_the_default_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    groups = importlib.import_module("gpu.plan").GROUPS
+    assert sum(max(check.seconds for check in group) for group in groups) <= 540
+
+
+LOG = """
+2026-01-02 10:00:04,000 INFO validation: 50 pairs
+2026-01-02 10:00:05,500 INFO cleaned text: 3,000 of 3,000 pairs kept in data/text-9b (1.5 s)
+2026-01-02 10:00:07,500 INFO vocabulary: 600 subwords learned from 6,000 sentences (2.0 s)
+2026-01-02 10:00:08,000 INFO token store: 3,000 of 3,000 pairs kept in data/tokens-69 (0.5 s)
+2026-01-02 10:00:08,750 INFO corpus    pairs   kept
+train.en  3,000  3,000
+2026-01-02 10:00:09,000 INFO training: about 323 steps per epoch; cuda:0, float32
+2026-01-02 10:00:14,000 INFO step 100 of 1,200  epoch 1  loss 7.076  lr 5.00e-03  62 target tokens/s  00:42 left
+2026-01-02 10:00:15,000 INFO step 1,000 of 1,200  epoch 3  loss 5.556  lr 3.75e-03  293 target tokens/s  00:17 left
+2026-01-02 10:00:17,000 INFO\x20
+2026-01-02 10:00:17,000 INFO step 1,000  validation_loss 4.8074  BLEU 0.00  chrF 0.00  (best validation_loss)
+2026-01-02 10:00:17,250 DEBUG state of step 1,000: 11.0 MiB copied in 0.045 s
+2026-01-02 10:00:17,500 INFO done: training.max_steps: 1,200 reached
+"""
+
+
+def test_the_seconds_of_each_part_come_from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    began = datetime(2026, 1, 2, 10).timestamp()
+    assert importlib.import_module("gpu.text_to_score").parts_of(LOG, began) == {
+        "start of Python and PyTorch": 4.0, "reading and cleaning": 1.5, "vocabulary": 2.0, "encoding": 0.5,
+        "summary, overlaps and model": 1.0, "compiling and first steps": 5.0, "training": 1.25, "validation": 2.0,
+        "other": 0.25,
+    }  # fmt: skip
 
 
 CHECKS = """
