@@ -122,6 +122,8 @@ def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used() -> None:
         "nmt.serve": {"fastapi", "prometheus_client", "pydantic", "python_multipart", "starlette", "uvicorn"},
         "nmt.training.triton_loss": {"triton"},
         "nmt.models.transformer.packed_attention_kernels": {"triton"},
+        "nmt.models.triton_norm": {"triton"},
+        "nmt.decoding.search.beam_kernels": {"triton"},
     }
     never = {"datasets", "pyarrow", "tensorboard", "ctranslate2", "transformers"}.union(*allowed.values())
     for path in FILES:

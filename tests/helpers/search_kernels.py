@@ -14,9 +14,9 @@ import torch
 from helpers.tables import OPTIONS, changed
 from torch import Tensor
 
-from nmt.decoding.search.beam import Continued, FinishedHypotheses
+from nmt.decoding.search.beam import Beams, Continued, FinishedHypotheses
 from nmt.decoding.search.decoder_model import length_penalty_tensor
-from nmt.decoding.search.recorded_beam import Beams, BeamStepper
+from nmt.decoding.search.recorded_beam import BeamStepper
 
 SENTENCES, LENGTH = 4, 4
 # beam size, hypotheses before the step, vocabulary, n_best

@@ -19,6 +19,7 @@ from nmt.decoding.search.decoder_model import (
     Hypothesis,
     LogitsProcessor,
     SearchOptions,
+    State,
     begin,
     length_penalty_tensor,
 )
@@ -176,6 +177,21 @@ class FinishedHypotheses:
     def select(self, sentences: Tensor) -> "FinishedHypotheses":
         """Select these sentences (indices)."""
         return FinishedHypotheses(*(getattr(self, field.name)[sentences] for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class Beams:
+    """The state of `recorded_beam_search` between two steps. A step reads no other tensors, except the model's weights."""
+
+    model: State
+    tokens: Tensor  # [B, K]: the newest token of each live hypothesis
+    live: Tensor  # [B, K]: log P so far, best first; -inf: not live
+    ended: FinishedHypotheses
+    length: Tensor  # [1]: tokens of each live hypothesis
+    limits: Tensor  # [B]: the most tokens of an output before EOS
+    longest: Tensor  # [B]: the length penalty of the longest output
+    penalties: Tensor  # of outputs of 0, 1, … tokens, EOS counted
+    never: Tensor  # tokens that no output may contain
 
 
 def _done(ended: FinishedHypotheses, best_live: Tensor, longest: Tensor, beam_size: int) -> Tensor:

@@ -7,19 +7,14 @@ Shapes: B sentences, K hypotheses per sentence before the step and W after it, V
 candidates per sentence, n hypotheses per sentence to return.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from nmt.decoding.search.beam import Continued, FinishedHypotheses
+from nmt.decoding.search.beam import Beams, Continued, FinishedHypotheses
 from nmt.decoding.search.candidates import candidate_count
 from nmt.decoding.search.options import SearchOptions
-
-if TYPE_CHECKING:
-    from nmt.decoding.search.recorded_beam import Beams
 
 BLOCK = 64  # subwords
 _BLOCKS = 64  # that a program reads at once
@@ -163,7 +158,7 @@ def _continued(  # type: ignore[no-untyped-def]
         tl.store(new_tokens + here, tl.where(there, token_live, eos).to(tl.int64))
 
 
-def continue_beams(scores: Tensor, beams: "Beams", options: SearchOptions) -> Continued:
+def continue_beams(scores: Tensor, beams: Beams, options: SearchOptions) -> Continued:
     """Scores of the next tokens [B, K, V], float32, on a GPU → the hypotheses after the step, as `beam.continue_beams`
     with `best_candidates`."""
     (sentences, hypotheses, vocabulary), width = scores.shape, options.decoding.beam_size

@@ -13,13 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.decoding.search.beam import BeamStep, Continued, FinishedHypotheses, build_n_best, continue_beams
+from nmt.decoding.search.beam import Beams, BeamStep, Continued, FinishedHypotheses, build_n_best, continue_beams
 from nmt.decoding.search.candidates import best_candidates, candidate_count
 from nmt.decoding.search.decoder_model import (
     FixedStepModel,
     Hypothesis,
     SearchOptions,
-    State,
     begin,
     length_penalty_tensor,
 )
@@ -29,21 +28,6 @@ from nmt.device import from_host
 from nmt.models.norm import triton_works
 
 _PENALTIES = 256  # length penalties of so many lengths, or of a multiple: their number is a part of a graph's shapes
-
-
-@dataclass(frozen=True)
-class Beams:
-    """The state of a search between two steps. A step reads no other tensors, except the model's weights."""
-
-    model: State
-    tokens: Tensor  # [B, K]: the newest token of each live hypothesis
-    live: Tensor  # [B, K]: log P so far, best first; -inf: not live
-    ended: FinishedHypotheses
-    length: Tensor  # [1]: tokens of each live hypothesis
-    limits: Tensor  # [B]: the most tokens of an output before EOS
-    longest: Tensor  # [B]: the length penalty of the longest output
-    penalties: Tensor  # of outputs of 0, 1, … tokens, EOS counted
-    never: Tensor  # tokens that no output may contain
 
 
 @dataclass(frozen=True)

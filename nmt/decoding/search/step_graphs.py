@@ -51,10 +51,7 @@ class StepGraphs:
         self._memory = torch.empty(0, dtype=torch.uint8, device=device)
         self._state: list[Tensor] = []  # of the newest step, in `_memory`
         self._graphs: dict[Any, _Graph | None] = {}  # by shapes; None: the shapes occurred once
-        if self._records:
-            self._pool = torch.cuda.graph_pool_handle()
-            # One stream for all recordings, because PyTorch reserves memory for matrix products on each stream.
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._recording: tuple[Any, torch.cuda.Stream] | None = None  # the graphs' pool of memory, and their stream
 
     def run(self, step: Step[T], state: T, key: object) -> tuple[T, tuple[Tensor, ...]]:
         """`step(state)`. The returned state and results are valid until the next call.
@@ -109,12 +106,16 @@ class StepGraphs:
     def _recorded(self, step: Step[T], state: T) -> "_Graph | None":
         """Record a step, without running it. Returns None if this does not work; a warning says why once."""
         graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
-        self._stream.wait_stream(now)
+        if self._recording is None:
+            # One stream for all recordings, because PyTorch reserves memory for matrix products on each stream.
+            self._recording = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        pool, stream = self._recording
+        stream.wait_stream(now)
         try:
-            with torch.cuda.stream(self._stream):
+            with torch.cuda.stream(stream):
                 # Not torch.cuda.graph, which empties PyTorch's cache of memory. "thread_local": another thread may
                 # use the GPU at the same time.
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     results = self._in_place(step, state)
                 finally:
@@ -126,7 +127,7 @@ class StepGraphs:
             self._graphs.clear()
             log.warning("search: a CUDA graph does not work here, continuing without it (%s)", first_line(error))
             return None
-        now.wait_stream(self._stream)
+        now.wait_stream(stream)
         return _Graph(graph, results)
 
 
