@@ -181,7 +181,7 @@ class FinishedHypotheses:
 
 @dataclass(frozen=True)
 class Beams:
-    """The state of `recorded_beam_search` between two steps. A step reads no other tensors, except the model's weights."""
+    """The state of `recorded_beam_search` between two steps, which reads no other tensors, except the weights."""
 
     model: State
     tokens: Tensor  # [B, K]: the newest token of each live hypothesis

@@ -48,7 +48,7 @@ class StepGraphs:
     def __init__(self, device: torch.device):
         self.lock = threading.Lock()
         self._device, self._records = device, device.type == "cuda"
-        self._memory = torch.empty(0, dtype=torch.uint8, device=device)
+        self._memory = torch.empty(0, dtype=torch.uint8)  # on the device after the first step
         self._state: list[Tensor] = []  # of the newest step, in `_memory`
         self._graphs: dict[Any, _Graph | None] = {}  # by shapes; None: the shapes occurred once
         self._recording: tuple[Any, torch.cuda.Stream] | None = None  # the graphs' pool of memory, and their stream
