@@ -122,7 +122,7 @@ def _draw_from_all(log_p: Tensor, draws: Tensor, temperature: float) -> Tensor:
     sums = parts.sum(dim=3, dtype=torch.double)  # NaN: no token is possible
     cumulative = sums.cumsum(dim=2)  # [B, N, G]
     # A draw is at most 1 - 2^-24: the product stays below the sum of all.
-    place = (draws.double()[:, :, None] * cumulative[:, :, -1:]).floor()  # [B, N, 1]
+    place = draws.double()[:, :, None] * cumulative[:, :, -1:]  # [B, N, 1]
     block = torch.searchsorted(cumulative, place, right=True).clamp(max=sums.shape[2] - 1)
     place += sums.gather(2, block) - cumulative.gather(2, block)  # inside the block
     inside = parts.gather(2, block[:, :, :, None].expand(-1, -1, -1, _BLOCK))[:, :, 0].double()  # [B, N, 64]

@@ -98,16 +98,15 @@ def test_the_draws_pass_a_chi_square_test(top_k: int | None) -> None:
     assert abs(statistic - degrees) < 3 * math.sqrt(2 * degrees)  # its variance is twice its degrees of freedom
 
 
-@IN_BOTH_WAYS
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_equally_likely_tokens_have_equal_shares_to_the_last(top_k: int | None, kind: torch.dtype) -> None:
-    """One draw for each of the last tokens. Sums in float32 would be wrong by some tokens."""
-    size, last = 31_999, 200
-    draws = ((torch.arange(size - last, size, dtype=torch.float64) + 0.5) / size)[None]
-    log_p = torch.zeros(1, 1, size, dtype=kind).log_softmax(2).expand(1, last, -1)
-    drawn = _draw(log_p, draws, changed(SAMPLES, top_k=top_k))[0].tolist()
-    assert len(set(drawn)) == last
-    assert top_k is not None or drawn == list(range(size - last, size))
+def test_sums_of_many_probabilities_are_exact() -> None:
+    """One draw just below, and one just above, the edge between a token and the next one."""
+    parts_of_all = 2.0**48
+    log_p = torch.randn(32_000, generator=torch.Generator().manual_seed(3)).log_softmax(0)
+    edges = (log_p.softmax(0) * parts_of_all).double().cumsum(0)
+    tokens = torch.tensor([*range(70), *range(15_900, 16_000), *range(31_900, 31_999)])
+    draws = torch.cat([edges[tokens] - 0.5, edges[tokens] + 0.5]) / edges[-1]
+    drawn = _draw(log_p.expand(1, len(draws), -1), draws[None], SAMPLES)[0]
+    assert drawn.tolist() == [*tokens.tolist(), *(tokens + 1).tolist()]
 
 
 @IN_BOTH_WAYS
