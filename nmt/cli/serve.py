@@ -7,7 +7,6 @@ import typer
 from nmt.cli import options, terminal
 from nmt.errors import NmtError
 from nmt.files.packages import install_command
-from nmt.machine import prepare_memory
 
 
 @terminal.reporting()
@@ -55,7 +54,7 @@ def serve(
         from nmt.serve import hosts, requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
-    from nmt.loading.command_models import log_chosen_files
+    from nmt.loading.command_models import load_translator, log_chosen_files
     from nmt.loading.opened_model import open_model
 
     sizes = max_answer * 2**20, max_file * 2**20
@@ -63,8 +62,7 @@ def serve(
     allowed_hosts = hosts.allowed_hosts(host, allowed_host or ())
     opened = open_model(model)
     log_chosen_files(opened)
-    prepare_memory()
-    translator = opened.translator(device, options.decoding_overrides(overrides, beam_size, length_penalty))
+    translator = load_translator(opened, device, options.decoding_overrides(overrides, beam_size, length_penalty))
     try:
         server.serve(translator, opened.languages, host, port, limits, log_requests, allowed_hosts)
     except KeyboardInterrupt:  # the service has reported it

@@ -1,6 +1,7 @@
 """The engine for nmt's own models and search. It implements `nmt.decoding.engine_protocol.Engine`."""
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -16,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
 from nmt.data.subwords.vocabulary import EOS, PAD
-from nmt.decoding import ensemble
+from nmt.decoding import ensemble, search_thread
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
@@ -36,6 +37,7 @@ _WORKER_TOKENS = 4000  # padded tokens of a batch on the CPU: smaller batches ta
 _MOST_AUTO_TOKENS = 128_000  # on CUDA: more is not faster, and the sentences of a batch would differ more in length
 _NARROWEST = 16  # source positions of a batch: a softmax over fewer is ten times slower on a CPU
 _SHORT = 8  # subwords of a short source: the shorter the sources, the more outputs in a batch
+_computing = threading.Lock()  # on CUDA
 
 
 class PyTorchEngine:
@@ -49,7 +51,16 @@ class PyTorchEngine:
         self.models, self.device = models, device
         self.on_cuda = device.type == "cuda"
         self._graphs = StepGraphs(device) if self.on_cuda else None
-        self.on_searched: Callable[[int], object] | None = None
+        self._reports = threading.local()
+
+    @property
+    def on_searched(self) -> Callable[[int], object] | None:
+        """As in `Engine`. Each thread has its own."""
+        return getattr(self._reports, "on_searched", None)
+
+    @on_searched.setter
+    def on_searched(self, report: Callable[[int], object] | None) -> None:
+        self._reports.on_searched = report
 
     @property
     def positions(self) -> int | None:
@@ -141,8 +152,22 @@ class PyTorchEngine:
     def begin_search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """As in `Engine`. The search runs when the returned function is called."""
-        return partial(self.search, sources, options, batch_tokens)
+        """As in `Engine`. On CUDA a thread searches, and the calling thread can work on text meanwhile. Elsewhere text
+        and search would need the same cores: the search runs when the returned function is called."""
+        search = partial(self.search, sources, options, batch_tokens)
+        # A model in training has its mode changed by each search, so that two searches would disturb each other.
+        if not self.on_cuda or any(model.training for model in self.models):
+            return search
+
+        def in_thread(count: Callable[[int], None]) -> list[list[Hypothesis]]:
+            self.on_searched = count
+            try:
+                with torch.cuda.device(self.device):  # each thread has its own current device
+                    return search()
+            finally:
+                self.on_searched = None
+
+        return search_thread.begin(in_thread, lambda sentences: self.on_searched and self.on_searched(sentences))
 
     def score(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[float]]:
         results = self._in_batches(partial(ensemble.token_scores, self.models), pairs, batch_tokens)
@@ -258,10 +283,12 @@ def _in_order(order: list[int], results: Iterable[T]) -> list[T]:
 def _inference(device: torch.device) -> Iterator[None]:
     """Inference mode without autocast: models compute in the dtype of their weights.
 
-    On CUDA cuDNN's attention is off, because it needs a part of a second of planning for each new shape.
+    On CUDA one thread at a time computes, because two batches may need more memory than there is. cuDNN's attention is
+    off, because it needs a part of a second of planning for each new shape.
     """
     fused = sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
     with (
+        _computing if device.type == "cuda" else nullcontext(),
         torch.inference_mode(),
         torch.autocast(device.type, enabled=False),
         fused if device.type == "cuda" else nullcontext(),

@@ -67,13 +67,15 @@ class Engine(Searcher, Protocol):
 
     aligns: bool  # whether `align` works
     on_cuda: bool  # whether a GPU searches, many sentences at once
-    on_searched: Callable[[int], object] | None  # called after each batch with its number of sentences
+    # Called after each batch with its number of sentences, in the thread that asked for the result.
+    on_searched: Callable[[int], object] | None
 
     def begin_search(
         self, sources: Sequence[SearchInput], options: SearchOptions, batch_tokens: int
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """Begin a search if the engine has its own threads; other engines search when the returned function is called.
-        The function returns the result of `search`, and may be called once. `on_searched` is called only then."""
+        """Begin a search if the engine has its own threads, as on CUDA; other engines search when the returned function
+        is called. The function returns the result of `search`, and may be called once. `on_searched` is called only
+        then."""
 
     def align(self, pairs: Sequence[Pair], batch_tokens: int) -> list[list[list[float]]]:
         """For each pair the attention of each target token to each source token, [T + 1, S + 1]. Rows sum to 1; EOS is

@@ -213,8 +213,10 @@ class Translator:
 
     def _translations(self, lines: Iterable[str], request: TranslateRequest) -> Iterator[list[Translation]]:
         """The n best translations of each line."""
-        begin = partial(self._begin, request)
-        for inputs, hypotheses in results(self._inputs(lines, request), begin, request.read_ahead):
+        # Asked before the first search begins, because a search takes memory.
+        tokens = self.batch_tokens
+        begin = partial(self._begin, request, tokens)
+        for inputs, hypotheses in results(self._inputs(lines, request, tokens), begin, request.read_ahead):
             translations = translation.line_translations(hypotheses, self.vocabulary.target)
             for i in inputs.capitals:
                 translations[i] = [
@@ -222,10 +224,8 @@ class Translator:
                     for candidate in translations[i]
                 ]
             if request.alignment:
-                with self._searching():
-                    weights = self.engine.align(
-                        translation.alignment_pairs(inputs.parts, hypotheses), self.batch_tokens
-                    )
+                with self._searching(tokens):
+                    weights = self.engine.align(translation.alignment_pairs(inputs.parts, hypotheses), tokens)
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
             if inputs.protected:
                 self._restore(inputs, translations, request)
@@ -345,38 +345,38 @@ class Translator:
         return InputBuilder(self.vocabulary, request.decoding, *limits, self.glossary, LineCounts(), tags, start, pair)
 
     @contextmanager
-    def _searching(self) -> Iterator[None]:
-        """Only one thread at a time searches. Waiting costs no time, because one search uses every core; CTranslate2's
+    def _searching(self, batch_tokens: int | None = None) -> Iterator[None]:
+        """Only one thread at a time searches. Waiting costs no time, because one search uses every core; an engine's
         own threads continue. Raises NmtError if memory runs out, or if another process loaded the model: its threads
-        and GPU memory do not exist in this process."""
+        and GPU memory do not exist in this process. batch_tokens: for the message; None: `self.batch_tokens`."""
         if os.getpid() != self._process:
             raise NmtError("this process was forked after the model was loaded: call nmt.load in each process")
-        tokens, beam = self.batch_tokens, self.decoding.beam_size
+        tokens, beam = batch_tokens or self.batch_tokens, self.decoding.beam_size
         message = f"out of memory with decoding.batch_tokens: {tokens} and decoding.beam_size: {beam}: lower one"
         with _computing, explaining_out_of_memory(lambda: message):
             yield
 
-    def _inputs(self, lines: Iterable[str], request: TranslateRequest) -> Iterator[Inputs]:
+    def _inputs(self, lines: Iterable[str], request: TranslateRequest, batch_tokens: int) -> Iterator[Inputs]:
         """The inputs of each chunk of lines."""
         _check_lines(lines)
         if request.prefixes is not None:
             _check_lines(request.prefixes)
-        chunk_lines = request.chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)
+        chunk_lines = request.chunk_lines or lines_together(batch_tokens, self.engine.on_cuda)
         for start, chunk, prefixes in with_prefixes(chunked(lines, chunk_lines), request.prefixes, request.first):
-            with self._searching():
+            with self._searching(batch_tokens):
                 inputs = self._builder(request).build(chunk, prefixes, start)
             yield inputs
 
-    def _begin(self, request: TranslateRequest, inputs: Inputs) -> Callable[[], _Searched]:
+    def _begin(self, request: TranslateRequest, batch_tokens: int, inputs: Inputs) -> Callable[[], _Searched]:
         """Begin to search a chunk. The returned function gives the hypotheses of each line."""
         sources, options = inputs.sources, request.search_options(self.words, self.glossary is not None)
-        with self._searching():
-            finish_search = self.engine.begin_search(sources, options, self.batch_tokens)
-        selector = NBestSelector(self.engine, self.vocabulary.target, options, request.n_best, self.batch_tokens)
+        with self._searching(batch_tokens):
+            finish_search = self.engine.begin_search(sources, options, batch_tokens)
+        selector = NBestSelector(self.engine, self.vocabulary.target, options, request.n_best, batch_tokens)
 
         def finish() -> _Searched:
             on_lines = self.on_lines if request.counted else _ignore
-            with self._searching(), reporting(self.engine, inputs.lines, len(sources), on_lines):
+            with self._searching(batch_tokens), reporting(self.engine, inputs.lines, len(sources), on_lines):
                 hypotheses = selector.select(inputs, finish_search())
                 if request.counted:
                     self.counts += inputs.counts

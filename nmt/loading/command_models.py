@@ -1,5 +1,6 @@
 """The models of a command."""
 
+import gc
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,12 +44,25 @@ class ModelsOfCommand:
             log.info("languages: %sinto %s", f"from {self.pair.source} " if self.pair.source else "", self.pair.target)
 
     def translator(self, device: str, overrides: Sequence[str] = (), glossary: Path | None = None) -> Translator:
-        """As `OpenedModel.translator`, for the requested languages. Only for programs that own the process, because it
-        changes the settings of the memory allocator."""
-        prepare_memory()
-        translator = self.model.translator(device, overrides, self.ensemble, glossary)
+        """As `load_translator`, for the requested languages."""
+        translator = load_translator(self.model, device, overrides, self.ensemble, glossary)
         translator.languages.used = self.pair
         return translator
+
+
+def load_translator(
+    model: OpenedModel,
+    device: str,
+    overrides: Sequence[str] = (),
+    ensemble: Sequence[OpenedModel] = (),
+    glossary: Path | None = None,
+) -> Translator:
+    """As `OpenedModel.translator`. Only for programs that own the process, because it changes the settings of the
+    memory allocator and of the garbage collector."""
+    prepare_memory()
+    translator = model.translator(device, overrides, ensemble, glossary)
+    gc.freeze()  # no later collection examines the objects of the imports and the model: they are needed to the end
+    return translator
 
 
 def log_chosen_files(*models: OpenedModel) -> None:

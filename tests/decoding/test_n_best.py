@@ -15,7 +15,7 @@ def every_text(beam_size: int, lines: list[str]) -> list[list[tuple[str, float]]
     """What the whole beam of each line gives, with its score, best first."""
     translator = new_translator(MODEL, beam_size=beam_size)
     request = TranslateRequest(translator.decoding, LanguagePair("", ""), n_best=beam_size)
-    [inputs] = translator._inputs(lines, request)
+    [inputs] = translator._inputs(lines, request, translator.batch_tokens)
     found = translator.engine.search(
         inputs.sources, request.search_options(translator.words, False), translator.batch_tokens
     )

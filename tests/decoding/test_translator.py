@@ -401,7 +401,7 @@ def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     """A text that was found several times counts as often."""
     translator = new_translator(consensus="chrf", **decoding)
     request = TranslateRequest(translator.decoding, LanguagePair("", ""))
-    [inputs] = translator._inputs(LINES, request)
+    [inputs] = translator._inputs(LINES, request, translator.batch_tokens)
     candidates = translator.engine.search(
         inputs.sources, request.search_options(translator.words, False), translator.batch_tokens
     )

@@ -1,14 +1,16 @@
-"""Which file a run folder stands for."""
+"""Which file a run folder stands for, and the translator of a command."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from helpers.model_files import make_checkpoint
 
+import nmt
 from nmt.checkpoints import model_file
 from nmt.config.schema import Config
-from nmt.loading.command_models import log_chosen_files
+from nmt.loading.command_models import load_translator, log_chosen_files
 from nmt.loading.opened_model import open_model
 
 
@@ -39,3 +41,15 @@ def test_a_run_folder_stands_for_its_best_file_or_its_newest(run: Path, caplog: 
     assert logged(caplog, run, run) == [f"model: {first}, step 1,200"]
     first.rename(run / model_file.BEST)
     assert logged(caplog, run) == [f"model: {run}/best.safetensors, step 1,200"]
+
+
+def test_only_commands_freeze_the_objects_that_exist(run: Path) -> None:
+    """A program that uses the Python API decides about its own garbage."""
+    gc.unfreeze()
+    nmt.load(run, device="cpu")
+    assert gc.get_freeze_count() == 0
+    load_translator(open_model(run), "cpu")
+    try:
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()

@@ -84,9 +84,7 @@ def recorded_beam_search(
     starts = None if starts is None else _extended(starts, size)
     finished = FinishedSentences(max_lengths, source.device, size_for)
     step = BeamStepper(model, options)
-    with graphs.lock:
-        beams = _begin(step, source, max_lengths, starts)
-        return _search(step, beams, finished, graphs)[:sentences]
+    return _search(step, _begin(step, source, max_lengths, starts), finished, graphs)[:sentences]
 
 
 def _begin(step: BeamStepper, source: Tensor, max_lengths: Tensor, starts: Tensor | None) -> Beams:

@@ -1,12 +1,13 @@
 """Sampling: draws outputs from the model's distribution.
 
-Shapes: B sentences still sampled, N samples of each, V subwords.
+Shapes: B sentences still sampled, N samples of each, V subwords, G blocks of subwords.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.decoding.search.decoder_model import (
@@ -22,6 +23,9 @@ from nmt.decoding.search.logits_processors import NextTokenMask
 from nmt.device import from_host
 
 _STEPS_AT_ONCE = 64  # for which numbers are drawn together
+_BLOCK = 64  # neighbouring subwords whose probabilities are added first
+# Probabilities are multiples of 1 / _PARTS: float64 adds such numbers exactly, and so in any order.
+_PARTS = 2.0**48
 
 
 @torch.inference_mode()
@@ -87,10 +91,15 @@ def _draws(seeds: Sequence[int], samples: int, device: torch.device) -> Iterator
 def _draw(log_p: Tensor, draws: Tensor, options: SearchOptions) -> Tensor:
     """Draw one token of each distribution: log_p [B, N, V], draws [B, N] → [B, N].
 
-    The tokens are sorted, likeliest first. The draw chooses the first token whose cumulative probability exceeds it.
+    The draw chooses the first token whose cumulative probability exceeds it. With top-k or top-p, the tokens are
+    sorted, likeliest first. Otherwise they stay in the order of their ids, because sorting takes much longer. NaN
+    counts as -inf. A token with log P -inf is only returned if all tokens of its distribution have it.
     """
+    log_p = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf)
+    if options.decoding.top_k is None and options.decoding.top_p is None:
+        return _draw_from_all(log_p, draws, options.decoding.temperature)
     count = min(options.decoding.top_k or log_p.shape[2], log_p.shape[2])
-    values, tokens = log_p.nan_to_num(nan=-math.inf, neginf=-math.inf).topk(count, dim=2)
+    values, tokens = log_p.topk(count, dim=2)
     probabilities = torch.softmax(values.double() / options.decoding.temperature, dim=2)  # NaN: no token is possible
     cumulative = probabilities.cumsum(dim=2)
     if options.decoding.top_p is not None:  # the fewest tokens that together have top_p (Holtzman et al. 2020)
@@ -98,3 +107,24 @@ def _draw(log_p: Tensor, draws: Tensor, options: SearchOptions) -> Tensor:
         cumulative = cumulative.masked_fill(before >= options.decoding.top_p, -1).cummax(dim=2).values
     chosen = torch.searchsorted(cumulative, draws.double()[:, :, None] * cumulative[:, :, -1:], right=True)
     return tokens.gather(2, chosen.clamp(max=count - 1))[:, :, 0]
+
+
+def _draw_from_all(log_p: Tensor, draws: Tensor, temperature: float) -> Tensor:
+    """`_draw` without sorting: first draw a block of neighbouring tokens, then one of its tokens. log_p without NaN.
+
+    Rounding cannot choose a token of probability 0, because all sums are sums of whole numbers below 2^53.
+    """
+    vocabulary = log_p.shape[2]
+    if vocabulary % _BLOCK:
+        log_p = F.pad(log_p, (0, -vocabulary % _BLOCK), value=-math.inf)
+    parts = torch.softmax(log_p / temperature, dim=2).mul_(_PARTS).round_()
+    parts = parts.view(*draws.shape, -1, _BLOCK)  # [B, N, G, 64]
+    sums = parts.sum(dim=3, dtype=torch.double)  # NaN: no token is possible
+    cumulative = sums.cumsum(dim=2)  # [B, N, G]
+    # A draw is at most 1 - 2^-24: the product stays below the sum of all.
+    place = draws.double()[:, :, None] * cumulative[:, :, -1:]  # [B, N, 1]
+    block = torch.searchsorted(cumulative, place, right=True).clamp(max=sums.shape[2] - 1)
+    place += sums.gather(2, block) - cumulative.gather(2, block)  # inside the block
+    inside = parts.gather(2, block[:, :, :, None].expand(-1, -1, -1, _BLOCK))[:, :, 0].double()  # [B, N, 64]
+    token = torch.searchsorted(inside.cumsum(dim=2), place, right=True)
+    return (block * _BLOCK + token).clamp(max=vocabulary - 1)[:, :, 0]

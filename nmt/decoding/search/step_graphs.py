@@ -6,7 +6,6 @@ addresses. So the state of a search is kept at fixed addresses, and there is one
 """
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from itertools import groupby
@@ -41,12 +40,10 @@ class StepGraphs:
     """Runs the steps of searches of one model, from CUDA graphs where the device has them.
 
     A graph is recorded when its shapes occur for the second time: the first step compiles the kernels, and a graph that
-    is used once would take longer than the step. All graphs use the same memory, because only one search is run at a
-    time. Hold `lock` during a search.
+    is used once would take longer than the step. All graphs use the same memory: only one search may run at a time.
     """
 
     def __init__(self, device: torch.device):
-        self.lock = threading.Lock()
         self._device, self._records = device, device.type == "cuda"
         self._memory = torch.empty(0, dtype=torch.uint8)  # on the device after the first step
         self._state: list[Tensor] = []  # of the newest step, in `_memory`

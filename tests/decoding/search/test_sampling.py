@@ -8,9 +8,11 @@ import torch
 from helpers.tables import EOS, OPTIONS, Table, changed, log_probabilities
 
 from nmt.decoding.search.decoder_model import Hypothesis, SearchOptions
-from nmt.decoding.search.sampling import _draw, sample
+from nmt.decoding.search.sampling import _draw, _draws, sample
 
 SAMPLES = changed(OPTIONS, method="sample")
+IN_BOTH_WAYS = pytest.mark.parametrize("top_k", [None, 10**6])  # in the order of the ids, and sorted
+GREATEST = 1 - 2**-24  # the greatest number of torch.rand
 
 
 def sampled(
@@ -75,6 +77,48 @@ def test_the_nucleus_is_the_fewest_that_have_top_p_together(shift: float, temper
             least, most = (0.0 if place == 0 else float(edges[place - 1])), float(edges[place])
             inside = (draws[0] > least + 1e-6) & (draws[0] < most - 1e-6)
             assert inside.any() and (drawn[inside] == token).all()
+
+
+@IN_BOTH_WAYS
+def test_the_draws_pass_a_chi_square_test(top_k: int | None) -> None:
+    n, temperature = 20_000, 1.5
+    log_p = torch.randn(150, generator=torch.Generator().manual_seed(5)).mul(3).log_softmax(0)
+    drawn = _draw(
+        log_p.expand(1, n, -1),
+        next(_draws([3], n, torch.device("cpu"))),
+        changed(SAMPLES, top_k=top_k, temperature=temperature),
+    )
+    expected = n * (log_p.double() / temperature).softmax(0)
+    found = torch.bincount(drawn[0], minlength=len(expected)).double()
+    often = expected > 10  # the rare tokens are counted together
+    expected, found = (torch.cat([x[often], x[~often].sum()[None]]) for x in (expected, found))
+    degrees = len(expected) - 1
+    statistic = float(((found - expected) ** 2 / expected).sum())
+    assert degrees > 80
+    assert abs(statistic - degrees) < 3 * math.sqrt(2 * degrees)  # its variance is twice its degrees of freedom
+
+
+def test_sums_of_many_probabilities_are_exact() -> None:
+    """One draw just below, and one just above, the edge between a token and the next one."""
+    parts_of_all = 2.0**48
+    log_p = torch.randn(32_000, generator=torch.Generator().manual_seed(3)).log_softmax(0)
+    edges = (log_p.softmax(0) * parts_of_all).double().cumsum(0)
+    tokens = torch.tensor([*range(70), *range(15_900, 16_000), *range(31_900, 31_999)])
+    draws = torch.cat([edges[tokens] - 0.5, edges[tokens] + 0.5]) / edges[-1]
+    drawn = _draw(log_p.expand(1, len(draws), -1), draws[None], SAMPLES)[0]
+    assert drawn.tolist() == [*tokens.tolist(), *(tokens + 1).tolist()]
+
+
+@IN_BOTH_WAYS
+def test_a_token_of_probability_0_is_never_drawn(top_k: int | None) -> None:
+    """At the edges of the possible tokens and of the blocks; the last distribution has no possible token."""
+    log_p = torch.randn(1, 6, 1000, generator=torch.Generator().manual_seed(2)).log_softmax(2)
+    log_p[0, 0, :700], log_p[0, 1, 300:], log_p[0, 2, 64:960] = -math.inf, -math.inf, math.nan
+    log_p[0, 3, torch.arange(1000) != 639], log_p[0, 4, 1::2], log_p[0, 5] = -math.inf, math.nan, -math.inf
+    for draw in (0.0, 2**-24, 0.3, 0.5, 0.9, GREATEST):
+        drawn = _draw(log_p, torch.full((1, 6), draw), changed(SAMPLES, top_k=top_k))
+        assert (log_p.gather(2, drawn[:, :, None])[0, :5] > -math.inf).all()  # false for NaN too
+        assert 0 <= drawn[0, 5] < 1000
 
 
 def assert_alike(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
