@@ -70,7 +70,8 @@ def record(objective: Objective, example: PackedBatch) -> bool:
     """Record the passes for batches of the example's shape, and use the graphs in all later steps. Returns whether this
     worked; if not, a warning says why. A device fault is raised again, because the device cannot be used after it.
 
-    Call it after all kernels are compiled, and before DistributedDataParallel.
+    Call it after the layers are compiled, and before DistributedDataParallel. Triton compiles its kernels in the passes
+    that PyTorch runs before it records.
     """
     device = objective.model.output_weight.device
     if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
@@ -82,6 +83,6 @@ def record(objective: Objective, example: PackedBatch) -> bool:
     except Exception as error:  # of many types: an operation that cannot be recorded, too little memory
         if is_device_fault(error):
             raise
-        log.warning("training.compile: a CUDA graph does not work here, continuing without it (%s)", first_line(error))
+        log.warning("training.packed: a CUDA graph does not work here, continuing without it (%s)", first_line(error))
         return False
     return True

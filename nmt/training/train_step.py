@@ -28,6 +28,11 @@ from nmt.training.objective import Objective, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
+# The floating-point operations of a recorded pass from which layers are compiled by default. A GPU for training needs
+# about a millisecond for the matrix products of such a pass, and its hundreds of kernels take several times as long,
+# whatever their size. Compiling saves a part of the memory traffic between products, about as much time as the products
+# take: with less work that is a fraction of a millisecond, which does not pay for 20 seconds of compilation.
+_FLOPS_TO_COMPILE = 3e11
 _MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536, and each overflow halves it; below this, training fails
 
 
@@ -60,8 +65,8 @@ class TrainStep:
             # cuDNN's attention needs a fraction of a second for each new shape. Padded batches often have new shapes,
             # and validation always pads.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        packed = self.objective.packed = packs(self.objective, training.packed, ranks, sharded=self.sharded)
-        self.compiled = packed and device.type == "cuda" if training.compile is None else training.compile
+        self.objective.packed = packs(self.objective, training.packed, ranks, sharded=self.sharded)
+        self.compiled = False  # until `prepare`
         self.parallel: nn.Module = self.objective
         self.optimizer = _optimizer(self.model, training)
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
@@ -83,20 +88,31 @@ class TrainStep:
             model_file.load_weights(self.average, average or weights)
 
     def prepare(self, example: Batch | PackedBatch) -> None:
-        """Call once before the first step. Compiles the layers if configured, for batches like the example, and sends
-        the first rank's weights to all ranks."""
-        if self.compiled:
+        """Call once before the first step. Compiles the layers if configured, for batches like the example, records the
+        passes if possible, and sends the first rank's weights to all ranks."""
+        if self._compiles(example):
             ranks_here = self.ranks.local_size
             self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=ranks_here)
-            if self.compiled and self._can_record() and isinstance(example, PackedBatch):
-                cuda_graph.record(self.objective, example)
-            self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
+        if self._can_record() and isinstance(example, PackedBatch):
+            cuda_graph.record(self.objective, example)
+        self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
         if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
             with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need
                 warnings.simplefilter("ignore", FutureWarning)
                 self.parallel = DistributedDataParallel(
                     self.objective, broadcast_buffers=False, gradient_as_bucket_view=True
                 )
+
+    def _compiles(self, example: Batch | PackedBatch) -> bool:
+        """Whether the layers are to be compiled, for batches like the example."""
+        if self.training.compile is not None:
+            return self.training.compile
+        if self.device.type != "cuda" or not isinstance(example, PackedBatch):
+            return False
+        positions = example.numbers.shape[1]
+        # As if each sentence had one token: the products of attention are few.
+        flops = self.training.passes * self.model.training_flops(positions, positions, positions)
+        return flops >= _FLOPS_TO_COMPILE or not self._can_record()
 
     def _can_record(self) -> bool:
         """Whether CUDA graphs are possible: each pass has the same operations, and one rank starts them alone."""

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.train_steps import make_train_step
 from torch import Tensor
 
-from nmt.config.schema import TrainingConfig, TransformerConfig
+from nmt.config.schema import Config, TrainingConfig, TransformerConfig
 from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.models import build
-from nmt.training import cuda_graph
+from nmt.training import cuda_graph, train_step
 from nmt.training.objective import Objective
 
 V = 23
@@ -85,3 +86,30 @@ def test_recorded_passes_have_the_gradients_of_plain_ones(monkeypatch: pytest.Mo
         assert got.keys() == expected.keys()
         assert all(torch.equal(got[name], expected[name]) for name in expected)
     torch.testing.assert_close(recorded.eval()(batches()[0]), plain.eval()(batches()[0]))  # without dropout
+
+
+@pytest.mark.parametrize(
+    ("setting", "length", "sharded", "expected"),
+    [
+        ("null", 1280, False, ["recorded"]),
+        ("null", 1 << 23, False, ["compiled", "recorded"]),
+        ("null", 1280, True, ["compiled"]),
+        ("false", 1 << 23, False, ["recorded"]),
+        ("true", 1280, False, ["compiled", "recorded"]),
+    ],
+)
+def test_large_passes_are_compiled_and_all_are_recorded(
+    make_config: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    length: int,
+    sharded: bool,
+    expected: list[str],
+) -> None:
+    done = []
+    monkeypatch.setattr(train_step, "compile_layers", lambda *_, **__: done.append("compiled"))
+    monkeypatch.setattr(cuda_graph, "record", lambda *_: done.append("recorded"))
+    of = make_train_step(make_config("training.packed=true", f"training.compile={setting}"))
+    of.device, of.sharded = torch.device("cuda"), sharded
+    of.prepare(PackedBatch(torch.empty((12, length), device="meta"), 5, 5))
+    assert done == expected
