@@ -71,7 +71,7 @@ class Muon(EagerOptimizer):
             parts, directions = zip(*pairs, strict=True)
             updates = orthogonal(torch.stack(directions).to(self._dtype)).to(parts[0].dtype)
             size = _ROOT_MEAN_SQUARE * max(shape) ** 0.5
-            torch._foreach_add_(parts, updates.unbind(), alpha=-rate * size)
+            torch._foreach_add_(parts, updates.mul_(-rate * size).unbind())
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

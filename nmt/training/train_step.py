@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -28,11 +28,11 @@ from nmt.training.objective import Objective, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
-# The floating-point operations of a recorded pass from which layers are compiled by default. A GPU for training needs
-# about a millisecond for the matrix products of such a pass, and its hundreds of kernels take several times as long,
-# whatever their size. Compiling saves a part of the memory traffic between products, about as much time as the products
-# take: with less work that is a fraction of a millisecond, which does not pay for 20 seconds of compilation.
-_FLOPS_TO_COMPILE = 3e11
+# From this number of floating-point operations on, layers are compiled by default. With fewer, the whole step is one
+# CUDA graph. A GPU for training needs about a millisecond for the matrix products of such a pass. Its hundreds of small
+# kernels take several milliseconds, whatever their size, and the program needs more than ten to start them. Compiling
+# saves about as much time as the products take: in smaller passes too little to pay for 20 seconds of compilation.
+_FLOPS_OF_LARGE_PASS = 3e11
 _MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536, and each overflow halves it; below this, training fails
 
 
@@ -67,6 +67,7 @@ class TrainStep:
             torch.backends.cuda.enable_cudnn_sdp(False)
         self.objective.packed = packs(self.objective, training.packed, ranks, sharded=self.sharded)
         self.compiled = False  # until `prepare`
+        self.recorded: cuda_graph.RecordedStep | None = None  # the step as a CUDA graph
         self.parallel: nn.Module = self.objective
         self.optimizer = _optimizer(self.model, training)
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
@@ -95,6 +96,10 @@ class TrainStep:
             self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=ranks_here)
         if self._can_record() and isinstance(example, PackedBatch):
             cuda_graph.record(self.objective, example)
+            if self.ranks.size == self.training.passes == 1 and not (
+                self._is_large(example) or self.scaler.is_enabled()
+            ):
+                self.recorded = cuda_graph.RecordedStep(self._learn_batch, example.to(self.device), self.optimizer)
         self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
         if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
             with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need
@@ -109,10 +114,14 @@ class TrainStep:
             return self.training.compile
         if self.device.type != "cuda" or not isinstance(example, PackedBatch):
             return False
+        return self._is_large(example) or not self._can_record()
+
+    def _is_large(self, example: PackedBatch) -> bool:
+        """Whether a pass takes a GPU longer than the start of its operations one by one."""
         positions = example.numbers.shape[1]
         # As if each sentence had one token: the products of attention are few.
         flops = self.training.passes * self.model.training_flops(positions, positions, positions)
-        return flops >= _FLOPS_TO_COMPILE or not self._can_record()
+        return flops >= _FLOPS_OF_LARGE_PASS
 
     def _can_record(self) -> bool:
         """Whether CUDA graphs are possible: each pass has the same operations, and one rank starts them alone."""
@@ -130,10 +139,30 @@ class TrainStep:
         generated = np.random.SeedSequence((self.seed, step_number, self.ranks.rank)).generate_state(1, np.uint64)
         torch.manual_seed(int(generated[0]))
         self.objective.train()
-        losses = torch.zeros_like(self.losses)
         share = self.ranks.size / step.target_tokens  # DDP and FSDP compute the mean over the ranks, not the sum
-        for i, batch in enumerate(step.micro_batches, start=1):
-            with self._synchronized(last=i == len(step.micro_batches)):
+        match step.micro_batches:
+            case [PackedBatch() as batch] if self.recorded is not None and self.recorded.fits(batch):
+                with phase("replay"):
+                    self.gradient_norm, updated = self.recorded(batch, share, learning_rate), True
+            case batches:
+                updated = self._learn(batches, share, learning_rate, phase, norm=norm)
+        if updated and self.average is not None:
+            self._update_ema(self.average, step_number)
+        return updated
+
+    def _learn(
+        self,
+        micro_batches: Sequence[Batch | PackedBatch],
+        share: float | Tensor,
+        learning_rate: float | Tensor,
+        phase: Phase = nullcontext,
+        *,
+        norm: bool,
+    ) -> bool:
+        """The operations of a step except the moving average. share: the factor of the summed loss."""
+        losses = torch.zeros_like(self.losses)
+        for i, batch in enumerate(micro_batches, start=1):
+            with self._synchronized(last=i == len(micro_batches)):
                 with phase("forward"):
                     loss, nll = self.parallel(batch.to(self.device))
                 with phase("backward"):
@@ -143,9 +172,14 @@ class TrainStep:
             updated = self._update(learning_rate, norm)
         if updated:  # after an overflow of float16 the step is skipped, and its loss may be NaN
             self.losses += losses
-        if updated and self.average is not None:
-            self._update_ema(self.average, step_number)
         return updated
+
+    def _learn_batch(self, batch: PackedBatch, share: Tensor, learning_rate: Tensor) -> Tensor:
+        """A step of one micro-batch on one rank, without a loss scale. Returns the gradient's norm. All that differs
+        between two steps is in the tensors, so that a CUDA graph can be recorded."""
+        self._learn([batch], share, learning_rate, norm=True)
+        assert self.gradient_norm is not None
+        return self.gradient_norm
 
     def wait(self) -> None:
         """Wait until a GPU has computed everything, so that a clock measures the computation."""
@@ -178,7 +212,7 @@ class TrainStep:
         model_file.load_weights(full, {name: sharding.gather(weight) for name, weight in weights.items()})
         return full.eval()
 
-    def _update(self, learning_rate: float, norm: bool) -> bool:
+    def _update(self, learning_rate: float | Tensor, norm: bool) -> bool:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         clip = self.training.clip_norm
