@@ -15,6 +15,7 @@ from torch import Tensor
 from nmt.data.batches.packing import PackedBatch
 from nmt.device import is_device_fault
 from nmt.errors import first_line
+from nmt.models.translation_model import TranslationModel
 from nmt.training.objective import Objective, copied_together
 
 log = logging.getLogger("nmt")
@@ -42,6 +43,7 @@ class RecordedStates:
         # The weights are arguments, so that their gradients are outputs of the backward graph.
         arguments = (example.numbers, *self._weights)
         self._states: Any = torch.cuda.make_graphed_callables(states, arguments, allow_unused_input=True)
+        self._buffers = list(objective.model.buffers())  # kept, because a table of positions is replaced as it grows
         # The autograd graph of the recorded states sums gradients on the stream of the recording. After detaching them,
         # gradients are summed on the stream of the training, and nothing waits for another stream.
         if not recorded[0]._is_view():
@@ -68,11 +70,12 @@ class RecordedStep:
         self,
         learn: Callable[[PackedBatch, Tensor, Tensor], Tensor],
         example: PackedBatch,
+        model: TranslationModel,
         optimizer: torch.optim.Optimizer,
     ):
         """learn: runs a step of a batch with a factor of its loss and a learning rate, and returns the gradient's norm.
         example: a batch on the GPU; it is overwritten."""
-        self._learn, self._optimizer = learn, optimizer
+        self._learn, self._model, self._optimizer = learn, model, optimizer
         # The inputs of every step. The number of target tokens is not recorded.
         self._batch = PackedBatch(example.numbers, None, example.longest)
         self._share, self._rate, self._norm = torch.zeros(3, device=example.numbers.device)
@@ -111,7 +114,7 @@ class RecordedStep:
             # Other threads put the next batches into page-locked memory meanwhile.
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._norm = self._learn(self._batch, self._share, self._rate)
-            self._graph = graph
+            self._graph, self._buffers = graph, list(self._model.buffers())  # kept, as in RecordedStates
         except Exception as error:
             if is_device_fault(error):
                 raise

@@ -99,7 +99,8 @@ class TrainStep:
             if self.ranks.size == self.training.passes == 1 and not (
                 self._is_large(example) or self.scaler.is_enabled()
             ):
-                self.recorded = cuda_graph.RecordedStep(self._learn_batch, example.to(self.device), self.optimizer)
+                batch = example.to(self.device)
+                self.recorded = cuda_graph.RecordedStep(self._learn_batch, batch, self.model, self.optimizer)
         self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
         if self.ranks.size > 1 and not self.sharded:  # sums gradients while the backward pass is running
             with warnings.catch_warnings():  # PyTorch 2.13 renamed an argument that older versions need

@@ -98,7 +98,7 @@ def made(config: Config, *, recorded: bool) -> TrainStep:
     if recorded:
         (example,) = make_step(0, cuts=bool(config.training.cutoff)).micro_batches
         assert isinstance(example, PackedBatch)
-        of.recorded = RecordedStep(of._learn_batch, example, of.optimizer)
+        of.recorded = RecordedStep(of._learn_batch, example, of.model, of.optimizer)
     return of
 
 
