@@ -29,6 +29,7 @@ _REPEATABLE = [
     Check("compiled gradients big", "training:compiled_gradients", ("big",), 90),  # 30 GB
     *(Check(f"recorded gradients {p}", "training:recorded_gradients", (p,), 60) for p in ("bfloat16", "float16")),
     Check("a step twice", "training:step_twice", (), 60),
+    Check("small steps", "training:small_steps", (), 60),
     Check("stop and resume", "training:resume", (), 60),
     Check("no wait in a step", "training:waits", (), 60),
     Check("SIGTERM", "processes:sigterm", (), 60),
