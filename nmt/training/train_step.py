@@ -90,15 +90,14 @@ class TrainStep:
 
     def prepare(self, example: Batch | PackedBatch) -> None:
         """Call once before the first step. Compiles the layers if configured, for batches like the example, records the
-        passes if possible, and sends the first rank's weights to all ranks."""
+        passes or the step if possible, and sends the first rank's weights to all ranks."""
         if self._compiles(example):
             ranks_here = self.ranks.local_size
             self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=ranks_here)
         if self._can_record() and isinstance(example, PackedBatch):
             cuda_graph.record(self.objective, example)
-            if self.ranks.size == self.training.passes == 1 and not (
-                self._is_large(example) or self.scaler.is_enabled()
-            ):
+            one_pass = self.ranks.size == 1 and self.training.passes == 1 and not self.scaler.is_enabled()
+            if one_pass and not self._is_large(example):
                 batch = example.to(self.device)
                 self.recorded = cuda_graph.RecordedStep(self._learn_batch, batch, self.model, self.optimizer)
         self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
