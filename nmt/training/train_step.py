@@ -117,7 +117,7 @@ class TrainStep:
         return self._is_large(example) or not self._can_record()
 
     def _is_large(self, example: PackedBatch) -> bool:
-        """Whether a pass takes a GPU longer than the start of its operations one by one."""
+        """Whether a pass over batches like the example has so much work that compiling pays."""
         positions = example.numbers.shape[1]
         # As if each sentence had one token: the products of attention are few.
         flops = self.training.passes * self.model.training_flops(positions, positions, positions)
