@@ -85,11 +85,11 @@ class _SmoothedCrossEntropy(LossWithGradients):
             nlls, target_logit, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
             # Not a matrix-vector product: its sums depend on the number of threads.
             mean_logit = (hidden[start : start + rows].to(wide) * (row_sum / vocabulary)).sum(dim=1)
-            losses = nlls + smoothing * (target_logit - mean_logit)
+            smoothed = smoothing * (target_logit - mean_logit)
             if counted is not None:
-                nlls, losses = (x * counted[start : start + rows] for x in (nlls, losses))
+                nlls, smoothed = (x * counted[start : start + rows] for x in (nlls, smoothed))
             nll[start : start + rows] = nlls
-            loss += losses.sum(dtype=loss.dtype)
+            loss += (nlls + smoothed).sum(dtype=loss.dtype)
             unit = None
             if needed and difference.dtype != dtype:
                 difference, unit = rounded(difference, h, w)
@@ -97,7 +97,7 @@ class _SmoothedCrossEntropy(LossWithGradients):
                 grad_hidden[start : start + rows] = scaled_product(difference, w, unit)
             if grad_weight is not None:
                 add_scaled_product(grad_weight, difference.t(), h, unit)
-            del difference  # frees the memory for the next rows
+            del smoothed, difference  # frees the memory for the next rows
         if dtype == wide:
             if grad_hidden is not None:
                 grad_hidden.sub_(row_sum * mean_target)
