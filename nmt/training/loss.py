@@ -90,6 +90,7 @@ class _SmoothedCrossEntropy(LossWithGradients):
                 nlls, smoothed = (x * counted[start : start + rows] for x in (nlls, smoothed))
             nll[start : start + rows] = nlls
             loss += (nlls + smoothed).sum(dtype=loss.dtype)
+            del smoothed
             unit = None
             if needed and difference.dtype != dtype:
                 difference, unit = rounded(difference, h, w)
@@ -97,7 +98,7 @@ class _SmoothedCrossEntropy(LossWithGradients):
                 grad_hidden[start : start + rows] = scaled_product(difference, w, unit)
             if grad_weight is not None:
                 add_scaled_product(grad_weight, difference.t(), h, unit)
-            del smoothed, difference  # frees the memory for the next rows
+            del difference  # frees the memory for the next rows
         if dtype == wide:
             if grad_hidden is not None:
                 grad_hidden.sub_(row_sum * mean_target)
