@@ -143,7 +143,8 @@ class TrainingConfig:
     )
     compile: bool | None = free_setting(
         None,
-        "compile the layers with torch.compile, if there is a compiler; null: on CUDA GPUs, if batches are packed",
+        "compile the layers with torch.compile, if there is a compiler; null: on CUDA GPUs, if batches are packed and "
+        "large enough",
     )
     threads: Literal["shared"] | None = free_setting(
         None,

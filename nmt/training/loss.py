@@ -59,7 +59,13 @@ class _SmoothedCrossEntropy(LossWithGradients):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, dtype: torch.dtype
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        smoothing: float,
+        counted: Tensor | None,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         vocabulary = weight.shape[0]
         h_all, w = hidden.to(dtype), weight.to(dtype)
@@ -79,8 +85,12 @@ class _SmoothedCrossEntropy(LossWithGradients):
             nlls, target_logit, difference = difference_of(product(h, w.t()), y, 1 - smoothing, uniform, needed)
             # Not a matrix-vector product: its sums depend on the number of threads.
             mean_logit = (hidden[start : start + rows].to(wide) * (row_sum / vocabulary)).sum(dim=1)
+            smoothed = smoothing * (target_logit - mean_logit)
+            if counted is not None:
+                nlls, smoothed = (x * counted[start : start + rows] for x in (nlls, smoothed))
             nll[start : start + rows] = nlls
-            loss += (nlls + smoothing * (target_logit - mean_logit)).sum(dtype=loss.dtype)
+            loss += (nlls + smoothed).sum(dtype=loss.dtype)
+            del smoothed
             unit = None
             if needed and difference.dtype != dtype:
                 difference, unit = rounded(difference, h, w)
@@ -175,19 +185,24 @@ def add_scaled_product(total: Tensor, a: Tensor, b: Tensor, unit: Tensor | None)
         total += scaled_product(a, b, unit)
 
 
-def smoothed_cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def smoothed_cross_entropy(
+    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, counted: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """The cross-entropy with smoothed targets, summed over the tokens, and -log p(y) of each token [N]; in nats.
 
     hidden [N, D]: decoder states at tokens; weight [V, D]: the output layer; target [N]: the reference ids. The
     target distribution follows Szegedy et al. (2015), cited in section 5.4: 1-ε on the reference and ε spread evenly
     over all V subwords, including the reference. The sum is the KL divergence from the model's distribution plus a
     constant, the entropy. Divide it once, by the token count of the complete step. The second value has no gradient.
+    counted [N]: false for tokens that are left out, for which both values and the gradients are 0; None: all count.
     """
+    if counted is not None:  # a state of 0 adds 0 to the gradient of the weight
+        hidden = hidden * counted[:, None]
     if not torch.is_grad_enabled():  # otherwise gradients would be computed even without grad mode
         hidden, weight = hidden.detach(), weight.detach()
     dtype = dtype_of_products(weight)
     with torch.autocast(hidden.device.type, enabled=False):
-        return _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, dtype)  # type: ignore[no-untyped-call]
+        return _SmoothedCrossEntropy.apply(hidden, weight, target, smoothing, counted, dtype)  # type: ignore[no-untyped-call]
 
 
 def with_bias(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nmt.config import schema
 from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.batches.padding import Batch
-from nmt.data.subwords.vocabulary import BOS, EOS
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 from nmt.device import is_device_fault
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError, first_line
@@ -68,12 +68,15 @@ class Objective(nn.Module):
     def forward(self, batch: Batch | PackedBatch) -> tuple[Tensor, Tensor]:
         """The loss summed over the batch's target tokens, and the sums of -log p for each corpus [C]; in nats. The loss
         is label-smoothed in training only."""
-        sampled, passes = None, self.passes if self.training else 1
+        sampled, counted, passes = None, None, self.passes if self.training else 1
         if isinstance(batch, PackedBatch):
             recorded = self.recorded if self.training else None
             packed = recorded(batch) if recorded and recorded.fits(batch) else self.packed_states(batch)
             packed = packed.view(passes, -1, packed.shape[-1])
             states, labels = packed[:, : batch.target_tokens].flatten(0, 1), batch.labels
+            if batch.target_tokens is None:
+                assert passes == 1
+                counted = labels != PAD
         else:
             padded = self._states(*_read(batch, passes))  # [P·B, T, D]
             if isinstance(padded, SampledStates):
@@ -83,7 +86,7 @@ class Objective(nn.Module):
             smoothing = self.smoothing if self.training else 0.0
             states, weight = with_bias(states, self.model.output_weight, self.model.output_bias)
             if passes == 1:
-                loss, nll = smoothed_cross_entropy(states, weight, labels, smoothing)
+                loss, nll = smoothed_cross_entropy(states, weight, labels, smoothing, counted)
             else:
                 loss, nll = consistent_cross_entropy(states, weight, labels, smoothing, self.consistency)
         if sampled is not None:

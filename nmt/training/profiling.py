@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ log = logging.getLogger("nmt")
 SKIPPED = 10  # the first steps of a session, in which caches, compilers and allocators warm up
 TIMED = 20
 TRACED = 5  # after the timed steps, because tracing slows steps down
-PHASES = ("data", "forward", "backward", "optimizer")
+PHASES = ("data", "forward", "backward", "optimizer")  # or `replay`, a whole step as one CUDA graph
 
 
 class Profile:
@@ -34,7 +35,7 @@ class Profile:
         """folder: RUN/profile, where each rank writes its trace; dtype: of most matrix products."""
         self._folder, self._where, self._dtype, self._ranks = folder, where, dtype, ranks
         self._steps, self._flops, self._start, self._total = 0, 0.0, 0.0, 0.0
-        self._seconds = dict.fromkeys(PHASES, 0.0)
+        self._seconds = defaultdict[str, float](float)
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the tracer logs its own messages
         activities = [ProfilerActivity.CPU]
         if where.type == "cuda":

@@ -1,7 +1,7 @@
 """One optimizer step, with the model and everything else that a step changes."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -28,6 +28,11 @@ from nmt.training.objective import Objective, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
+# From this number of floating-point operations on, layers are compiled by default. With fewer, the whole step is one
+# CUDA graph. A GPU for training needs about a millisecond for the matrix products of such a pass. Its hundreds of small
+# kernels take several milliseconds, whatever their size, and the program needs more than ten to start them. Compiling
+# saves about as much time as the products take: in smaller passes too little to pay for 20 seconds of compilation.
+_FLOPS_OF_LARGE_PASS = 3e11
 _MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536, and each overflow halves it; below this, training fails
 
 
@@ -60,8 +65,9 @@ class TrainStep:
             # cuDNN's attention needs a fraction of a second for each new shape. Padded batches often have new shapes,
             # and validation always pads.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        packed = self.objective.packed = packs(self.objective, training.packed, ranks, sharded=self.sharded)
-        self.compiled = packed and device.type == "cuda" if training.compile is None else training.compile
+        self.objective.packed = packs(self.objective, training.packed, ranks, sharded=self.sharded)
+        self.compiled = False  # until `prepare`
+        self.recorded: cuda_graph.RecordedStep | None = None  # the step as a CUDA graph
         self.parallel: nn.Module = self.objective
         self.optimizer = _optimizer(self.model, training)
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
@@ -83,16 +89,35 @@ class TrainStep:
             model_file.load_weights(self.average, average or weights)
 
     def prepare(self, example: Batch | PackedBatch) -> None:
-        """Call once before the first step. Compiles the layers if configured, for batches like the example, and sends
-        the first rank's weights to all ranks."""
-        if self.compiled:
+        """Call once before the first step. Compiles the layers if configured, for batches like the example, records the
+        passes or the step if possible, and sends the first rank's weights to all ranks."""
+        if self._compiles(example):
             ranks_here = self.ranks.local_size
             self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=ranks_here)
-            if self.compiled and self._can_record() and isinstance(example, PackedBatch):
-                cuda_graph.record(self.objective, example)
-            self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
+        if self._can_record() and isinstance(example, PackedBatch):
+            cuda_graph.record(self.objective, example)
+            one_pass = self.ranks.size == 1 and self.training.passes == 1 and not self.scaler.is_enabled()
+            if one_pass and not self._is_large(example):
+                batch = example.to(self.device)
+                self.recorded = cuda_graph.RecordedStep(self._learn_batch, batch, self.model, self.optimizer)
+        self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
         if self.ranks.size > 1 and not self.sharded:
             self.parallel = data_parallel(self.objective, self.training.gradient_precision)
+
+    def _compiles(self, example: Batch | PackedBatch) -> bool:
+        """Whether the layers are to be compiled, for batches like the example."""
+        if self.training.compile is not None:
+            return self.training.compile
+        if self.device.type != "cuda" or not isinstance(example, PackedBatch):
+            return False
+        return self._is_large(example) or not self._can_record()
+
+    def _is_large(self, example: PackedBatch) -> bool:
+        """Whether a pass over batches like the example has so much work that compiling pays."""
+        positions = example.numbers.shape[1]
+        # As if each sentence had one token: the products of attention are few.
+        flops = self.training.passes * self.model.training_flops(positions, positions, positions)
+        return flops >= _FLOPS_OF_LARGE_PASS
 
     def _can_record(self) -> bool:
         """Whether CUDA graphs are possible: each pass has the same operations, and one rank starts them alone."""
@@ -110,10 +135,30 @@ class TrainStep:
         generated = np.random.SeedSequence((self.seed, step_number, self.ranks.rank)).generate_state(1, np.uint64)
         torch.manual_seed(int(generated[0]))
         self.objective.train()
-        losses = torch.zeros_like(self.losses)
         share = self.ranks.size / step.target_tokens  # DDP and FSDP compute the mean over the ranks, not the sum
-        for i, batch in enumerate(step.micro_batches, start=1):
-            with self._synchronized(last=i == len(step.micro_batches)):
+        match step.micro_batches:
+            case [PackedBatch() as batch] if self.recorded is not None and self.recorded.fits(batch):
+                with phase("replay"):
+                    self.gradient_norm, updated = self.recorded(batch, share, learning_rate), True
+            case batches:
+                updated = self._learn(batches, share, learning_rate, phase, norm=norm)
+        if updated and self.average is not None:
+            self._update_ema(self.average, step_number)
+        return updated
+
+    def _learn(
+        self,
+        micro_batches: Sequence[Batch | PackedBatch],
+        share: float | Tensor,
+        learning_rate: float | Tensor,
+        phase: Phase = nullcontext,
+        *,
+        norm: bool,
+    ) -> bool:
+        """The operations of a step except the moving average. share: the factor of the summed loss."""
+        losses = torch.zeros_like(self.losses)
+        for i, batch in enumerate(micro_batches, start=1):
+            with self._synchronized(last=i == len(micro_batches)):
                 with phase("forward"):
                     loss, nll = self.parallel(batch.to(self.device))
                 with phase("backward"):
@@ -123,9 +168,14 @@ class TrainStep:
             updated = self._update(learning_rate, norm)
         if updated:  # after an overflow of float16 the step is skipped, and its loss may be NaN
             self.losses += losses
-        if updated and self.average is not None:
-            self._update_ema(self.average, step_number)
         return updated
+
+    def _learn_batch(self, batch: PackedBatch, share: Tensor, learning_rate: Tensor) -> Tensor:
+        """A step of one micro-batch on one rank, without a loss scale. Returns the gradient's norm. All that differs
+        between two steps is in the tensors, so that a CUDA graph can be recorded."""
+        self._learn([batch], share, learning_rate, norm=True)
+        assert self.gradient_norm is not None
+        return self.gradient_norm
 
     def wait(self) -> None:
         """Wait until a GPU has computed everything, so that a clock measures the computation."""
@@ -158,7 +208,7 @@ class TrainStep:
         model_file.load_weights(full, {name: sharding.gather(weight) for name, weight in weights.items()})
         return full.eval()
 
-    def _update(self, learning_rate: float, norm: bool) -> bool:
+    def _update(self, learning_rate: float | Tensor, norm: bool) -> bool:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         clip = self.training.clip_norm

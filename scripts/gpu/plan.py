@@ -28,6 +28,7 @@ _CORRECT = [
 _REPEATABLE = [
     *(Check(f"recorded gradients {p}", "training:recorded_gradients", (p,)) for p in ("bfloat16", "float16")),
     Check("a step twice", "training:step_twice"),
+    Check("small steps", "training:small_steps"),
     Check("stop and resume", "training:resume"),
     Check("no wait in a step", "training:waits"),
     Check("SIGTERM", "processes:sigterm"),

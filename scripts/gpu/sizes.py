@@ -12,6 +12,7 @@ MODELS = {
     "base": TransformerConfig(d_model=512, feed_forward=2048, layers=6, heads=8, dropout=0.1),
     "big": TransformerConfig(d_model=1024, feed_forward=4096, layers=6, heads=16, dropout=0.3),
 }
+SMALL = TransformerConfig(d_model=128, feed_forward=256, layers=4, heads=4, dropout=0.3, positions="rotary")
 TINY = TransformerConfig(d_model=32, feed_forward=64, layers=2, heads=4)
 
 _LAUNCH = 1.5e-6  # seconds between two kernels

@@ -18,7 +18,7 @@ from torch.autograd import DeviceType
 
 from gpu import ceilings, report, store
 from gpu.report import Run
-from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, SMALL_BATCH_TOKENS, TINY
+from gpu.sizes import BATCH_TOKENS, COUNTED, MODELS, SMALL, SMALL_BATCH_TOKENS, TINY
 from nmt import device as devices
 from nmt.commands.train import train
 from nmt.config import schema
@@ -311,6 +311,39 @@ def step_twice(run: Run) -> None:
     different = [name for name, weight in states[0].items() if not torch.equal(weight, states[1][name])]
     measured = "equal" if not different else "different"
     run.row("three steps, twice", measured, ok=not different, note=", ".join(different)[:200])
+
+
+def small_steps(run: Run) -> None:
+    """Steps of a small model with Muon and clipping: as one CUDA graph, with a graph of the passes, and with operations
+    that are started one by one. They give nearly the same weights and losses, and do not wait for the GPU."""
+    made, steps = batches_of(run, packed=True, tokens=SMALL_BATCH_TOKENS)
+    step_count, warmup = (4, 2) if run.small else (60, 20)
+    timed, weights, losses = list(islice(steps, step_count)), [], []
+    training = TrainingConfig(packed=True, optimizer="muon", clip_norm=1.0)
+    for name in ("as one graph", "with a graph of the passes", "without a graph"):
+        torch.manual_seed(1)
+        model = build.build(TINY if run.small else SMALL, run.vocabulary, run.vocabulary, PAD)
+        train_step = TrainStep(model, training, 1, devices.choose(run.device), Ranks())
+        train_step.prepare(made.example())
+        if name != "as one graph":
+            train_step.recorded = None
+        if name == "without a graph":
+            train_step.objective.recorded = None
+        seconds, _ = seconds_of_steps(train_step, timed, warmup)
+        run.row(f"a small step {name}", 1e3 * seconds / (step_count - warmup), unit="ms")
+        if not run.small:
+            torch.cuda.set_sync_debug_mode("error")
+            train_step.run(timed[0], step_count + 1, 1e-4)
+            torch.cuda.set_sync_debug_mode("default")
+        if name == "as one graph" and not run.small:
+            (batch,) = timed[0].micro_batches
+            is_recorded = train_step.recorded is not None and train_step.recorded.fits(batch)  # type: ignore[arg-type]
+            run.row("a small step is recorded", str(is_recorded), ok=is_recorded)
+        weights.append({name: weight.detach().double().cpu() for name, weight in model.named_parameters()})
+        losses.append(float(train_step.losses[0]))
+    total, _ = _errors(weights[0], weights[2])
+    run.row("relative difference of the weights", total, ok=total < 1e-4)
+    run.row("relative difference of the losses", losses[0] / losses[2] - 1, ok=abs(losses[0] / losses[2] - 1) < 1e-5)
 
 
 def resume(run: Run) -> None:

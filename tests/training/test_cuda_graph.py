@@ -1,6 +1,7 @@
 """Passes as CUDA graphs, with a stand-in for them that does without a GPU what a graph does there: it reads its inputs,
 and writes its results, always in the same memory."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -8,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.train_steps import make_train_step
 from torch import Tensor
 
-from nmt.config.schema import TrainingConfig, TransformerConfig
+from nmt.config.schema import Config, TrainingConfig, TransformerConfig
 from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.subwords.vocabulary import EOS, PAD
 from nmt.models import build
-from nmt.training import cuda_graph
+from nmt.training import cuda_graph, train_step
 from nmt.training.objective import Objective
 
 V = 23
@@ -85,3 +87,45 @@ def test_recorded_passes_have_the_gradients_of_plain_ones(monkeypatch: pytest.Mo
         assert got.keys() == expected.keys()
         assert all(torch.equal(got[name], expected[name]) for name in expected)
     torch.testing.assert_close(recorded.eval()(batches()[0]), plain.eval()(batches()[0]))  # without dropout
+
+
+def test_a_table_that_is_replaced_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph reads it at its address. A longer sentence in validation replaces it."""
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed)
+    objective = made()
+    assert cuda_graph.record(objective, batches()[1])
+    (table,) = map(weakref.ref, objective.model.buffers())
+    objective.model.source_positions(0, 2000)  # type: ignore[operator]
+    assert table() is not None and len(next(objective.model.buffers())) == 4000
+
+
+@pytest.mark.parametrize(
+    ("setting", "length", "sharded", "expected"),
+    [
+        ("compile=null", 1280, False, ["passes", "step"]),
+        ("compile=null", 1 << 23, False, ["compiled", "passes"]),
+        ("compile=null", 1280, True, ["compiled"]),
+        ("compile=false", 1 << 23, False, ["passes"]),
+        ("compile=true", 1280, False, ["compiled", "passes", "step"]),
+        ("precision=float16", 1280, False, ["passes"]),
+        ("consistency=rdrop", 1280, False, ["passes"]),
+        ("activation_checkpointing=true", 1280, False, ["compiled"]),
+    ],
+)
+def test_large_passes_are_compiled_and_small_steps_are_recorded_as_a_whole(
+    make_config: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    length: int,
+    sharded: bool,
+    expected: list[str],
+) -> None:
+    done = []
+    monkeypatch.setattr(train_step, "compile_layers", lambda *_, **__: done.append("compiled"))
+    monkeypatch.setattr(cuda_graph, "record", lambda *_: done.append("passes"))
+    monkeypatch.setattr(cuda_graph, "RecordedStep", lambda *_: done.append("step"))
+    monkeypatch.setattr(PackedBatch, "to", lambda batch, _: batch)
+    of = make_train_step(make_config("training.packed=true", f"training.{setting}"))
+    of.device, of.sharded = torch.device("cuda"), sharded
+    of.prepare(PackedBatch(torch.empty((12, length), device="meta"), 5, 5))
+    assert done == expected

@@ -35,7 +35,7 @@ class PackedBatch:
     """
 
     numbers: Tensor
-    target_tokens: int  # positions of the target that are not empty
+    target_tokens: int | None  # positions of the target that are not empty; None: read them from the labels
     longest: int  # no sentence has more tokens
 
     def side(self, side: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -50,13 +50,17 @@ class PackedBatch:
 
     @property
     def labels(self) -> Tensor:
-        """The target ids, int64 [target_tokens]."""
+        """The target ids, int64 [target_tokens]. If that is None, [N], with PAD in empty positions."""
         return self.numbers[_LABELS, : self.target_tokens].long()
 
     @property
     def corpora(self) -> Tensor:
-        """The corpus of each target token, int64 [target_tokens]."""
+        """The corpus of each target token, int64 [target_tokens]. If that is None, [N], with 0 in empty positions."""
         return self.numbers[_CORPORA, : self.target_tokens].long()
+
+    def has_shape_of(self, other: "PackedBatch") -> bool:
+        """Whether training computes both batches with the same operations."""
+        return self.numbers.shape == other.numbers.shape and self.longest == other.longest
 
     def pinned(self) -> "PackedBatch":
         """The same batch in page-locked memory, which can be copied to a GPU asynchronously."""
