@@ -27,7 +27,8 @@ import numpy as np
 from nmt.data.batches.batch_cuts import plan_batches, sort_by_length
 from nmt.data.batches.micro_batches import split_evenly
 from nmt.data.batches.mixing import Mix
-from nmt.data.batches.packing import PackedBatch, pack, packed_length
+from nmt.data.batches.packed_steps import cut_into_steps, packed_length, split_step
+from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.batches.padding import Batch, collate_pairs
 from nmt.data.batches.read_ahead import read_ahead
 from nmt.data.batches.token_cutoff import TokenCutoff, draw_cuts
@@ -133,8 +134,9 @@ class Batches:
         self._packed_length: int | None = None
         self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
         if packed:
-            length = packed_length(self._batch_tokens, self._micro_batch_tokens, ranks.size, self._longest)
-            self._packed_length = length
+            length = self._packed_length = packed_length(
+                self._batch_tokens, self._micro_batch_tokens, ranks.size, fitting.longest, fitting.mean
+            )
             self._collate = partial(pack, length=length, longest=self._longest)
 
     def steps_in_epoch(self, epoch: int, mix: Mix | None = None) -> int:
@@ -233,8 +235,12 @@ class Batches:
     def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[_Planned]:
         """The batches of each step of a pool."""
         random = generator(self._seed, times[0])
-        pairs = random.permutation(self._drawn(mix, *times))
         repeated, pass_times = mix.passes(*times)
+        if self._packed_length is not None:
+            pairs = np.concatenate([random.permutation(self._drawn(mix, *each)) for each in pairwise(pass_times)])
+            cuts = cut_into_steps(*self._lengths(pairs), self._batch_tokens)
+            return [[step] for step in np.split(pairs, cuts) if len(step)]
+        pairs = random.permutation(self._drawn(mix, *times))
         if not repeated:
             return [[batch] for batch in self._shuffled_batches(pairs, self._batch_tokens, random)]
         is_repeated, tokens = np.isin(self._corpora(pairs), repeated), self._longer(pairs)
@@ -292,8 +298,6 @@ class Batches:
 
     def _step(self, batches: _Planned, pool_end: int | None, names: tuple[int, ...]) -> Step:
         """names: the numbers that the random numbers of this step are derived from."""
-        if self._packed_length is not None:
-            batches = [np.concatenate(batches)]  # packed sentences have no padding, whatever their lengths are
         batches = [batch[sort_by_length(*self._lengths(batch))] for batch in batches]
         pairs = np.concatenate(batches)
         source, target = self._lengths(pairs)
@@ -322,11 +326,13 @@ class Batches:
             pool_end=pool_end,
         )
 
-    def _shares(self, batches: _Planned) -> list[slice]:
-        """The micro-batches of all ranks, as slices of the pairs of all batches."""
-        shares, first, packed = list[slice](), 0, self._packed_length is not None
+    def _shares(self, batches: _Planned) -> Sequence[slice | Integers]:
+        """The micro-batches of all ranks: which of the pairs of all batches each of them has."""
+        if self._packed_length is not None:
+            return split_step(*self._lengths(np.concatenate(batches)), self._packed_length, self._ranks.size)
+        shares, first = list[slice](), 0
         for batch in batches:
-            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks.size, packed=packed)
+            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks.size)
             shares += [slice(first + share.start, first + share.stop) for share in split]
             first += len(batch)
         return shares
@@ -338,7 +344,9 @@ class Batches:
         return len(source) * int(source.max(initial=0) + target.max(initial=0))
 
     def _tokens(self, pairs: Integers) -> int:
-        """The padded tokens of a batch: number of sentences × longest side."""
+        """The size of a batch, as `Budget` counts it."""
+        if self._packed_length is not None:
+            return max(int(side.sum()) for side in self._lengths(pairs))
         return len(pairs) * int(self._longer(pairs).max())
 
     def _longer(self, pairs: Integers) -> Integers:
