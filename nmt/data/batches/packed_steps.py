@@ -18,8 +18,10 @@ def cut_into_steps(source: Integers, target: Integers, budget: int) -> Integers:
     """Return where to cut pairs, in their order, into the fewest steps of at most `budget` tokens: [steps - 1].
 
     The largest step is as small as possible, so that the last step is not much smaller than the others. source, target:
-    lengths, int64 [pairs], at least one pair and none above `budget`.
+    lengths, int64 [pairs], none above `budget`.
     """
+    if not len(source):
+        return np.zeros(0, np.int64)
     sums = [np.append(0, side.cumsum()) for side in (source, target)]
 
     def ends(most: int) -> list[int]:
