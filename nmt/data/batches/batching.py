@@ -241,7 +241,7 @@ class Batches:
         """The batches of each step of a pool."""
         random = generator(self._seed, times[0])
         repeated, pass_times = mix.passes(*times)
-        if self._packed_length is not None:
+        if self._packed_length is not None:  # pass after pass
             pairs = np.concatenate([random.permutation(self._drawn(mix, *each)) for each in pairwise(pass_times)])
             cuts = cut_into_steps(*self._lengths(pairs), self._batch_tokens)
             return [[step] for step in np.split(pairs, cuts)] if len(pairs) else []
