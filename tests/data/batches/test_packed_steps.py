@@ -40,6 +40,7 @@ def test_an_epoch_has_every_pair_once_within_the_budget(
     assert all(pairs and tokens(np.array(lengths)[pairs]) <= batch_tokens for pairs in steps)
 
 
+@example([(20, 18), (7, 30), (3, 2)] * 20, 400, 60, 2)  # several micro-batches on each rank
 @given(corpus, st.integers(40, 400), st.integers(40, 400), st.integers(1, 5))
 def test_a_step_is_the_same_however_it_is_split(
     lengths: list[tuple[int, int]], batch_tokens: int, micro_batch_tokens: int, ranks: int
