@@ -32,7 +32,7 @@ _COMMON = {  # the settings that are changed most often
 # The length of a run that fits a corpus: passes over the corpus, as in configs/multi30k.yaml, and the fewest steps that
 # a small model needs to learn.
 _PASSES, _FEWEST_STEPS = 40, 2000
-_SMALL_BATCH = 4096  # padded tokens, so that a pass over a small corpus has enough steps
+_SMALL_BATCH = 4096  # tokens, so that a pass over a small corpus has enough steps
 _SMALL_CORPUS = 3_000_000  # subwords; the default preset is `small` below this size
 _MOST_SMALL_STEPS = 20_000  # with the preset `small`: some hours on two cores
 _PEAK = 0.0005  # learning rate: below the paper's 0.0007, because the warmup is shorter

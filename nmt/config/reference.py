@@ -54,7 +54,8 @@ allowed.
 `$HOME` are not replaced.
 
 **Padded tokens** measure the size of a batch: the number of sentences times the length of the longest one, in
-subwords. Padding counts, because it takes memory and time like any other token.
+subwords. Padding counts, because it takes memory and time like any other token. Packed batches (`training.packed`) have
+no padding: their size is the number of source or of target tokens, whichever is larger.
 
 **Affects** tells what another value changes: the cleaned `text`; the `vocabulary` learned from it; the `tokens` that
 are stored; the `order` in which pairs are trained on; the `model` and what is saved with it; the validation's `score`.

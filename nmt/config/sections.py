@@ -76,10 +76,10 @@ class TrainingConfig:
         (), "parts that are not trained: `embeddings`, `encoder`, `decoder`, `output`, or layers, such as `encoder.0`"
     )
     batch_tokens: int = setting(
-        25_000, "padded tokens of one optimizer step: sentences × longest length", at_least=1, affects="order"
+        25_000, "tokens of one optimizer step: of its longer side, padding counted", at_least=1, affects="order"
     )
     micro_batch_tokens: int | Literal["auto"] | None = free_setting(
-        None, "most padded tokens on a device at once, accumulated; null: the whole batch; auto: what fits", at_least=1
+        None, "most tokens on a device at once, accumulated; null: the whole batch; auto: what fits", at_least=1
     )
     activation_checkpointing: bool = free_setting(
         False, "keep only each layer's input; compute the rest again in the backward pass: less memory, slower"
@@ -139,7 +139,8 @@ class TrainingConfig:
     )
     packed: bool | None = free_setting(
         None,
-        "batches of one shape without padding: sentences lie one after another; null: on CUDA GPUs (slow elsewhere)",
+        "batches of one shape without padding: sentences lie one after another; null: on CUDA GPUs (slow elsewhere); "
+        "a saved run is resumed with the same kind of batches",
     )
     compile: bool | None = free_setting(
         None,

@@ -29,7 +29,8 @@ class Identity:
     """The properties that a run and a saved state must share for resuming. The keys are hashes of content.
 
     data_key: the folder of the token store and the number of skipped pairs; validation_key: see `validation_key`;
-    start: the model that the run started from.
+    start: the model that the run started from; packed: whether batches are packed, on which the pairs of each step
+    depend.
     """
 
     config: Config
@@ -37,6 +38,7 @@ class Identity:
     vocabulary_key: str
     validation_key: str
     start: Start | None = None
+    packed: bool = False
 
     def check_resumable(self, saved: "Identity", run: Path) -> None:
         """Log which settings changed. Raises NmtError for a change that makes resuming impossible."""
@@ -49,6 +51,12 @@ class Identity:
         if self.data_key != saved.data_key:
             micro_batch = {path: both for path, both in changed.items() if path == "training.micro_batch_tokens"}
             raise _not_resumable(run, "other training data", _affecting(changed, {"text"}) | micro_batch)
+        if self.packed != saved.packed:
+            before, now = ("packed" if identity.packed else "padded" for identity in (saved, self))
+            raise NmtError(
+                f"{run} holds a run with {before} batches, which would be {now} here and would have other pairs: set "
+                f"training.packed={str(saved.packed).lower()}, or set a new run_dir"
+            )
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)
 

@@ -1,6 +1,6 @@
 """The part of a step that one device computes at once, and whether it fits into memory: training.micro_batch_tokens.
 
-Tokens are counted on the longer side, padding included.
+Tokens are counted on the longer side, and with padding if batches are padded.
 """
 
 import logging
@@ -18,6 +18,7 @@ from torch.nn import Parameter
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config.schema import Config, TrainingConfig
+from nmt.data.batches.packed_steps import packed_length
 from nmt.data.batches.packing import pack
 from nmt.data.batches.padding import collate_pairs
 from nmt.data.batches.token_store import TokenStore
@@ -56,8 +57,10 @@ def micro_batch_tokens(
         return largest_micro_batch(objective, budget, int(longer_side.max(initial=1)), ranks, chosen)
     tokens = min(configured or budget, budget)
     if next(objective.parameters()).device.type == "cpu":
-        share = -(-budget // ranks.size)  # one rank's part of a step
-        check_step(training, objective, min(tokens, share), longer_side, ranks.local_size)
+        most = min(tokens, -(-budget // ranks.size))  # of one rank's part of a step
+        if objective.packed and len(longer_side):
+            most = packed_length(budget, tokens, ranks.size, int(longer_side.max()), float(longer_side.mean()))
+        check_step(training, objective, most, longer_side, ranks.local_size)
     return tokens
 
 
@@ -101,7 +104,7 @@ def largest_micro_batch(objective: Objective, batch_tokens: int, longest: int, r
     on_gpu = next(objective.parameters()).device.type == "cuda"
     fits = _runs(objective, longest) if on_gpu else _estimate(objective, longest, ranks.local_size)
     if chosen:
-        log.info("training.micro_batch_tokens: auto: %s padded tokens, as when the run began", f"{chosen:,}")
+        log.info("training.micro_batch_tokens: auto: %s tokens, as when the run began", f"{chosen:,}")
         if ranks.all_reduce_max_async(lambda: int(not fits(chosen)))():
             log.warning(
                 "training.micro_batch_tokens: auto: these tokens may not fit into the memory that is free now: free "
@@ -123,7 +126,7 @@ def largest_micro_batch(objective: Objective, batch_tokens: int, longest: int, r
     share = ", a complete step" if fewest == 1 else f", {fewest} to a step"
     if ranks.size > 1:
         share = f" at most on each of {ranks.size} ranks"
-    log.info("training.micro_batch_tokens: auto: %s padded tokens%s", f"{size_of(fewest):,}", share)
+    log.info("training.micro_batch_tokens: auto: %s tokens%s", f"{size_of(fewest):,}", share)
     return size_of(fewest)
 
 
@@ -137,7 +140,8 @@ def check_step(
     """
     if not len(longer):  # no pair fits into a batch; `Batches` reports this
         return
-    tokens = min(tokens, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
+    if not objective.packed:  # all packed batches have the same length
+        tokens = min(tokens, int(longer.sum(dtype=np.int64)))  # a batch cannot be larger than the data
     trained = _trained_bytes(objective)
     free = available_memory() // ranks_here - 3 * trained  # room for gradients and two moments
     most = objective.model.activation_bytes(tokens, int(longer.max()))
@@ -146,14 +150,14 @@ def check_step(
         return
     length = max(1, round(float((longer.astype(np.float64) ** 2).sum() / longer.sum(dtype=np.int64))))
     few = max(1, min(_PROBE_TOKENS, tokens // 2) // length) * length
-    log.info("training: measuring on small batches whether a step of %s padded tokens fits into memory", f"{tokens:,}")
+    log.info("training: measuring on small batches whether a step of %s tokens fits into memory", f"{tokens:,}")
     _passes(objective, few, length)  # allocates the buffers that stay
     once, twice = (peak_bytes(objective, count, length) for count in (few, 2 * few))
     need = once - trained + (tokens - few) * (twice - once) / few + packed
     if need > free:
         key = "batch_tokens" if training.micro_batch_tokens is None else "micro_batch_tokens"
         raise NmtError(
-            f"training.{key}: {tokens:,} padded tokens at once need about {_gib(need + 3 * trained)} GiB of memory; "
+            f"training.{key}: {tokens:,} tokens at once need about {_gib(need + 3 * trained)} GiB of memory; "
             f"{_gib(free + 3 * trained)} GiB are free: set training.micro_batch_tokens to a smaller number, or to auto "
             "for the largest number that fits (what a step learns stays the same)"
         )

@@ -62,6 +62,7 @@ def snapshot(identity: Identity, progress: Progress, train_step: TrainStep) -> S
         "data_key": identity.data_key,
         "vocabulary_key": identity.vocabulary_key,
         "validation_key": identity.validation_key,
+        "packed": json.dumps(identity.packed),
     }
     if identity.start is not None:
         metadata["start"] = identity.start.to_json()
@@ -101,7 +102,8 @@ def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
     config = schema.parse(metadata["config"], f"{run / 'state'}: settings inside")
     start = Start.from_json(metadata["start"]) if "start" in metadata else None
     keys = metadata["data_key"], metadata["vocabulary_key"], metadata["validation_key"]
-    return Identity(config, *keys, start), Progress.from_dict(json.loads(metadata["progress"]))
+    packed = json.loads(metadata.get("packed", "false"))  # earlier states do not say it: steps were planned as padded
+    return Identity(config, *keys, start, packed), Progress.from_dict(json.loads(metadata["progress"]))
 
 
 def restore(run: Path, identity: Identity, train_step: TrainStep, ranks: Ranks) -> Progress:

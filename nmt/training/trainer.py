@@ -80,7 +80,7 @@ class Trainer:
         self.training_steps = TrainingSteps(config.run_dir, config.data, config.training, stages, self.batches)
         self.validation = [(held_out.name, self._validation_batches(held_out)) for held_out in prepared.validation]
         data_key = f"{prepared.data_key}, {self.batches.skipped} pairs skipped"
-        self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start)
+        self.identity = Identity(config, data_key, data.vocabulary_key, data.validation_key, data.start, packed)
         self.progress = Progress.for_corpora(corpora)
         self.corpora: list[dict[str, float | None]] = []  # `corpora` in the newest row of metrics of this session
         dtype = self.train_step.objective.dtype or torch.float32
@@ -107,7 +107,7 @@ class Trainer:
 
     def _out_of_memory(self) -> str:
         return (
-            f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_batch_tokens:,} padded "
+            f"{self.device}: out of memory at step {self.progress.step:,} with {self.micro_batch_tokens:,} "
             "tokens at once: lower training.micro_batch_tokens (auto finds the largest number that fits; what a step "
             "learns stays the same), or set training.precision: bfloat16 or training.activation_checkpointing: true"
         )

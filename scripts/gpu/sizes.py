@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from nmt.config.schema import TransformerConfig
 
 VOCABULARY, SMALL_VOCABULARY = 32_000, 400  # subwords
-BATCH_TOKENS, SMALL_BATCH_TOKENS = 25_000, 4_096  # padded tokens of a step: in the paper, and for small corpora
+BATCH_TOKENS, SMALL_BATCH_TOKENS = 25_000, 4_096  # tokens of a step: in the paper, and for small corpora
 SENTENCES, LENGTH = 864, 28  # of the counted batch: 24,192 tokens on each side
 
 MODELS = {

@@ -154,7 +154,7 @@ def speed(run: Run, size: str) -> None:
         seconds, target = seconds_of_steps(train_step, timed, warmup)
         milli = 1e3 * seconds / (step_count - warmup)
         note = f"{milli:.1f} ms a step; first step, perhaps cached: {first:.1f} s{peak(run)}"
-        name = f"{size}, {tokens:,} padded tokens a step"
+        name = f"{size}, {tokens:,} tokens a step"
         predicted = _predicted(run, size) if tokens == BATCH_TOKENS else None
         run.row(f"{name}, as trained", target / seconds, predicted, unit="target tokens/s", note=note)
         if tokens == BATCH_TOKENS:

@@ -186,7 +186,7 @@ def gradient(ranks: Ranks, config: Config, index: int) -> tuple[int, list[int], 
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
-        ("model.dropout=0", ("packed=true",)),
+        ("model.dropout=0", ("packed=true", "consistency=simcut", "token_cutoff=0.2")),
         (RECURRENT, ("packed=false", "consistency=simcut", "token_cutoff=0.2")),
     ],
 )
@@ -194,7 +194,7 @@ def test_the_gradient_is_that_of_one_batch_however_it_is_split(
     two_ranks: RankProcesses, corpus: Path, tmp_path: Path, model: str, settings: tuple[str, ...]
 ) -> None:
     some = (model, *(f"training.{setting}" for setting in settings))
-    plain = config_of(corpus, tmp_path / "run", *some, "training.packed=false")
+    plain = config_of(corpus, tmp_path / "run", *some)
     split = config_of(corpus, tmp_path / "run", *some, "training.micro_batch_tokens=100")
     sentences, batches, whole = gradient(ALONE, plain, 0)
     assert batches == [sentences] and all(np.abs(array).max() > 0 for array in whole.values())
@@ -236,8 +236,9 @@ def run_of(ranks: Ranks, config: Config) -> tuple[int, int, Arrays]:
 
 
 def test_two_ranks_give_the_weights_of_one(two_ranks: RankProcesses, corpus: Path, tmp_path: Path) -> None:
-    steps, tokens, weights = run_of(ALONE, config_of(corpus, tmp_path / "one", "model.dropout=0", *TWENTY))
-    sharded = ("model.dropout=0", "training.packed=true", "training.sharded=true")
+    exact = ("model.dropout=0", "training.packed=true")
+    steps, tokens, weights = run_of(ALONE, config_of(corpus, tmp_path / "one", *TWENTY, *exact))
+    sharded = (*exact, "training.sharded=true")
     for their_steps, their_tokens, their_weights in two_ranks(
         run_of, config_of(corpus, tmp_path / "two", *TWENTY, *sharded)
     ):

@@ -55,7 +55,7 @@ def bytes_per_token(of: Objective, tokens: int, longest: int) -> float:
 
 
 def fitting(batch_tokens: int, longest: int, capacity: int, ranks: Ranks = Ranks()) -> int:  # noqa: B008 (frozen)
-    """The result on a device that holds `capacity` padded tokens at once."""
+    """The result on a device that holds `capacity` tokens at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "_estimate", lambda *_: lambda tokens: tokens <= capacity)
         return largest_micro_batch(objective(layers=1), batch_tokens, longest, ranks)
@@ -154,7 +154,7 @@ def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytes
     monkeypatch.setattr(memory, "available_memory", lambda: available)
     monkeypatch.setattr(memory, "_PROBE_TOKENS", 128)
     check(whole, of, 1000)
-    said = r"training\.batch_tokens: 1,000,000 padded tokens .* [1-9][0-9.]* GiB .* 0\.1 GiB are free: .* to auto"
+    said = r"training\.batch_tokens: 1,000,000 tokens .* [1-9][0-9.]* GiB .* 0\.1 GiB are free: .* to auto"
     with pytest.raises(NmtError, match=said):
         check(whole, of, 1_000_000)
     check(whole, of, 1_000_000, lengths=(20,) * 50)  # there is not that much text
@@ -162,7 +162,7 @@ def test_a_step_that_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytes
     micro = dataclasses.replace(
         whole, training=schema.TrainingConfig(batch_tokens=9_000_000, micro_batch_tokens=1_000_000)
     )
-    with pytest.raises(NmtError, match=r"training\.micro_batch_tokens: 1,000,000 padded tokens"):
+    with pytest.raises(NmtError, match=r"training\.micro_batch_tokens: 1,000,000 tokens"):
         check(micro, of, 1_000_000)
 
 
@@ -236,7 +236,7 @@ def test_a_model_that_cannot_fit_is_refused_before_anything_is_built(make_config
     ("error", "said"),
     [
         (RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory"),
-         r"out of memory at step 1 with 512 padded tokens .* lower training\.micro_batch_tokens"),
+         r"out of memory at step 1 with 512 tokens .* lower training\.micro_batch_tokens"),
         (MemoryError(), "out of memory at step 1"),
         (RuntimeError("another"), "^another$"),
     ],
@@ -301,7 +301,7 @@ def test_a_run_keeps_the_split_that_it_began_with(
         free(tokens)
         caplog.clear()
         assert run(dataclasses.replace(parts, training=dataclasses.replace(parts.training, max_steps=steps)))
-        assert ("128 padded tokens, as when the run began" in caplog.text) == (tokens != 150)
+        assert ("128 tokens, as when the run began" in caplog.text) == (tokens != 150)
         assert ("may not fit into the memory that is free now" in caplog.text) == (tokens < 128)
     one, other = (
         tensors.read(tmp_path / name / "state" / "step-00000020.safetensors")[0] for name in ("whole", "parts")

@@ -7,12 +7,14 @@ from itertools import chain, islice
 
 import numpy as np
 import pytest
+import torch
 from helpers.stores import Store, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import schema
 from nmt.data.batches import batching
+from nmt.data.batches.packing import PackedBatch
 from nmt.data.batches.padding import Batch
 from nmt.data.batches.stages import stages_of
 from nmt.data.subwords.vocabulary import EOS
@@ -48,7 +50,7 @@ LONG = NumberedStore([(3, 3) if i % 3 else (99, 3) for i in range(sum(SIZES))]) 
 
 @dataclass
 class Trained:
-    """The pairs of each step, its padded tokens, and the number of the stage; and where pools ended."""
+    """The pairs of each step, its tokens, and the number of the stage; and where pools ended."""
 
     steps: list[list[int]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -80,9 +82,12 @@ def train(steps_of_run: TrainingSteps, progress: Progress, steps: int, trained: 
         progress.count(step, updated=True, seconds=0, waiting=0)
         found, tokens = list[int](), 0
         for batch in step.micro_batches:
-            assert isinstance(batch, Batch)
-            tokens += len(batch.source) * max(batch.source.shape[1], batch.target.shape[1])
-            found += batch.source[:, 0].tolist() if len(batch.target_places) else []
+            if isinstance(batch, Batch):
+                tokens += len(batch.source) * max(batch.source.shape[1], batch.target.shape[1])
+                found += batch.source[:, 0].tolist() if len(batch.target_places) else []
+            else:
+                found += numbers_in(batch)
+        tokens = tokens or max(step.source_tokens, step.target_tokens)
         trained.steps.append(sorted(found))
         trained.tokens.append(tokens)
         trained.stages.append(progress.position.stage)
@@ -90,6 +95,12 @@ def train(steps_of_run: TrainingSteps, progress: Progress, steps: int, trained: 
         trained.epochs.append((progress.position.epoch, progress.position.step_in_epoch))
         if progress.step % 3 == 0:
             progress.best.validations_since = 0 if progress.step % 15 == 0 else progress.best.validations_since + 1
+
+
+def numbers_in(batch: PackedBatch) -> list[int]:
+    """The first token of each sentence."""
+    ids, start, end, *_ = batch.side(0)
+    return ids[(torch.arange(len(ids)) == start) & (end > 0)].tolist()
 
 
 def whole_run(steps_of_run: TrainingSteps, steps: int) -> Trained:
@@ -128,17 +139,20 @@ def stages_of_mixes(draw: st.DrawFn) -> str:
     st.sampled_from([7, 50, 1000]),
     st.sampled_from([0, 1, 5, 100]),
     st.sampled_from([12, 512]),
+    st.booleans(),
 )
 @settings(max_examples=20)
 def test_no_pair_comes_again_before_its_corpus_came_once(
-    stages: str, sizes: list[int], batch_tokens: int, pool_pairs: int, long_pass: int, small: int
+    stages: str, sizes: list[int], batch_tokens: int, pool_pairs: int, long_pass: int, small: int, packed: bool
 ) -> None:
     """Wherever passes, epochs and stages end: after any step, each pair of a corpus came as often as any other, or once
     more."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batching, "LONG_PASS", long_pass)
         patch.setattr(batching, "REPEATED_TOKENS", small)
-        steps_of_run = training_steps(stages, sizes=tuple(sizes), batch_tokens=batch_tokens, pool_pairs=pool_pairs)
+        steps_of_run = training_steps(
+            stages, sizes=tuple(sizes), batch_tokens=batch_tokens, pool_pairs=pool_pairs, packed=packed
+        )
         trained = whole_run(steps_of_run, 60)
     times, ends = np.zeros(sum(sizes), int), np.cumsum(sizes)
     assert max(trained.tokens) <= batch_tokens
@@ -148,20 +162,23 @@ def test_no_pair_comes_again_before_its_corpus_came_once(
 
 
 @pytest.mark.parametrize("stages", COURSES)
-def test_a_resumed_run_has_the_same_steps(stages: str) -> None:
-    whole = whole_run(training_steps(stages), 100)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_resumed_run_has_the_same_steps(stages: str, packed: bool) -> None:
+    whole = whole_run(training_steps(stages, packed=packed), 100)
     random, progress, parts = np.random.default_rng(0), Progress.for_corpora(3), Trained()
     while len(parts.steps) < 100:
         count = min(int(random.integers(1, 12)), 100 - len(parts.steps))
-        train(training_steps(stages), progress, count, parts)
+        train(training_steps(stages, packed=packed), progress, count, parts)
         progress = Progress.from_dict(json.loads(json.dumps(asdict(progress))))  # as it is saved
     assert parts == whole
 
 
-def test_ranks_share_the_same_steps() -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_ranks_share_the_same_steps(packed: bool) -> None:
     stages = COURSES[1]
-    whole = whole_run(training_steps(stages), 80)
-    ranks = [whole_run(training_steps(stages, ranks=3, rank=rank, micro_batch_tokens=30), 80) for rank in range(3)]
+    whole = whole_run(training_steps(stages, packed=packed), 80)
+    parts = {"ranks": 3, "micro_batch_tokens": 30, "packed": packed}
+    ranks = [whole_run(training_steps(stages, rank=rank, **parts), 80) for rank in range(3)]
     together = [sorted(chain.from_iterable(parts)) for parts in zip(*(rank.steps for rank in ranks), strict=True)]
     assert together == whole.steps
     assert all((rank.stages, rank.pool_ends) == (whole.stages, whole.pool_ends) for rank in ranks)

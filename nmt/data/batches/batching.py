@@ -1,13 +1,16 @@
-"""Batches of pairs of similar length: deterministic, sharded by rank, resumable.
+"""Batches of pairs: deterministic, sharded by rank, resumable.
 
-One batch is one optimizer step. Its size is counted in padded tokens: the number of sentences × the longest side among
-them, so padding counts. An epoch is planned from the lengths alone:
+One batch is one optimizer step. Its tokens are counted on the longer side. An epoch is planned from the lengths alone.
+Pools of pairs are drawn from the mix of corpora and shuffled. How a pool is divided depends on the form of batches:
 
-    draw a pool of pairs from the mix of corpora → sort them by length, cut them into batches, shuffle the batches
+- Padded: the size of a batch is the number of sentences × the longest side among them, so padding counts. Pairs are
+  sorted by length and cut into batches, and the batches are shuffled. A small corpus may be used several times in one
+  pool. It then has small batches of its own, one pass after the other. A step then has one batch of the other corpora
+  and some of these small batches.
+- Packed: there is no padding. The pairs are cut into steps in their random order (`packed_steps`). Between the ends of
+  passes over small corpora, pairs are shuffled separately.
 
-A small corpus may be used several times in one pool. It then has small batches of its own, one pass after the other, so
-that all of its pairs are used once before any is used again. A step then has one batch of the other corpora and some of
-these small batches.
+In both forms all pairs of a corpus are used once before any is used again.
 
 The plan is a pure function of (seed, epoch, mix). Every rank computes the same plan without communication, and resuming
 needs only the epoch and the step in it. Pools are planned one after the other, so that memory does not grow with the
@@ -27,7 +30,8 @@ import numpy as np
 from nmt.data.batches.batch_cuts import plan_batches, sort_by_length
 from nmt.data.batches.micro_batches import split_evenly
 from nmt.data.batches.mixing import Mix
-from nmt.data.batches.packing import PackedBatch, pack, packed_length
+from nmt.data.batches.packed_steps import cut_into_steps, packed_length, split_step
+from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.batches.padding import Batch, collate_pairs
 from nmt.data.batches.read_ahead import read_ahead
 from nmt.data.batches.token_cutoff import TokenCutoff, draw_cuts
@@ -79,11 +83,12 @@ class _FittingPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget:
-    """The maximum number of padded tokens in a step and in a micro-batch."""
+    """The maximum number of tokens in a step and in a micro-batch: of the longer side, and with padding if batches are
+    padded."""
 
     batch_tokens: int
     micro_batch_tokens: int | None = None  # None: a micro-batch may be as large as a step
-    # What is done with a single pair that has more padded tokens: it is left out and counted, or an error is raised.
+    # What is done with a single pair that has more tokens: it is left out and counted, or an error is raised.
     over_budget: Literal["skip", "error"] = "skip"
 
     @property
@@ -106,9 +111,9 @@ class BatchOrder:
 class Batches:
     """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
-    `skipped` counts the pairs of all versions that alone have more padded tokens than the budget. They are in no epoch.
-    Apart from them, the steps do not depend on `micro_batch_tokens`. Raises NmtError if there is such a pair and
-    `over_budget` is "error", and if no pair remains.
+    `skipped` counts the pairs of all versions that alone have more tokens than the budget. They are in no epoch. Apart
+    from them, the steps do not depend on `micro_batch_tokens`, nor on the ranks. Raises NmtError if there is such a
+    pair and `over_budget` is "error", and if no pair remains.
     """
 
     def __init__(
@@ -121,7 +126,8 @@ class Batches:
         packed: bool = False,
         cutoff: TokenCutoff | None = None,
     ) -> None:
-        """packed: make packed micro-batches, all of the same shape. cutoff: None for training without token cutoff."""
+        """packed: plan packed steps, and make micro-batches of one shape. cutoff: None for training without token
+        cutoff."""
         self._store, self._versions, self._seed = store, order.versions, order.seed
         self._batch_tokens, self._micro_batch_tokens = budget.batch_tokens, budget.micro_batch
         self._ranks, self._cutoff = ranks, cutoff
@@ -133,8 +139,9 @@ class Batches:
         self._packed_length: int | None = None
         self._collate: Callable[..., Batch | PackedBatch] = collate_pairs
         if packed:
-            length = packed_length(self._batch_tokens, self._micro_batch_tokens, ranks.size, self._longest)
-            self._packed_length = length
+            length = self._packed_length = packed_length(
+                self._batch_tokens, self._micro_batch_tokens, ranks.size, fitting.longest, fitting.mean
+            )
             self._collate = partial(pack, length=length, longest=self._longest)
 
     def steps_in_epoch(self, epoch: int, mix: Mix | None = None) -> int:
@@ -233,8 +240,12 @@ class Batches:
     def _plan_pool(self, mix: Mix, times: tuple[int, int]) -> list[_Planned]:
         """The batches of each step of a pool."""
         random = generator(self._seed, times[0])
-        pairs = random.permutation(self._drawn(mix, *times))
         repeated, pass_times = mix.passes(*times)
+        if self._packed_length is not None:  # pass after pass
+            pairs = np.concatenate([random.permutation(self._drawn(mix, *each)) for each in pairwise(pass_times)])
+            cuts = cut_into_steps(*self._lengths(pairs), self._batch_tokens)
+            return [[step] for step in np.split(pairs, cuts)] if len(pairs) else []
+        pairs = random.permutation(self._drawn(mix, *times))
         if not repeated:
             return [[batch] for batch in self._shuffled_batches(pairs, self._batch_tokens, random)]
         is_repeated, tokens = np.isin(self._corpora(pairs), repeated), self._longer(pairs)
@@ -292,8 +303,6 @@ class Batches:
 
     def _step(self, batches: _Planned, pool_end: int | None, names: tuple[int, ...]) -> Step:
         """names: the numbers that the random numbers of this step are derived from."""
-        if self._packed_length is not None:
-            batches = [np.concatenate(batches)]  # packed sentences have no padding, whatever their lengths are
         batches = [batch[sort_by_length(*self._lengths(batch))] for batch in batches]
         pairs = np.concatenate(batches)
         source, target = self._lengths(pairs)
@@ -322,23 +331,27 @@ class Batches:
             pool_end=pool_end,
         )
 
-    def _shares(self, batches: _Planned) -> list[slice]:
-        """The micro-batches of all ranks, as slices of the pairs of all batches."""
-        shares, first, packed = list[slice](), 0, self._packed_length is not None
+    def _shares(self, batches: _Planned) -> Sequence[slice | Integers]:
+        """The micro-batches of all ranks: which of the pairs of all batches each of them has."""
+        if self._packed_length is not None:
+            return split_step(*self._lengths(np.concatenate(batches)), self._packed_length, self._ranks.size)
+        shares, first = list[slice](), 0
         for batch in batches:
-            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks.size, packed=packed)
+            split = split_evenly(self._longer(batch), self._micro_batch_tokens, self._ranks.size)
             shares += [slice(first + share.start, first + share.stop) for share in split]
             first += len(batch)
         return shares
 
     def _padded_tokens(self, source: Integers, target: Integers) -> int:
-        """The padded tokens of both sides in a micro-batch of these lengths."""
+        """The tokens of both sides in a micro-batch of these lengths, with padding or empty positions."""
         if self._packed_length is not None:
             return 2 * self._packed_length
         return len(source) * int(source.max(initial=0) + target.max(initial=0))
 
     def _tokens(self, pairs: Integers) -> int:
-        """The padded tokens of a batch: number of sentences × longest side."""
+        """The size of a batch, as `Budget` counts it."""
+        if self._packed_length is not None:
+            return max(int(side.sum()) for side in self._lengths(pairs))
         return len(pairs) * int(self._longer(pairs).max())
 
     def _longer(self, pairs: Integers) -> Integers:

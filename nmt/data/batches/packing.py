@@ -20,7 +20,6 @@ _SIDE = 5
 _LABELS = 2 * _SIDE
 _CORPORA = _LABELS + 1
 _READ = _CORPORA + 1
-_TILE = 128
 
 
 @dataclass(frozen=True)
@@ -110,15 +109,3 @@ def pack(
             shifted = np.roll(cut, side, axis=1)
             read[:, : cut.shape[1]][shifted] = CUT
     return PackedBatch(torch.from_numpy(numbers), used, longest)
-
-
-def packed_length(batch_tokens: int, micro_batch_tokens: int, ranks: int, longest: int) -> int:
-    """The number of positions that every micro-batch needs; see `micro_batches.split_evenly`. longest: the tokens of
-    the longest sentence.
-
-    A step has n pairs of at most L tokens with n·L ≤ batch_tokens. If the pairs are divided equally, a rank has at most
-    n/ranks + 1 pairs, so at most batch_tokens/ranks + L tokens. The largest part is never larger than that. The number
-    is rounded up to whole tiles of matrix products, because a GPU is slower for other numbers of rows.
-    """
-    needed = min(micro_batch_tokens, -(-batch_tokens // ranks) + (longest if ranks > 1 else 0))
-    return -(-needed // _TILE) * _TILE

@@ -37,13 +37,16 @@ class CutTokens(NamedTuple):
     source: npt.NDArray[np.bool_]
     target: npt.NDArray[np.bool_]
 
-    def select(self, pairs: slice, source_lengths: Integers, target_lengths: Integers) -> "CutTokens":
-        """The tokens of some of the pairs. source_lengths, target_lengths: of all pairs."""
-        parts = []
-        for cut, lengths in zip(self, (source_lengths, target_lengths), strict=True):
-            first = int(lengths[: pairs.start].sum())
-            parts.append(cut[:, first : first + int(lengths[pairs].sum())])
-        return CutTokens(*parts)
+    def select(self, pairs: slice | Integers, source_lengths: Integers, target_lengths: Integers) -> "CutTokens":
+        """The tokens of some of the pairs. pairs: ascending; source_lengths, target_lengths: of all pairs."""
+        selected = np.zeros(len(source_lengths), np.bool_)
+        selected[pairs] = True
+        return CutTokens(
+            *(
+                cut[:, np.repeat(selected, lengths)]
+                for cut, lengths in zip(self, (source_lengths, target_lengths), strict=True)
+            )
+        )
 
 
 def draw_cuts(

@@ -302,7 +302,7 @@ def test_corpora_have_their_shares_and_go_through_their_versions(monkeypatch: py
 def test_the_corpus_of_each_token_is_known(ranks: int, micro_batch: int, packed: bool) -> None:
     store = Store([(3 + i % 5, 4 + i % 3) for i in range(180)])
     settings = {"world_size": ranks, "micro_batch_tokens": micro_batch, "packed": packed}
-    whole, tokens = list(mixed(store, 60).epoch(1)), list[int]()
+    whole, tokens = list(mixed(store, 60, packed=packed).epoch(1)), list[int]()
     for steps in zip(*(mixed(store, 60, rank=rank, **settings).epoch(1) for rank in range(ranks)), strict=True):
         found = [0, 0]
         for step in steps:

@@ -54,26 +54,31 @@ def pairs_of(batch: Batch | PackedBatch) -> list[tuple[list[int], list[int]]]:
 @given(
     corpus, st.integers(40, 300), st.integers(40, 300), st.sampled_from([1, 2, 3, 8]), st.integers(0, 3), st.booleans()
 )
-def test_they_hold_the_pairs_of_the_padded_ones_and_have_one_length(
+def test_they_hold_every_pair_and_have_one_length(
     lengths: Any, batch_tokens: int, micro_batch: int, ranks: int, epoch: int, several: bool
 ) -> None:
     assume(micro_batch <= batch_tokens and (not several or len(lengths) > 1))
     mix = Mix.from_weights([len(lengths) - 1, 1], [1, 1]) if several else None  # of which one is repeated
     shapes = set()
-    plain, packed = (
+    (plain,), whole, split = (
         [
-            list(make(Store(lengths), batch_tokens, world_size=ranks, rank=rank, packed=packed, mix=mix,
-                      micro_batch_tokens=micro_batch).epoch(epoch))
-            for rank in range(ranks)
+            list(make(Store(lengths), batch_tokens, rank=rank, mix=mix, **changes).epoch(epoch))
+            for rank in range(changes.get("world_size", 1))
         ]
-        for packed in (False, True)
-    )  # fmt: skip
-    for one, other in zip(zip(*plain, strict=True), zip(*packed, strict=True), strict=True):
+        for changes in (
+            {},
+            {"packed": True},
+            {"packed": True, "world_size": ranks, "micro_batch_tokens": micro_batch},
+        )
+    )
+    every = [sorted(pair for step in steps for batch in step.micro_batches for pair in pairs_of(batch))
+             for steps in (plain, itertools.chain(*split))]  # fmt: skip
+    assert every[0] == every[1]
+    for one, other in zip(zip(*whole, strict=True), zip(*split, strict=True), strict=True):
         held = [[pair for step in of_ranks for batch in step.micro_batches for pair in pairs_of(batch)]
                 for of_ranks in (one, other)]  # fmt: skip
         assert sorted(held[0]) == sorted(held[1])
         batches = [batch for step in other for batch in step.micro_batches]
-        assert len(batches) <= sum(len(step.micro_batches) for step in one)
         shapes |= {batch.numbers.shape for batch in batches}
         assert other[0].padded_tokens == 2 * batches[0].numbers.shape[1] * len(batches)
         assert {batch.longest for batch in batches} == {max(max(pair) for pair in lengths)}
