@@ -25,6 +25,8 @@ from nmt.models.transformer.packed_attention import Ranges, causal_ranges, cross
 from nmt.models.transformer.positions import LearnedPositions, SinusoidalPositions, first_positions
 from nmt.models.translation_model import Memory, ModelInternals, PackedSentences, TranslationModel
 
+_POSITIONS = 256  # see `with_length_tensor`
+
 
 class AttentionWeights(NamedTuple):
     """The attention weights of every head, layer by layer. Each row sums to 1, and is 0 at masked positions.
@@ -41,13 +43,14 @@ class AttentionWeights(NamedTuple):
 class DecoderState:
     """The state between two decoding steps: B sentences of K hypotheses each, `length` target positions so far.
 
-    A step writes into the target's cache, so that the previous state must not be used again. length: a number, or a
-    tensor [1] for steps that a CUDA graph computes.
+    A step writes into the target's cache, so that the previous state must not be used again. For steps that a CUDA
+    graph computes, `length` is a tensor [1], and `encodings` has the encodings of all positions.
     """
 
     source: SourceCache
     target: TargetCache
     length: int | Tensor
+    encodings: Tensor | None = None
 
 
 class Transformer(TranslationModel):
@@ -281,28 +284,36 @@ class Transformer(TranslationModel):
         return self.fixed_step(self.with_room(state), tokens)
 
     def with_length_tensor(self, state: DecoderState, longest: int) -> DecoderState:
-        self.target_positions(0, state.length + longest + 1)  # computes sinusoids, which `at` cannot do
-        return replace(state, length=state.target.mask.new_zeros(1, dtype=torch.long) + state.length)
+        length = state.target.mask.new_zeros(1, dtype=torch.long) + state.length
+        # In groups, because the shape of a state decides which graph can be used.
+        positions = -(-(state.length + longest + 1) // _POSITIONS) * _POSITIONS
+        if self.longest_position is not None:
+            positions = min(positions, self.longest_position)
+        return replace(state, length=length, encodings=self.target_positions(0, positions))
 
     def with_room(self, state: DecoderState) -> DecoderState:
         return replace(state, target=state.target.with_room())
 
     def fixed_step(self, state: DecoderState, tokens: Tensor) -> tuple[Tensor, DecoderState]:
-        length, positions = state.length, self.target_positions
-        position = positions.at(length) if isinstance(length, Tensor) else positions(length, 1)  # type: ignore[operator]
+        length = state.length
+        if isinstance(length, Tensor):
+            assert state.encodings is not None
+            position = state.encodings.index_select(0, length)
+        else:
+            position = self.target_positions(length, 1)  # [1, ·]: the same for all hypotheses
         y, rotation = self._with_positions(self._target_vectors(tokens), position)
         target, slots = state.target.allocate()
         mask, source_mask = target.attention_mask(), state.source.attention_mask
         for layer, own, cross in zip(self.decoder, target.layers, state.source.layers, strict=True):
             y = layer.step(y, own, mask, slots, cross, source_mask, rotation)  # type: ignore[operator]
-        return self.decoder_norm(y), DecoderState(state.source, target, length + 1)
+        return self.decoder_norm(y), replace(state, target=target, length=length + 1)
 
     def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
         old_sentences, hypotheses, _ = state.target.mask.shape
         if len(rows) == old_sentences:  # the most frequent case, in which only masks are copied
-            return DecoderState(state.source, state.target.select(rows, None), state.length)
+            return replace(state, target=state.target.select(rows, None))
         sentences = rows[:, 0] // hypotheses  # [B']
-        return DecoderState(state.source.select(sentences), state.target.select(rows, sentences), state.length)
+        return replace(state, source=state.source.select(sentences), target=state.target.select(rows, sentences))
 
     def _run(self, layer: nn.Module, *inputs: Tensor | Ranges | Rotation | None) -> Tensor:
         """layer(*inputs). With `recompute`, the backward pass computes it a second time."""

@@ -55,10 +55,6 @@ class SinusoidalPositions(nn.Module):
             table = self.table = from_host(longer, table.device)
         return table[start:end]
 
-    def at(self, index: Tensor) -> Tensor:
-        """Encodings of positions that have been computed before, [n] → [n, D]."""
-        return self.table.index_select(0, index)
-
 
 class LearnedPositions(nn.Module):
     """A learned vector for each position (row (E) of the paper's Table 3)."""
@@ -75,10 +71,6 @@ class LearnedPositions(nn.Module):
                 f"{len(self.weight)}, the number of positions of this model: shorten the text"
             )
         return self.weight[start : start + length]
-
-    def at(self, index: Tensor) -> Tensor:
-        """Vectors of positions [n] → [n, D]."""
-        return self.weight.index_select(0, index)
 
 
 def first_positions(source: nn.Module, target: nn.Module, length: int = 100) -> dict[str, Tensor]:
