@@ -45,8 +45,8 @@ class LayerNorm(nn.LayerNorm):
 def searches_on_gpu(x: Tensor) -> bool:
     """Whether x is computed on a GPU without gradients, autocast and compiler, so that fused operations save time."""
     return (
-        not torch.compiler.is_compiling()  # first, because the other conditions would break the compiler's graph
-        and x.is_cuda
+        x.is_cuda
+        and not torch.compiler.is_compiling()  # before the conditions that would break the compiler's graph
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cuda")
     )
