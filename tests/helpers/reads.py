@@ -3,7 +3,9 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 _READS = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select"}
 
@@ -26,3 +28,21 @@ class Reads(TorchDispatchMode):
         else:
             self.others += 1
         return function(*args, **(kwargs or {}))
+
+
+class OtherTensors(TorchDispatchMode):
+    """Finds the operations that read tensors which are neither given nor computed inside. A CUDA graph would read them
+    at the same addresses, even after they have been freed."""
+
+    def __init__(self, *given: Tensor) -> None:
+        super().__init__()
+        self.known, self.found = list(given), list[str]()  # all are kept, so that no address is used again
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        addresses = {x.untyped_storage().data_ptr() for x in self.known}
+        read = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor) and x.numel()]
+        if not all(x.untyped_storage().data_ptr() in addresses for x in read):
+            self.found.append(function.overloadpacket.__name__)
+        self.known += [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        return result

@@ -20,7 +20,7 @@ from nmt.decoding.search.recorded_beam import BeamStepper
 
 SENTENCES, LENGTH = 4, 4
 # beam size, hypotheses before the step, vocabulary, n_best
-CASES = [(1, 1, 70, 1), (3, 1, 64, 1), (3, 3, 200, 3), (2, 2, 7, 2), (4, 4, 129, 1)]
+CASES = [(1, 1, 70, 1), (3, 1, 64, 1), (3, 3, 200, 3), (2, 2, 7, 2), (1, 1, 4200, 1)]
 
 
 def case(beam_size: int, hypotheses: int, vocabulary: int, n_best: int) -> tuple[BeamStepper, Tensor, Beams]:
@@ -31,6 +31,10 @@ def case(beam_size: int, hypotheses: int, vocabulary: int, n_best: int) -> tuple
     scores[0, -1, 5] = math.nan
     scores[2, :, 3] += 6
     scores[3, :, 6:] = -math.inf
+    if vocabulary > 4096:  # more than a program reads at once: the greatest score comes later, or all possible ones
+        scores[0] = 2.0
+        scores[0, :, 4150] = 9.0
+        scores[2, :, :4096] = -math.inf
     live = -torch.rand(SENTENCES, hypotheses, generator=generator).cumsum(1)
     live[3, 1:] = -math.inf
     ended = FinishedHypotheses.empty(SENTENCES, n_best, live.device)

@@ -28,6 +28,7 @@ from nmt.device import from_host
 from nmt.models.norm import triton_works
 
 _PENALTIES = 256  # length penalties of so many lengths, or of a multiple: their number is a part of a graph's shapes
+_MOST_SCORES = 2**20  # of a sentence, for which the kernels' registers suffice
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class BeamStepper:
 
     def _continued(self, scores: Tensor, beams: Beams) -> Continued:
         """Choose the hypotheses that are continued. scores [B, K, V] are overwritten."""
-        if scores.is_cuda and triton_works(scores.device):
+        if scores.is_cuda and scores[0].numel() <= _MOST_SCORES and triton_works(scores.device):
             from nmt.decoding.search import beam_kernels  # Triton is only there with CUDA
 
             return beam_kernels.continue_beams(scores, beams, self.options)
@@ -106,15 +107,13 @@ def _begin(step: BeamStepper, source: Tensor, max_lengths: Tensor, starts: Tenso
 
 
 def _search(step: BeamStepper, beams: Beams, finished: FinishedSentences, graphs: StepGraphs) -> list[list[Hypothesis]]:
-    options, size = step.options, step.options.decoding.beam_size
-    key = size, options.n_best, options.eos, options.bos
     sentences = torch.arange(len(beams.tokens), device=beams.tokens.device)
     steps: list[BeamStep] = []
     results: list[tuple[Tensor, FinishedHypotheses]] = []  # sentences, and their best hypotheses
     for length in itertools.count():
         beams = replace(beams, model=step.model.with_room(beams.model))
         # The first step changes the shapes: it begins with one hypothesis for each sentence.
-        beams, (rows, done) = graphs.run(step, beams, key) if length else step(beams)
+        beams, (rows, done) = graphs.run(step, beams) if length else step(beams)
         newest: Sequence[Tensor] = (rows, beams.tokens, beams.live)
         split = finished.split(done, length)
         if split is not None:

@@ -21,6 +21,7 @@ log = logging.getLogger("nmt")
 
 T = TypeVar("T")
 Step = Callable[[T], tuple[T, tuple[Tensor, ...]]]  # a state → the next state, and results
+_Graph = tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]  # a recorded step, and its results after a replay
 
 _MOST_GRAPHS = 500  # each needs some memory of the GPU; if there are more, all are recorded again
 _ALIGNMENT = 256  # bytes
@@ -47,30 +48,31 @@ class StepGraphs:
         self._device, self._records = device, device.type == "cuda"
         self._memory = torch.empty(0, dtype=torch.uint8)  # on the device after the first step
         self._state: list[Tensor] = []  # of the newest step, in `_memory`
-        self._graphs: dict[Any, _Graph | None] = {}  # by shapes; None: the shapes occurred once
+        self._graphs: dict[Any, _Graph | None] = {}  # by shapes; None: seen once, not recorded yet
+        self._first: _Graph | None = None  # kept, because PyTorch cannot use a pool again after its last graph
         self._recording: tuple[Any, torch.cuda.Stream] | None = None  # the graphs' pool of memory, and their stream
 
-    def run(self, step: Step[T], state: T, key: object) -> tuple[T, tuple[Tensor, ...]]:
+    def run(self, step: Step[T], state: T) -> tuple[T, tuple[Tensor, ...]]:
         """`step(state)`. The returned state and results are valid until the next call.
 
-        step: reads tensors in `state` only, and returns a state of the same shapes. It may write into them. key: equal
-        for equal functions.
+        step: reads no tensors but those in `state` and the model's weights, and returns a state of the same shapes. It
+        may write into the tensors. Steps of states of the same shapes must be the same function.
         """
         tensors = list(tensors_in(state))
         if len(tensors) != len(self._state) or any(x is not own for x, own in zip(tensors, self._state, strict=True)):
             self._move(tensors)
             state = with_tensors(state, iter(self._state))
-        shapes = key, tuple((x.shape, x.dtype) for x in tensors)
-        if graph := self._graphs.get(shapes):
-            graph.graph.replay()
-            return state, graph.results
-        if shapes in self._graphs and (graph := self._recorded(step, state)):
-            self._graphs[shapes] = graph
-            graph.graph.replay()
-            return state, graph.results
-        if len(self._graphs) >= _MOST_GRAPHS:
-            self._graphs.clear()
+        shapes = tuple((x.shape, x.dtype) for x in tensors)
+        recorded = self._graphs.get(shapes)
+        if recorded is None and self._records and shapes in self._graphs:
+            recorded = self._graphs[shapes] = self._record(step, state)
+        if recorded is not None:
+            graph, results = recorded
+            graph.replay()
+            return state, results
         if self._records:
+            if len(self._graphs) >= _MOST_GRAPHS:
+                self._graphs.clear()
             self._graphs[shapes] = None
         return state, self._in_place(step, state)
 
@@ -100,19 +102,21 @@ class StepGraphs:
             torch._foreach_copy_(old, copied)
         return results
 
-    def _recorded(self, step: Step[T], state: T) -> "_Graph | None":
+    def _record(self, step: Step[T], state: T) -> "_Graph | None":
         """Record a step, without running it. Returns None if this does not work; a warning says why once."""
-        graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
         if self._recording is None:
             # One stream for all recordings, because PyTorch reserves memory for matrix products on each stream.
             self._recording = torch.cuda.graph_pool_handle(), torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        pool, stream = self._recording
+            torch.cuda.empty_cache()  # PyTorch cannot free what it has cached while it records
+        (pool, stream), now = self._recording, torch.cuda.current_stream(self._device)
+        graph = torch.cuda.CUDAGraph()
         stream.wait_stream(now)
         try:
             with torch.cuda.stream(stream):
-                # Not torch.cuda.graph, which empties PyTorch's cache of memory. "thread_local": another thread may
-                # use the GPU at the same time.
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+                # Not torch.cuda.graph, which empties the cache each time. "thread_local": another thread may use the
+                # GPU at the same time. Not in inference mode, because PyTorch may make a tensor that training uses too.
+                with torch.inference_mode(False):
+                    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     results = self._in_place(step, state)
                 finally:
@@ -122,15 +126,13 @@ class StepGraphs:
                 raise
             self._records = False
             self._graphs.clear()
-            log.warning("search: a CUDA graph does not work here, continuing without it (%s)", first_line(error))
+            first = error.__context__  # after an error, the recording cannot be ended either
+            reason = first_line(first if isinstance(first, Exception) else error)
+            log.warning("search: a CUDA graph does not work here, continuing without it (%s)", reason)
             return None
         now.wait_stream(stream)
-        return _Graph(graph, results)
-
-
-class _Graph:
-    def __init__(self, graph: torch.cuda.CUDAGraph, results: tuple[Tensor, ...]):
-        self.graph, self.results = graph, results
+        self._first = self._first or (graph, results)
+        return graph, results
 
 
 def tensors_in(tree: Any) -> Iterator[Tensor]:

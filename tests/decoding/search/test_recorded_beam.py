@@ -1,17 +1,20 @@
 """Beam search in steps of fixed shapes, as in CUDA graphs: it finds what the plain search finds."""
 
 import dataclasses
-from typing import Any
+import weakref
+from contextlib import nullcontext
+from typing import Any, ClassVar
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 from helpers.late_reads import read_late
-from helpers.reads import Reads
+from helpers.reads import OtherTensors, Reads
 from helpers.tables import OPTIONS, FixedTable, Table, assert_equal, changed
 from helpers.translators import CPU, LINES, new_model, new_translator
 
 from nmt.decoding.search.search import search
-from nmt.decoding.search.step_graphs import StepGraphs, size_for
+from nmt.decoding.search.step_graphs import StepGraphs, size_for, tensors_in, with_tensors
 
 
 @pytest.mark.parametrize(("beam_size", "n_best"), [(1, 1), (3, 1), (4, 4)])
@@ -40,16 +43,19 @@ class Replay:
     """Stands in for a CUDA graph: it repeats a step with the tensors that the step had when it was recorded."""
 
     def __init__(self, graphs: StepGraphs, step: Any, state: Any):
-        self.graphs, self.step, self.state, self.graph = graphs, step, state, self
-        self.results = tuple[torch.Tensor, ...]()
-        self.count = 0
+        self.graphs, self.step, self.state, self.count = graphs, step, state, 0
+        copied = with_tensors(state, iter([x.clone() for x in tensors_in(state)]))
+        self.results = step(copied)[1]
 
     def replay(self) -> None:
         self.count += 1
-        results = self.graphs._in_place(self.step, self.state)
-        self.results = self.results or tuple(map(torch.empty_like, results))
-        for old, new in zip(self.results, results, strict=True):
+        for old, new in zip(self.results, self.graphs._in_place(self.step, self.state), strict=True):
             old.copy_(new)
+
+
+def record(graphs: StepGraphs, step: Any, state: Any) -> tuple[Replay, Any]:
+    replay = Replay(graphs, step, state)
+    return replay, replay.results
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -63,13 +69,53 @@ def test_translations_are_the_same(beam_size: int, positions: str, monkeypatch: 
     translator = new_translator(model, **settings)
     graphs = translator.engine._graphs = StepGraphs(CPU)
     graphs._records = True
-    monkeypatch.setattr(StepGraphs, "_recorded", lambda graphs, step, state: Replay(graphs, step, state))
+    monkeypatch.setattr(StepGraphs, "_record", record)
     for found in (translator.hypotheses(lines), translator.hypotheses(lines)):
         assert [one.pieces for [one] in found] == [one.pieces for [one] in expected]
         for [mine], [other] in zip(found, expected, strict=True):
             assert mine.token_scores == pytest.approx(other.token_scores, abs=1e-4)
-    replays = [replay.count for replay in graphs._graphs.values() if replay]
+    replays = [recorded[0].count for recorded in graphs._graphs.values() if recorded]
     assert len(replays) > 3 and sum(replays) > 20
+
+
+class Graph:
+    """Stands in for torch.cuda.CUDAGraph: a pool cannot be used again after its last graph."""
+
+    alive: ClassVar = weakref.WeakSet[Any]()
+    recorded = 0
+
+    def capture_begin(self, pool: object, capture_error_mode: str) -> None:
+        assert not Graph.recorded or Graph.alive, "use_count > 0 INTERNAL ASSERT FAILED"
+        Graph.alive.add(self)
+        Graph.recorded += 1
+
+    def capture_end(self) -> None:
+        pass
+
+    def replay(self) -> None:
+        pass
+
+
+def test_graphs_are_recorded_after_the_memory_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("current_stream", "Stream", "graph_pool_handle", "empty_cache"):
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    graphs = StepGraphs(CPU)
+    graphs._records = True
+    for size in (10, 10_000):
+        for _ in range(2):
+            graphs.run(lambda state: (state, ()), (torch.zeros(size),))
+    assert Graph.recorded == 2 and graphs._records
+
+
+def test_starts_are_read_before_the_outputs() -> None:
+    """Tokens between BOS and the output, such as a language's; also for the sentence that fills a size."""
+    model, source = new_model(), torch.randint(4, 300, (5, 6))
+    arguments = source, torch.full((5,), 12), OPTIONS
+    starts = torch.tensor([[5, 6], [6, 5], [7, 7], [8, 9], [9, 8]])
+    expected = search(model, *arguments, starts=starts)
+    assert_equal(search(model, *arguments, starts=starts, graphs=StepGraphs(CPU)), expected, rounding=1e-5)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -89,3 +135,21 @@ def test_a_step_reads_no_number(beam_size: int, monkeypatch: pytest.MonkeyPatch)
     with torch.inference_mode(), Reads() as counted:
         search(new_model(), source, limits, options, graphs=StepGraphs(CPU))
     assert len(reads_before_step) > 10 and len(set(reads_before_step)) == 1
+
+
+@pytest.mark.parametrize("positions", ["interleaved", "learned", "rotary"])
+def test_a_step_reads_its_state_and_the_weights_only(positions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_late(monkeypatch)
+    model = new_model(dataclasses.replace(new_model().config, positions=positions, max_positions=40))
+    in_place, found = StepGraphs._in_place, list[list[str]]()
+
+    def watched(graphs: StepGraphs, step: Any, state: Any) -> Any:
+        with OtherTensors(*tensors_in(state), *model.parameters()) as others:
+            results = in_place(graphs, step, state)
+        found.append(others.found)
+        return results
+
+    monkeypatch.setattr(StepGraphs, "_in_place", watched)
+    with torch.inference_mode():
+        search(model, torch.randint(4, 300, (8, 6)), torch.full((8,), 5), OPTIONS, graphs=StepGraphs(CPU))
+    assert len(found) > 2 and not any(found)
