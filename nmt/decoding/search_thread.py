@@ -22,8 +22,8 @@ def begin(search: Callable[[Callable[[int], None]], T], report: Callable[[int], 
     raises what the search raised; it may be called once.
 
     The search calls `count` with the number of sentences after each batch. The returned function calls `report` with
-    these numbers, in the thread that waits. If the returned function no longer exists, or if the process ends, the
-    search stops after its batch.
+    these numbers, in the thread that waits. If nothing refers to the returned function any more, or if the process
+    ends, the search stops after its batch.
     """
     counts, results, errors = SimpleQueue[int | None](), list[T](), list[BaseException]()
     dropped = threading.Event()

@@ -82,15 +82,20 @@ class StepGraphs:
         for x in tensors:
             starts.append(end)
             end += -(-x.nbytes // _ALIGNMENT) * _ALIGNMENT
-        own = self._memory.untyped_storage().data_ptr()
-        outside = [x.clone() if x.untyped_storage().data_ptr() == own else x for x in tensors]
         if end > len(self._memory):
             self._graphs.clear()  # they use the old addresses
             self._memory = torch.empty(end + end // 2, dtype=torch.uint8, device=self._device)
-        self._state = []
-        for x, start in zip(outside, starts, strict=True):
-            self._state.append(self._memory[start : start + x.nbytes].view(x.dtype).view(x.shape))
-            self._state[-1].copy_(x)
+        own = self._memory.untyped_storage().data_ptr()
+        new, moved = list[Tensor](), list[Tensor]()
+        for x, start in zip(tensors, starts, strict=True):
+            new.append(self._memory[start : start + x.nbytes].view(x.dtype).view(x.shape))
+            # A tensor in the same memory could be overwritten before it is copied, unless it stays where it is.
+            moves = x.untyped_storage().data_ptr() == own and x.data_ptr() != new[-1].data_ptr()
+            moved.append(x.clone() if moves else x)
+        for x, place in zip(moved, new, strict=True):
+            if x.data_ptr() != place.data_ptr():
+                place.copy_(x)
+        self._state = new
 
     def _in_place(self, step: Step[T], state: T) -> tuple[Tensor, ...]:
         """Run a step, and replace the tensors of the state by those of the new state. Returns the results."""

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import schema
+from nmt.models.transformer import layers as transformer_layers
 from nmt.models.transformer.model import Transformer
 
 PAD, V, D, HEADS, INNER = 0, 37, 32, 4, 48
@@ -125,3 +126,15 @@ def test_outputs_and_gradients_are_those_of_torch_nn_transformer(
     size = float(torch.cat([gradient.flatten() for gradient in wanted.values()]).norm())  # some tensors' are almost 0
     for name, gradient in found.items():
         assert_rounded(gradient, wanted[name], name, size)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_relu_as_a_part_of_the_product(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in search on a GPU."""
+    torch.manual_seed(1)
+    layer = transformer_layers.FeedForward(schema.TransformerConfig(d_model=8, feed_forward=12, heads=2, bias=bias))
+    x = torch.randn(3, 2, 8)
+    with torch.inference_mode():
+        expected = layer(x)
+        monkeypatch.setattr(transformer_layers, "searches_on_gpu", lambda x: True)
+        torch.testing.assert_close(layer(x), expected)
