@@ -120,6 +120,7 @@ def _run_here(arguments: argparse.Namespace, out: Path) -> None:
     results, device, text = out / "results.jsonl", "cpu" if small else "cuda", arguments.text and Path(arguments.text)
     run = report.Run(check.name, results, out, _store(arguments), device, small, text)
     getattr(importlib.import_module(f"gpu.{module}"), function)(run, *check.arguments)
+    print(report.table([row for row in report.rows_of(results) if row["check"] == check.name]))
 
 
 def _store(arguments: argparse.Namespace) -> Path:
@@ -135,7 +136,8 @@ def _last_line(log: Path) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", metavar="NAME", help="one check alone, in this process")
+    names = plan.every()
+    parser.add_argument("--check", metavar="NAME", choices=names, help=f"one check alone: {', '.join(names)}")
     parser.add_argument("--seconds", type=float, default=540, help="when no more checks begin; default: 540")
     parser.add_argument("--out", help="a folder for results; default: a new one in the temporary folder")
     parser.add_argument("--store", help="a folder for data, 25 MB, which is made if it is missing")
