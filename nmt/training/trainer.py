@@ -36,6 +36,8 @@ from nmt.training.validation import Validation, validate
 
 log = logging.getLogger("nmt")
 
+_MANY_SKIPPED = 0.05  # a larger share of skipped pairs is a mistake rather than an accident
+
 
 class Trainer:
     """One run. It starts in an empty folder and resumes in a folder with a saved state. Only the first rank writes and
@@ -181,13 +183,19 @@ class Trainer:
         if training.freeze:
             log.info("%s", freezing.summary(self.model, training.freeze))
         steps, skipped = self.training_steps.steps_in_epoch(progress), self.batches.skipped
-        left_out = f"; {skipped:,} pairs longer than a batch skipped (data.over_budget)" if skipped else ""
+        left_out = f"; {skipped:,} pairs longer than {self.micro_batch_tokens:,} tokens skipped (data.over_budget)"
         devices = f"{self.ranks.size} ranks, {self.device.type}" if self.ranks.size > 1 else str(self.device)
         if self.device.type == "cpu":
             threads = torch.get_num_threads()
             devices += f", {threads} thread" if threads == 1 else f", {threads} threads"
         how = ", ".join(filter(None, (devices, training.precision, consistency.described(training))))
-        log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out, how)
+        log.info("training: about %s steps per epoch%s; %s", f"{steps:,}", left_out if skipped else "", how)
+        if skipped > _MANY_SKIPPED * self.batches.pairs:
+            log.warning(
+                "data.over_budget: %s of the pairs are skipped, because they have more than %s tokens: raise "
+                "training.batch_tokens and training.micro_batch_tokens",
+                *(f"{skipped / self.batches.pairs:.0%}", f"{self.micro_batch_tokens:,}"),
+            )
         self.training_steps.announce(progress)
         last = self.training_steps.last_step(progress, steps)
         if last < training.max_steps and (problem := schedule.problem(training, self.config.model.width, last)):

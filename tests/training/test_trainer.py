@@ -305,7 +305,9 @@ def test_pairs_longer_than_a_batch_are_counted_and_said(
     assert skipped > 0
     with caplog.at_level("INFO", logger="nmt"):
         short.run()
-    assert f"{skipped:,} pairs longer than a batch skipped (data.over_budget)" in caplog.text
+    assert f"{skipped:,} pairs longer than 16 tokens skipped (data.over_budget)" in caplog.text
+    warned = "data.over_budget" in " ".join(one.getMessage() for one in caplog.records if one.levelname == "WARNING")
+    assert warned == (skipped > 0.05 * len(short.data.prepared.train))
     with pytest.raises(NmtError, match=r"training\.batch_tokens: 16.*data\.over_budget"):
         trainer(make_config("training.batch_tokens=16", "data.over_budget=error", "run_dir=other"))
 

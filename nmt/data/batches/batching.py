@@ -111,9 +111,9 @@ class BatchOrder:
 class Batches:
     """The steps of every epoch over the pairs of a store. It has no state: epochs can be iterated in any order.
 
-    `skipped` counts the pairs of all versions that alone have more tokens than the budget. They are in no epoch. Apart
-    from them, the steps do not depend on `micro_batch_tokens`, nor on the ranks. Raises NmtError if there is such a
-    pair and `over_budget` is "error", and if no pair remains.
+    `pairs` counts the pairs of all versions, and `skipped` those that alone have more tokens than the budget. They are
+    in no epoch. Apart from them, the steps do not depend on `micro_batch_tokens`, nor on the ranks. Raises NmtError if
+    there is such a pair and `over_budget` is "error", and if no pair remains.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Batches:
         self._mix = order.mix or Mix.from_weights([len(store) // order.versions or 1])
         self._firsts = np.append(0, np.cumsum(self._mix.sizes))[:-1]  # first pair of each corpus
         fitting = self._fitting(budget.over_budget)
-        self.skipped, self._longest = fitting.skipped, fitting.longest
+        self.pairs, self.skipped, self._longest = len(store), fitting.skipped, fitting.longest
         self._pool_limits = order.pool_pairs, int(LONG_PASS * self._batch_tokens / fitting.mean)
         self._packed_length: int | None = None
         self._collate: Callable[..., Batch | PackedBatch] = collate_pairs

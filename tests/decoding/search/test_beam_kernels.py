@@ -74,6 +74,7 @@ def test_they_compile_for_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     from triton.compiler import ASTSource
 
     from nmt.decoding.search import beam_kernels
+    from nmt.models import triton_norm
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     fixed = {"HYPOTHESES": 4, "WIDTH": 4, "COUNT": 8, "N": 1, "NEVER": 3, "BLOCK": 64, "BLOCKS": 64}
@@ -81,7 +82,8 @@ def test_they_compile_for_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     types = dict.fromkeys(("eos", "vocabulary", "blocks"), "i32") | {"new_done": "*i1"}
     integers = "limits length never ended_lengths ended_rows ended_count new_rows new_tokens new_lengths new_ended_rows"
     types |= dict.fromkeys([*integers.split(), "new_count"], "*i64") | dict.fromkeys(fixed, "constexpr")
-    for kernel in (beam_kernels._maxima, beam_kernels._continued):
+    types |= {"width": "i32", "epsilon": "fp32"}
+    for kernel in (beam_kernels._maxima, beam_kernels._continued, triton_norm._normalized_sum):
         signature = {name: types.get(name, "*fp32") for name in kernel.arg_names}
         constants = {(i,): fixed[name] for i, name in enumerate(kernel.arg_names) if name in fixed}
         source = ASTSource(kernel, signature, constants)
