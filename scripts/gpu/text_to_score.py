@@ -48,7 +48,8 @@ def train(run: Run) -> None:
         run.row(f"train: {part}", part_seconds, unit="s")
     text = "the demo's corpus" if run.text is None else folder.name
     run.row("train: in all", seconds, at_most=None if run.small else _MOST, unit="s", note=text)
-    rows = [json.loads(line) for line in (model / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    with (model / "metrics.jsonl").open(encoding="utf-8") as lines:
+        rows = list(map(json.loads, lines))
     speeds = [row["target_tokens_per_second"] for row in rows if "target_tokens_per_second" in row]
     run.row("train: the fastest steps", max(speeds), unit="target tokens/s")
     source, reference = files["test"]
