@@ -4,6 +4,7 @@ and writes its results, always in the same memory."""
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,18 @@ def test_large_passes_are_compiled_and_small_steps_are_recorded_as_a_whole(
     of.device, of.sharded = torch.device("cuda"), sharded
     of.prepare(PackedBatch(torch.empty((12, length), device="meta"), 5, 5))
     assert done == expected
+
+
+def test_a_step_of_several_ranks_is_not_one_graph(
+    make_config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gradients are summed over the ranks outside of graphs."""
+    done = []
+    monkeypatch.setattr(cuda_graph, "record", lambda *_: done.append("passes"))
+    monkeypatch.setattr(cuda_graph, "RecordedStep", lambda *_: done.append("step"))
+    monkeypatch.setattr(train_step, "data_parallel", lambda *_: done.append("ranks"))
+    monkeypatch.setattr(PackedBatch, "to", lambda batch, _: batch)
+    of = make_train_step(make_config("training.packed=true"))
+    of.device, of.ranks = torch.device("cuda"), SimpleNamespace(size=2, local_size=2, barrier=lambda: None)  # type: ignore
+    of.prepare(PackedBatch(torch.empty((12, 1280), device="meta"), 5, 5))
+    assert done == ["passes", "ranks"] and of.recorded is None
