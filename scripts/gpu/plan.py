@@ -18,6 +18,7 @@ class Check:
 _CORRECT = [
     Check("kernels of attention", "training:tests", ("models/transformer/test_packed_attention.py",), 110),
     Check("kernels of the loss", "training:tests", ("training/test_triton_loss.py",), 110),
+    Check("kernels of search", "training:tests", ("decoding/search/test_beam_kernels.py",), 110),
     *(Check(f"gradients {p}", "training:gradients", (p,)) for p in ("bfloat16", "float16", "float32", "tf32")),
     Check("compiled gradients base", "training:compiled_gradients", ("base",), 110),
     Check("trains bfloat16 packed compiled", "training:runs", ("bfloat16", "packed", "compiled"), 110),
@@ -28,7 +29,6 @@ _CORRECT = [
 _REPEATABLE = [
     *(Check(f"recorded gradients {p}", "training:recorded_gradients", (p,)) for p in ("bfloat16", "float16")),
     Check("a step twice", "training:step_twice"),
-    Check("small steps", "training:small_steps"),
     Check("stop and resume", "training:resume", ("base",)),
     Check("stop and resume small", "training:resume", ("small",)),
     Check("no wait in a step", "training:waits"),
@@ -43,8 +43,9 @@ GROUPS = [
     _CORRECT,
     _REPEATABLE,
     [Check("base as trained", "training:speed", ("base",), 50)],
+    [Check("small steps", "training:small_steps", (), 20)],
     [Check("search from text to text", "search_speed:lines", (), 65)],
-    [Check("text to score", "text_to_score:train", (), 110)],
+    [Check("text to score", "text_to_score:train", (), 90)],
     [Check("steps of search", "search_speed:steps", (), 40)],
     [Check("big as trained", "training:speed", ("big",), 45)],
     [Check("memory", "processes:auto", (), 30)],
