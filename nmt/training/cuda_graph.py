@@ -76,6 +76,7 @@ class RecordedStep:
     ):
         """learn: runs a step of a batch with a factor of its loss and a learning rate, and returns the gradient's norm.
         example: a batch on the GPU; it is overwritten."""
+        _allow_gradients_of_another_stream()
         self._learn, self._model, self._optimizer = learn, model, optimizer
         # The inputs of every step. The number of target tokens is not recorded.
         self._batch = PackedBatch(example.numbers, None, example.longest)
@@ -144,13 +145,17 @@ def record(objective: Objective, example: PackedBatch) -> bool:
     that PyTorch runs before it records.
     """
     device = objective.model.output_weight.device
-    if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
-        # If gradients are summed on the stream of the recording, the engine waits for it. This is correct, and hardly
-        # slower.
-        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    _allow_gradients_of_another_stream()
     with _warning_of_failure("a CUDA graph does not work here, continuing without it", device):
         objective.recorded = RecordedStates(objective.train(), example.to(device))
     return objective.recorded is not None
+
+
+def _allow_gradients_of_another_stream() -> None:
+    """Gradients may be summed on the stream of the recording: the engine then waits for it. This is correct, and hardly
+    slower, but PyTorch would warn of it."""
+    if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
 
 
 @contextmanager

@@ -3,6 +3,7 @@ and writes its results, always in the same memory."""
 
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -93,6 +94,30 @@ def test_recorded_passes_have_the_gradients_of_plain_ones(monkeypatch: pytest.Mo
         assert got.keys() == expected.keys()
         assert all(torch.equal(got[name], expected[name]) for name in expected)
     torch.testing.assert_close(recorded.eval()(batches()[0]), plain.eval()(batches()[0]))  # without dropout
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_where_passes_cannot_be_recorded_training_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: bool
+) -> None:
+    """The warning gives the first error. After a device fault nothing can go on."""
+
+    def fails(*_: object, **__: object) -> None:
+        try:
+            raise RuntimeError("an illegal memory access" if fault else "an operation that cannot be recorded")
+        finally:
+            raise RuntimeError("the recording is invalid")
+
+    done: list[object] = []
+    random = SimpleNamespace(clone_state=lambda: "not recording", graphsafe_set_state=done.append)
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fails)
+    monkeypatch.setattr(torch.cuda, "set_stream", done.append)
+    monkeypatch.setattr(torch.cuda, "default_generators", {None: random})
+    objective = made()
+    with pytest.raises(RuntimeError, match="invalid") if fault else nullcontext():
+        assert not cuda_graph.record(objective, batches()[1])
+    assert objective.recorded is None and done == ([] if fault else [None, "not recording"])
+    assert ("continuing without it (an operation that cannot be recorded)" in caplog.text) == (not fault)
 
 
 def test_a_table_that_is_replaced_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
