@@ -137,10 +137,12 @@ class TrainingConfig:
         "number format of the forward and backward pass; weights and optimizer state stay in float32; auto: bfloat16 "
         "on GPUs with hardware for it (NVIDIA: since Ampere), float32 elsewhere; a resumed run keeps its format",
     )
+    # A free setting, although the order of the pairs depends on it: to write out what null has been is no change.
+    # `Identity` compares the kinds of the batches.
     packed: bool | None = free_setting(
         None,
-        "batches of one shape without padding: sentences lie one after another; null: on CUDA GPUs (slow elsewhere); "
-        "a saved run is resumed with the same kind of batches",
+        "batches of one shape without padding: sentences lie one after another; null: on CUDA GPUs (slow elsewhere), "
+        "and a resumed run keeps its kind; it cannot be changed later",
     )
     compile: bool | None = free_setting(
         None,

@@ -6,7 +6,8 @@ shape, so each pass starts the same operations: they are recorded once, and then
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -75,17 +76,23 @@ class RecordedStep:
     ):
         """learn: runs a step of a batch with a factor of its loss and a learning rate, and returns the gradient's norm.
         example: a batch on the GPU; it is overwritten."""
+        _allow_gradients_of_another_stream()
         self._learn, self._model, self._optimizer = learn, model, optimizer
         # The inputs of every step. The number of target tokens is not recorded.
         self._batch = PackedBatch(example.numbers, None, example.longest)
         self._share, self._rate, self._norm = torch.zeros(3, device=example.numbers.device)
         self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._steps_before, self._works = _STEPS_BEFORE_RECORDING, True
+        self._steps_before = _STEPS_BEFORE_RECORDING
+
+    @property
+    def failed(self) -> bool:
+        """Whether the step cannot be recorded. A warning has said why, and the operations were started one by one."""
+        return self._steps_before < 0
 
     def fits(self, batch: PackedBatch) -> bool:
-        """Whether the batch has the recorded shape. False if recording has failed."""
-        return self._works and batch.has_shape_of(self._batch)
+        """Whether the batch has the recorded shape."""
+        return batch.has_shape_of(self._batch)
 
     def __call__(self, batch: PackedBatch, share: float, learning_rate: float) -> Tensor:
         """Run a step. Returns the gradient's norm."""
@@ -106,27 +113,15 @@ class RecordedStep:
         return norm
 
     def _record(self) -> None:
-        """Record the step without running it. If this does not work, a warning says why; a device fault is raised."""
+        """Record the step without running it."""
         graph = torch.cuda.CUDAGraph()
-        for group in self._optimizer.param_groups:
-            group["capturable"] = True  # fused Adam always is; PyTorch checks it while recording only
-        try:
+        message = "a whole step does not work as a CUDA graph here, recording its passes instead"
+        with _warning_of_failure(message, self._share.device):
             # Other threads put the next batches into page-locked memory meanwhile.
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._norm = self._learn(self._batch, self._share, self._rate)
             self._graph, self._buffers = graph, list(self._model.buffers())  # kept, as in RecordedStates
-        except Exception as error:
-            if is_device_fault(error):
-                raise
-            self._works = False
-            log.warning(
-                "training.packed: a step does not work as a CUDA graph, continuing with a graph of its passes (%s)",
-                first_line(error),
-            )
-        finally:
-            for group in self._optimizer.param_groups:
-                group["capturable"] = False
-            self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad(set_to_none=True)
 
 
 class _WithOwnGradients(torch.autograd.Function):
@@ -150,15 +145,34 @@ def record(objective: Objective, example: PackedBatch) -> bool:
     that PyTorch runs before it records.
     """
     device = objective.model.output_weight.device
-    if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
-        # If gradients are summed on the stream of the recording, the engine waits for it. This is correct, and hardly
-        # slower.
-        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
-    try:
+    _allow_gradients_of_another_stream()
+    with _warning_of_failure("a CUDA graph does not work here, continuing without it", device):
         objective.recorded = RecordedStates(objective.train(), example.to(device))
+    return objective.recorded is not None
+
+
+def _allow_gradients_of_another_stream() -> None:
+    """Gradients may be summed on the stream of the recording: the engine then waits for it. This is correct, and hardly
+    slower, but PyTorch would warn of it."""
+    if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+
+
+@contextmanager
+def _warning_of_failure(message: str, device: torch.device) -> Iterator[None]:
+    """If recording fails in the block, log a warning with this message and the reason, and continue after the block. A
+    device fault is raised again."""
+    stream = torch.cuda.current_stream(device)
+    try:
+        yield
     except Exception as error:  # of many types: an operation that cannot be recorded, too little memory
-        if is_device_fault(error):
+        # After some errors PyTorch cannot end the recording either: this is a second error, which hides the first, and
+        # leaves the recording's stream and the state of the random numbers in use.
+        first = error.__context__
+        reason = first if isinstance(first, Exception) and not error.__suppress_context__ else error
+        if is_device_fault(error) or is_device_fault(reason):
             raise
-        log.warning("training.packed: a CUDA graph does not work here, continuing without it (%s)", first_line(error))
-        return False
-    return True
+        torch.cuda.set_stream(stream)
+        random = torch.cuda.default_generators[device.index]
+        random.graphsafe_set_state(random.clone_state())
+        log.warning("training.packed: %s (%s)", message, first_line(reason))

@@ -54,8 +54,8 @@ class Identity:
         if self.packed != saved.packed:
             before, now = ("packed" if identity.packed else "padded" for identity in (saved, self))
             raise NmtError(
-                f"{run} holds a run with {before} batches, which would be {now} here and would have other pairs: set "
-                f"training.packed={str(saved.packed).lower()}, or set a new run_dir"
+                f"{run} holds a run with {before} batches, and training.packed={str(self.packed).lower()} would give "
+                f"{now} ones with other pairs: set training.packed=null, or set a new run_dir"
             )
         for path, (before, now) in changed.items():
             log.info("setting changed: %s: %s in the saved run, %s now", path, before, now)

@@ -4,6 +4,7 @@ Tokens are counted on the longer side, and with padding if batches are padded.
 """
 
 import logging
+import math
 import os
 from bisect import bisect_left
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from torch.nn import Parameter
 from torch.profiler import ProfilerActivity, profile
 
 from nmt.config.schema import Config, TrainingConfig
-from nmt.data.batches.packed_steps import packed_length
+from nmt.data.batches.packed_steps import length_of_parts, packed_length
 from nmt.data.batches.packing import pack
 from nmt.data.batches.padding import collate_pairs
 from nmt.data.batches.token_store import TokenStore
@@ -54,7 +55,8 @@ def micro_batch_tokens(
     longer_side = longer_side[longer_side <= budget]  # longer pairs are in no batch
     if configured == "auto":
         chosen = ranks.broadcast(_chosen_before(run, ranks) if ranks.first else 0)
-        return largest_micro_batch(objective, budget, int(longer_side.max(initial=1)), ranks, chosen)
+        mean = float(longer_side.mean()) if len(longer_side) else 1.0
+        return largest_micro_batch(objective, budget, int(longer_side.max(initial=1)), mean, ranks, chosen)
     tokens = min(configured or budget, budget)
     if next(objective.parameters()).device.type == "cpu":
         most = min(tokens, -(-budget // ranks.size))  # of one rank's part of a step
@@ -91,13 +93,16 @@ def _chosen_before(run: Path, ranks: Ranks) -> int:
     return 0
 
 
-def largest_micro_batch(objective: Objective, batch_tokens: int, longest: int, ranks: Ranks, chosen: int = 0) -> int:
-    """The size in tokens of the largest micro-batch that fits: `batch_tokens` divided by a whole number, rounded up.
+def largest_micro_batch(
+    objective: Objective, batch_tokens: int, longest: int, mean: float, ranks: Ranks, chosen: int = 0
+) -> int:
+    """The size in tokens of the largest micro-batch that fits: `batch_tokens` divided by a whole number, rounded up. A
+    packed micro-batch has more tokens, because sentences cannot be divided (`packed_length`).
 
-    longest: the longer side of the longest pair, at most `batch_tokens`. The passes are tried with pairs of this length
-    on both sides, which need at least as much memory as any batch of the corpus. On a GPU the passes are run; on a CPU
-    their memory is estimated from a small batch. All ranks get the smallest result. Raises NmtError if even a batch of
-    one longest pair does not fit.
+    longest: the longer side of the longest pair, at most `batch_tokens`; mean: that of all pairs. The passes are tried
+    with pairs of the longest length on both sides, which need at least as much memory as any batch of the corpus. On a
+    GPU the passes are run; on a CPU their memory is estimated from a small batch. All ranks get the smallest result.
+    Raises NmtError if even a batch of one longest pair does not fit.
     chosen: the result when the run began, or 0. It does not change on resuming, because dropout's masks depend on how
     a step is divided. If it does not fit into the memory that is free now, a warning is logged.
     """
@@ -113,9 +118,12 @@ def largest_micro_batch(objective: Objective, batch_tokens: int, longest: int, r
         return chosen
 
     def size_of(parts: int) -> int:
+        if objective.packed:
+            return min(batch_tokens, length_of_parts(batch_tokens, parts, longest, mean))
         return max(longest, -(-batch_tokens // parts))
 
-    most = -(-batch_tokens // longest)  # the number of parts if each holds only the longest pair
+    extra = math.ceil(mean) if objective.packed else 0
+    most = -(-batch_tokens // max(1, longest - extra))  # the number of parts if each holds only the longest pair
     fewest = bisect_left(range(1, most + 1), True, key=lambda parts: fits(size_of(parts))) + 1
     fewest = ranks.all_reduce_max_async(lambda: fewest)()
     if fewest > most:

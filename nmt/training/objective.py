@@ -220,18 +220,21 @@ def packs(objective: Objective, packed: bool | None, ranks: Ranks, *, sharded: b
     """Whether batches are packed. packed: training.packed; if None, batches are packed on CUDA if this works.
 
     Each rank tries a small batch, except with `sharded` layers, which one rank cannot run alone. Raises NmtError if
-    packing is required and does not work. Collective: all ranks get the same answer.
+    packing is required (by the setting or a saved run) and does not work. Collective: all ranks get the same answer.
     """
     on_gpu = objective.model.output_weight.device.type == "cuda"
     if packed is False or (packed is None and not (on_gpu and objective.model.can_pack)):
         return False
     reason = "" if objective.model.can_pack else "this model takes padded batches only"
     if not reason and not on_gpu:
-        log.info("training.packed: true: slow without CUDA; attention's memory grows with the square of a batch's size")
+        log.info("training.packed: slow without CUDA, and attention's memory grows with the square of a batch's size")
     if not reason and on_gpu and not sharded:
         reason = next(filter(None, ranks.all_gather(_reason_it_fails(objective))), "")
     if reason and packed:
-        raise NmtError(f"training.packed: true: packed batches do not work here ({reason}): set it to null")
+        raise NmtError(
+            f"training.packed: packed batches do not work here ({reason}): set it to false (with a new run_dir if the "
+            "saved run has packed batches)"
+        )
     if reason:
         log.warning("training.packed: packed batches do not work here, continuing with padded batches (%s)", reason)
     return not reason

@@ -95,6 +95,18 @@ def saved(run: Path) -> tuple[Identity, Progress] | None:
     return _parse(run, metadata)
 
 
+def with_saved_packing(training: schema.TrainingConfig, run: Path, ranks: Ranks) -> schema.TrainingConfig:
+    """The settings with the kind of batches of the saved run in place of `packed: null`, on every device, because the
+    pairs of each step depend on it. Collective."""
+    if training.packed is not None:
+        return training
+    found = saved(run) if ranks.first else None
+    packed = ranks.broadcast(found[0].packed if found else None)
+    if packed is not None:
+        log.info("training.packed: null: %s batches, as when the run began", "packed" if packed else "padded")
+    return dataclasses.replace(training, packed=packed)
+
+
 def _parse(run: Path, metadata: Mapping[str, str]) -> tuple[Identity, Progress]:
     """The identity and the progress in the metadata of a state. Raises NmtError for a state of another version."""
     if metadata.get("version") != str(VERSION):

@@ -28,11 +28,13 @@ from nmt.training.objective import Objective, packs
 
 Phase = Callable[[str], AbstractContextManager[Any]]
 
-# From this number of floating-point operations on, layers are compiled by default. With fewer, the whole step is one
-# CUDA graph. A GPU for training needs about a millisecond for the matrix products of such a pass. Its hundreds of small
-# kernels take several milliseconds, whatever their size, and the program needs more than ten to start them. Compiling
-# saves about as much time as the products take: in smaller passes too little to pay for 20 seconds of compilation.
+# From this number of floating-point operations on, layers are compiled by default. A GPU for training needs about a
+# millisecond for the matrix products of such a pass. Its hundreds of small kernels take several milliseconds, whatever
+# their size. Compiling saves about as much time as the products take: in smaller passes too little to pay for 20
+# seconds of compilation.
 _FLOPS_OF_LARGE_PASS = 3e11
+# Positions. In larger steps, the GPU computes for longer than the program needs to start the operations.
+_LARGEST_RECORDED_STEP = 8_192
 _MIN_LOSS_SCALE = 2.0**-14  # float16 starts at 65,536, and each overflow halves it; below this, training fails
 
 
@@ -90,16 +92,16 @@ class TrainStep:
 
     def prepare(self, example: Batch | PackedBatch) -> None:
         """Call once before the first step. Compiles the layers if configured, for batches like the example, records the
-        passes or the step if possible, and sends the first rank's weights to all ranks."""
+        step or its passes if possible, and sends the first rank's weights to all ranks."""
         if self._compiles(example):
             ranks_here = self.ranks.local_size
             self.compiled = compile_layers(self.objective, example, sharded=self.sharded, ranks_here=ranks_here)
         if self._can_record() and isinstance(example, PackedBatch):
-            cuda_graph.record(self.objective, example)
-            one_pass = self.ranks.size == 1 and self.training.passes == 1 and not self.scaler.is_enabled()
-            if one_pass and not self._is_large(example):
+            if self._is_one_graph(example):
                 batch = example.to(self.device)
                 self.recorded = cuda_graph.RecordedStep(self._learn_batch, batch, self.model, self.optimizer)
+            else:
+                cuda_graph.record(self.objective, example)
         self.ranks.barrier()  # the next operation is NCCL's, which does not wait long
         if self.ranks.size > 1 and not self.sharded:
             self.parallel = data_parallel(self.objective, self.training.gradient_precision)
@@ -123,6 +125,13 @@ class TrainStep:
         """Whether CUDA graphs are possible: each pass has the same operations, and one rank starts them alone."""
         return self.device.type == "cuda" and not (self.sharded or self.training.activation_checkpointing)
 
+    def _is_one_graph(self, example: PackedBatch) -> bool:
+        """Whether a whole step of a batch like the example can be one CUDA graph, and is small enough to gain by it."""
+        positions = example.numbers.shape[1]
+        one_micro_batch = self.ranks.size == 1 and self.training.batch_tokens <= positions
+        same_operations = self.training.passes == 1 and not self.scaler.is_enabled()
+        return one_micro_batch and same_operations and positions <= _LARGEST_RECORDED_STEP
+
     def run(
         self, step: Step, step_number: int, learning_rate: float, phase: Phase = nullcontext, *, norm: bool = False
     ) -> bool:
@@ -140,6 +149,9 @@ class TrainStep:
             case [PackedBatch() as batch] if self.recorded is not None and self.recorded.fits(batch):
                 with phase("replay"):
                     self.gradient_norm, updated = self.recorded(batch, share, learning_rate), True
+                if self.recorded.failed:
+                    self.recorded = None
+                    cuda_graph.record(self.objective, batch)
             case batches:
                 updated = self._learn(batches, share, learning_rate, phase, norm=norm)
         if updated and self.average is not None:
@@ -250,6 +262,7 @@ def _optimizer(model: TranslationModel, training: TrainingConfig) -> torch.optim
         lr=0.0,
         betas=training.adam_betas,
         eps=training.adam_epsilon,
+        capturable=model.output_weight.is_cuda,  # a step may be recorded
         fused=bool(adam_weights) and adam_weights[0].device.type in ("cpu", "cuda"),
     )
     if not uses_muon:

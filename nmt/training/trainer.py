@@ -71,7 +71,8 @@ class Trainer:
             self.model = model_file.new_model(config.model, prepared.vocabulary)
             self.sizes = [count.kept for count in prepared.summary.counts]  # pairs of each corpus
             stages, corpora = stages_of(config.data, self.sizes), len(self.sizes)
-            self.train_step = TrainStep(self.model, config.training, config.seed, device, ranks, corpora)
+            training = state.with_saved_packing(config.training, self.run_dir, ranks)
+            self.train_step = TrainStep(self.model, training, config.seed, device, ranks, corpora)
         self.micro_batch_tokens = micro_batch_tokens(
             config.training, self.run_dir, prepared.train, self.train_step.objective, ranks
         )

@@ -67,7 +67,7 @@ def auto(run: Run) -> None:
     memory._passes = recorded
     most = 2_000 if run.small else 1_000_000
     start = time.perf_counter()
-    chosen = memory.largest_micro_batch(train_step.objective, most, 128, Ranks())
+    chosen = memory.largest_micro_batch(train_step.objective, most, 128, 128.0, Ranks())
     note = f"{len(tried)} sizes tried, {min(tried):,} to {max(tried):,}, in {time.perf_counter() - start:.1f} s"
     run.row("micro_batch_tokens: auto, big", chosen, unit="tokens", ok=run.small or chosen >= 25_000, note=note)
     if run.small:

@@ -30,7 +30,7 @@ from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.files import tensors as tensor_file
 from nmt.models import build
-from nmt.training import compilation
+from nmt.training import compilation, cuda_graph
 from nmt.training.objective import Objective
 from nmt.training.train_step import TrainStep
 
@@ -106,11 +106,13 @@ def make_step(
     packed: bool = True,
     compiled: bool = False,
     dropout: float = 0.1,
+    tokens: int = BATCH_TOKENS,
 ) -> TrainStep:
     torch.manual_seed(1)
     config = replace(TINY if run.small else MODELS[size], dropout=dropout)
     model = build.build(config, run.vocabulary, run.vocabulary, PAD)
-    training = TrainingConfig(precision=precision, packed=packed, compile=compiled and not run.small)  # type: ignore
+    compiled = compiled and not run.small
+    training = TrainingConfig(precision=precision, packed=packed, compile=compiled, batch_tokens=tokens)  # type: ignore
     return TrainStep(model, training, 1, devices.choose(run.device), Ranks())
 
 
@@ -142,7 +144,7 @@ def speed(run: Run, size: str) -> None:
     """Target tokens per second of training on a GPU, with steps of the paper's size and with small steps; and the
     kernels that take most of the time."""
     for tokens in (BATCH_TOKENS, SMALL_BATCH_TOKENS):
-        train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout)
+        train_step = make_step(run, size, compiled=True, dropout=MODELS[size].dropout, tokens=tokens)
         made, steps = batches_of(run, packed=True, tokens=tokens)
         start = time.perf_counter()
         train_step.prepare(made.example())
@@ -319,7 +321,9 @@ def small_steps(run: Run) -> None:
     made, steps = batches_of(run, packed=True, tokens=SMALL_BATCH_TOKENS)
     step_count, warmup = (4, 2) if run.small else (60, 20)
     timed, weights, losses = list(islice(steps, step_count)), [], []
-    training = TrainingConfig(packed=True, optimizer="muon", clip_norm=1.0)
+    training = TrainingConfig(
+        packed=True, optimizer="muon", clip_norm=1.0, precision="bfloat16", batch_tokens=SMALL_BATCH_TOKENS
+    )
     for name in ("as one graph", "with a graph of the passes", "without a graph"):
         torch.manual_seed(1)
         model = build.build(TINY if run.small else SMALL, run.vocabulary, run.vocabulary, PAD)
@@ -327,8 +331,8 @@ def small_steps(run: Run) -> None:
         train_step.prepare(made.example())
         if name != "as one graph":
             train_step.recorded = None
-        if name == "without a graph":
-            train_step.objective.recorded = None
+        if name == "with a graph of the passes" and not run.small:
+            cuda_graph.record(train_step.objective, made.example())  # type: ignore[arg-type]
         seconds, _ = seconds_of_steps(train_step, timed, warmup)
         run.row(f"a small step {name}", 1e3 * seconds / (step_count - warmup), unit="ms")
         if not run.small:
@@ -342,17 +346,23 @@ def small_steps(run: Run) -> None:
         weights.append({name: weight.detach().double().cpu() for name, weight in model.named_parameters()})
         losses.append(float(train_step.losses[0]))
     total, _ = _errors(weights[0], weights[2])
-    run.row("relative difference of the weights", total, ok=total < 1e-4)
-    run.row("relative difference of the losses", losses[0] / losses[2] - 1, ok=abs(losses[0] / losses[2] - 1) < 1e-5)
+    run.row("relative difference of the weights", total, ok=total < 1e-3)
+    run.row("relative difference of the losses", losses[0] / losses[2] - 1, ok=abs(losses[0] / losses[2] - 1) < 1e-4)
 
 
-def resume(run: Run) -> None:
-    """12 steps without a stop, and 6 and 6 steps with a stop, give the same bits of weights, moments and average."""
-    sums = []
+def resume(run: Run, size: str) -> None:
+    """12 steps without a stop, and 6 and 6 steps with a stop, give the same bits of weights, moments and average. Steps
+    of a small model are one CUDA graph; the first ones after a stop are started one by one."""
+    sums, small = (
+        [],
+        [f"model.{name}={getattr(SMALL, name)}" for name in ("d_model", "feed_forward", "heads", "layers")],
+    )
     for name, stops in (("at once", (12,)), ("in two parts", (6, 12))):
         for stop in stops:
             overrides = settings(run, "bfloat16", packed=not run.small, compiled=not run.small)
-            overrides += [f"run_dir={run.out}/runs/{name.replace(' ', '-')}", "training.validate_every=1000"]
+            if size == "small":
+                overrides += [*([] if run.small else small), "training.compile=null", "training.optimizer=muon"]
+            overrides += [f"run_dir={run.out}/runs/{size}-{name.replace(' ', '-')}", "training.validate_every=1000"]
             overrides += ["training.checkpoint_every=6", "training.ema_decay=0.9", "training.validation_bleu=false"]
             config = demo_config([*overrides, f"training.max_steps={stop}"])
             train(config, run.device)
@@ -361,4 +371,4 @@ def resume(run: Run) -> None:
         for key in sorted(tensors):
             digest.update(tensors[key].reshape(-1).view(torch.uint8).numpy().tobytes())
         sums.append(digest.hexdigest())
-    run.row("the state after a stop", "equal" if sums[0] == sums[1] else "different", ok=sums[0] == sums[1])
+    run.row(f"the state after a stop, {size}", "equal" if sums[0] == sums[1] else "different", ok=sums[0] == sums[1])

@@ -3,7 +3,9 @@ and writes its results, always in the same memory."""
 
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,11 @@ def graphed(
     return Graphed.apply
 
 
+@pytest.fixture(autouse=True)
+def no_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
+
+
 def batches(length: int = 24) -> list[PackedBatch]:
     random = np.random.default_rng(1)
     rows = [
@@ -89,6 +96,30 @@ def test_recorded_passes_have_the_gradients_of_plain_ones(monkeypatch: pytest.Mo
     torch.testing.assert_close(recorded.eval()(batches()[0]), plain.eval()(batches()[0]))  # without dropout
 
 
+@pytest.mark.parametrize("fault", [False, True])
+def test_where_passes_cannot_be_recorded_training_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: bool
+) -> None:
+    """The warning gives the first error. After a device fault nothing can go on."""
+
+    def fails(*_: object, **__: object) -> None:
+        try:
+            raise RuntimeError("an illegal memory access" if fault else "an operation that cannot be recorded")
+        finally:
+            raise RuntimeError("the recording is invalid")
+
+    done: list[object] = []
+    random = SimpleNamespace(clone_state=lambda: "not recording", graphsafe_set_state=done.append)
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fails)
+    monkeypatch.setattr(torch.cuda, "set_stream", done.append)
+    monkeypatch.setattr(torch.cuda, "default_generators", {None: random})
+    objective = made()
+    with pytest.raises(RuntimeError, match="invalid") if fault else nullcontext():
+        assert not cuda_graph.record(objective, batches()[1])
+    assert objective.recorded is None and done == ([] if fault else [None, "not recording"])
+    assert ("continuing without it (an operation that cannot be recorded)" in caplog.text) == (not fault)
+
+
 def test_a_table_that_is_replaced_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The graph reads it at its address. A longer sentence in validation replaces it."""
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed)
@@ -102,11 +133,13 @@ def test_a_table_that_is_replaced_stays_in_memory(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("setting", "length", "sharded", "expected"),
     [
-        ("compile=null", 1280, False, ["passes", "step"]),
+        ("compile=null", 8192, False, ["step"]),
+        ("compile=null", 8320, False, ["passes"]),
         ("compile=null", 1 << 23, False, ["compiled", "passes"]),
         ("compile=null", 1280, True, ["compiled"]),
         ("compile=false", 1 << 23, False, ["passes"]),
-        ("compile=true", 1280, False, ["compiled", "passes", "step"]),
+        ("compile=true", 1280, False, ["compiled", "step"]),
+        ("batch_tokens=1281", 1280, False, ["passes"]),
         ("precision=float16", 1280, False, ["passes"]),
         ("consistency=rdrop", 1280, False, ["passes"]),
         ("activation_checkpointing=true", 1280, False, ["compiled"]),
@@ -129,3 +162,18 @@ def test_large_passes_are_compiled_and_small_steps_are_recorded_as_a_whole(
     of.device, of.sharded = torch.device("cuda"), sharded
     of.prepare(PackedBatch(torch.empty((12, length), device="meta"), 5, 5))
     assert done == expected
+
+
+def test_a_step_of_several_ranks_is_not_one_graph(
+    make_config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gradients are summed over the ranks outside of graphs."""
+    done = []
+    monkeypatch.setattr(cuda_graph, "record", lambda *_: done.append("passes"))
+    monkeypatch.setattr(cuda_graph, "RecordedStep", lambda *_: done.append("step"))
+    monkeypatch.setattr(train_step, "data_parallel", lambda *_: done.append("ranks"))
+    monkeypatch.setattr(PackedBatch, "to", lambda batch, _: batch)
+    of = make_train_step(make_config("training.packed=true"))
+    of.device, of.ranks = torch.device("cuda"), SimpleNamespace(size=2, local_size=2, barrier=lambda: None)  # type: ignore
+    of.prepare(PackedBatch(torch.empty((12, 1280), device="meta"), 5, 5))
+    assert done == ["passes", "ranks"] and of.recorded is None

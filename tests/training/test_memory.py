@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from nmt import machine
 from nmt.commands.train import train, training_data
 from nmt.config import schema
 from nmt.config.schema import Config
+from nmt.data.batches.packed_steps import packed_length
 from nmt.data.subwords.vocabulary import PAD
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
@@ -54,11 +56,19 @@ def bytes_per_token(of: Objective, tokens: int, longest: int) -> float:
     return (peak_bytes(of, tokens, longest) - adam_bytes(of) / 3) / tokens
 
 
-def fitting(batch_tokens: int, longest: int, capacity: int, ranks: Ranks = Ranks()) -> int:  # noqa: B008 (frozen)
-    """The result on a device that holds `capacity` tokens at once."""
+def fitting(
+    batch_tokens: int,
+    longest: int,
+    capacity: int,
+    ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
+    mean: float | None = None,
+) -> int:
+    """The result on a device that holds `capacity` tokens at once. mean: for packed batches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "_estimate", lambda *_: lambda tokens: tokens <= capacity)
-        return largest_micro_batch(objective(layers=1), batch_tokens, longest, ranks)
+        of = objective(layers=1)
+        of.packed = mean is not None
+        return largest_micro_batch(of, batch_tokens, longest, mean or 0.0, ranks)
 
 
 # ------------------------------------------------------------------------ the search
@@ -71,6 +81,29 @@ def test_a_step_is_cut_into_the_fewest_equal_parts_that_fit(batch_tokens: int, d
     capacity = data.draw(st.integers(longest, 2 * batch_tokens))
     parts = next(n for n in range(1, batch_tokens + 1) if max(longest, -(-batch_tokens // n)) <= capacity)
     assert fitting(batch_tokens, longest, capacity) == max(longest, -(-batch_tokens // parts))
+
+
+@given(st.integers(1, 30_000), st.data())
+@settings(deadline=None, max_examples=50)
+def test_a_packed_step_has_the_logged_number_of_parts(batch_tokens: int, data: st.DataObject) -> None:
+    longest = data.draw(st.integers(1, batch_tokens))
+    mean = data.draw(st.floats(1, longest))
+    capacity = data.draw(st.integers(longest + 128, 2 * batch_tokens + 128))
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr(memory.log, "info", lambda text, *arguments: said.append(text % arguments))
+        tokens = fitting(batch_tokens, longest, capacity, mean=mean)
+    assert longest <= tokens <= min(capacity, batch_tokens)
+    length = packed_length(batch_tokens, tokens, 1, longest, mean)
+    assert length <= capacity + 127
+    parts = -(-batch_tokens // (length - math.ceil(mean) if length < batch_tokens else length))
+    assert said[-1].endswith("a complete step" if parts == 1 else f" tokens, {parts} to a step")
+
+
+def test_a_packed_part_has_room_for_one_sentence_more() -> None:
+    assert fitting(25_000, 200, capacity=6_500, mean=27.3) == 6_400  # 6,250 and 28, in whole tiles
+    assert fitting(25_000, 200, capacity=6_300, mean=27.3) == 5_120  # of five parts
+    assert fitting(25_000, 200, capacity=256, mean=100.0) == 256  # the smallest: the longest sentence, in whole tiles
 
 
 def test_where_the_longest_pair_does_not_fit_that_is_an_error() -> None:
@@ -109,7 +142,7 @@ def test_what_is_said_to_fit_does(recompute: bool, layers: int, monkeypatch: pyt
     of = objective(recompute=recompute, layers=layers)
     available = 24 << 20
     monkeypatch.setattr(memory, "available_memory", lambda: available)
-    tokens = largest_micro_batch(of, 100_000, 20, Ranks())
+    tokens = largest_micro_batch(of, 100_000, 20, 20.0, Ranks())
     assert 100 < tokens < 100_000
     assert peak_bytes(of, tokens, 20) + adam_bytes(of) * 2 // 3 <= available
 
@@ -190,7 +223,7 @@ def test_ranks_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) 
     found = {}
     for ranks in (1, 2):
         monkeypatch.setattr(memory, "available_memory", lambda ranks=ranks: ranks * (24 << 20))
-        found[ranks] = largest_micro_batch(of, 100_000, 20, Ranks(local_size=ranks))
+        found[ranks] = largest_micro_batch(of, 100_000, 20, 20.0, Ranks(local_size=ranks))
     assert found[1] == found[2] < 100_000
 
 

@@ -18,6 +18,7 @@ from nmt.data.batches.batching import Step
 from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.batches.token_cutoff import CutTokens
 from nmt.data.subwords.vocabulary import EOS
+from nmt.training import cuda_graph
 from nmt.training.cuda_graph import RecordedStep
 from nmt.training.train_step import TrainStep
 
@@ -75,7 +76,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
     monkeypatch.setattr(torch.cuda, "CUDAGraph", new)
     monkeypatch.setattr(torch.cuda, "graph", recording)
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: Stream())
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     return made
 
@@ -147,12 +148,27 @@ def test_replayed_steps_are_plain_ones(
 def test_where_recording_fails_steps_go_on(
     make_config: MakeConfig, graphs: list[Graph], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """With the stream and the random numbers of the training, and with graphs of the passes."""
+
     @contextmanager
     def fails(*_: object, **__: object) -> Iterator[None]:
-        yield
-        raise RuntimeError("an operation that cannot be recorded")
+        try:
+            yield
+        finally:
+            raise RuntimeError("the recording is invalid")
 
+    class Random:
+        def clone_state(self) -> str:
+            return "not recording"
+
+        def graphsafe_set_state(self, state: str) -> None:
+            done.append(state)
+
+    done: list[object] = []
     monkeypatch.setattr(torch.cuda, "graph", fails)
+    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: done.append(type(stream)))
+    monkeypatch.setattr(torch.cuda, "default_generators", {None: Random()})
+    monkeypatch.setattr(cuda_graph, "record", lambda *_: done.append("passes"))
     config = make_config("training.packed=true", "training.optimizer=muon")
     plain, recorded = made(config, recorded=False), made(config, recorded=True)
     assert recorded.recorded is not None
@@ -161,13 +177,15 @@ def test_where_recording_fails_steps_go_on(
     def learn_unless_recording(*arguments: Any) -> Tensor:
         nonlocal calls
         calls += 1
-        return torch.zeros(()) if calls == 4 else learn(*arguments)
+        if calls == 4:
+            raise RuntimeError("an operation that cannot be recorded")
+        return learn(*arguments)
 
     recorded.recorded._learn = learn_unless_recording
     for number in range(1, 8):
         for of in (plain, recorded):
             assert of.run(make_step(number), number, 0.01)
-    assert calls == 5
+    assert calls == 5 and recorded.recorded is None and done == [Stream, "not recording", "passes"]
     torch.testing.assert_close(recorded.losses, plain.losses, rtol=1e-6, atol=0)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "continuing with a graph of its passes (an operation that cannot be recorded)" in warning
+    assert "recording its passes instead (an operation that cannot be recorded)" in warning

@@ -16,10 +16,12 @@ from nmt.checkpoints import model_file
 from nmt.commands.train import train, training_data
 from nmt.config import reader, schema
 from nmt.config.schema import Config
+from nmt.data.batches.packing import PackedBatch
+from nmt.data.batches.padding import Batch
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
-from nmt.training import state
+from nmt.training import state, train_step
 from nmt.training.trainer import Trainer
 
 MakeConfig = Callable[..., Config]
@@ -170,8 +172,23 @@ def test_what_cannot_change_is_refused_and_settings_before_anything_is_built(
     assert sorted((tmp_path / "store").rglob("*")) == before
     with pytest.raises(NmtError, match=r"other training data .*restore training\.micro_batch_tokens=null"):
         trainer(make_config(here, "training.micro_batch_tokens=12")).run()
-    with pytest.raises(NmtError, match=r"a run with padded batches, .* packed here .*: set training\.packed=false, or"):
+    with pytest.raises(NmtError, match=r"a run with padded batches, .* packed ones .*: set training\.packed=null, or"):
         trainer(make_config(here, "training.packed=true")).run()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_run_keeps_its_kind_of_batches_on_another_device(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """The default, `null`, is another kind on another device."""
+    some = ("training.max_steps=2", "training.validation_bleu=false")
+    trainer(make_config(*some, f"training.packed={packed}")).run()
+    monkeypatch.setattr(
+        train_step, "packs", lambda _, setting, *__, **___: (not packed) if setting is None else setting
+    )
+    resumed = trainer(make_config(*some, "training.max_steps=4"))
+    resumed.run()
+    assert resumed.progress.step == 4 and resumed.batches.example().__class__ is (PackedBatch if packed else Batch)
 
 
 @pytest.mark.parametrize(("micro", "packed"), [(40, "false"), (128, "true")])

@@ -34,7 +34,7 @@ from nmt.data.batches.packed_steps import cut_into_steps, packed_length, split_s
 from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.batches.padding import Batch, collate_pairs
 from nmt.data.batches.read_ahead import read_ahead
-from nmt.data.batches.token_cutoff import TokenCutoff, draw_cuts
+from nmt.data.batches.token_cutoff import CutTokens, TokenCutoff, draw_cuts
 from nmt.data.batches.token_store import Integers, TokenStore
 from nmt.data.draws import generator
 from nmt.data.subwords.vocabulary import EOS
@@ -174,7 +174,12 @@ class Batches:
         micro-batches."""
         pairs = 2 if self._packed_length is None else 1  # torch.compile makes a separate graph for one sentence
         source, target = ([np.full(min(length, self._longest), EOS, np.uint16)] * pairs for length in (3, 5))
-        return self._collate(source, target)
+        cuts = None
+        if self._cutoff:  # real batches have rows for them
+            cuts = CutTokens(
+                *(np.zeros((len(self._cutoff.rates), sum(map(len, side))), np.bool_) for side in (source, target))
+            )
+        return self._collate(source, target, cuts=cuts)
 
     def _fitting(self, over_budget: str) -> "_FittingPairs":
         """Return statistics on the pairs that fit. Raises NmtError as the class does."""

@@ -50,7 +50,13 @@ def packed_length(batch_tokens: int, micro_batch_tokens: int, ranks: int, longes
         return _whole_tiles(batch_tokens)
     extra = int(np.ceil(mean))
     parts = ranks * -(-batch_tokens // (ranks * max(1, most - extra)))
-    return min(most, _whole_tiles(max(longest, -(-batch_tokens // parts) + extra)))
+    return min(most, length_of_parts(batch_tokens, parts, longest, mean))
+
+
+def length_of_parts(batch_tokens: int, parts: int, longest: int, mean: float) -> int:
+    """The number of positions with which `packed_length` divides a step into at most this many micro-batches."""
+    extra = 0 if parts == 1 else int(np.ceil(mean))
+    return _whole_tiles(max(longest, -(-batch_tokens // parts) + extra))
 
 
 def split_step(source: Integers, target: Integers, length: int, ranks: int) -> list[Integers]:

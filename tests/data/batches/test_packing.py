@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nmt.data.batches.mixing import Mix
 from nmt.data.batches.packing import PackedBatch, pack
 from nmt.data.batches.padding import Batch
+from nmt.data.batches.token_cutoff import TokenCutoff
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD
 
 
@@ -93,3 +94,11 @@ def test_there_is_an_example_of_the_shape_of_all_however_small(lengths: Any, bat
     example, (first, *_) = batches.example(), next(batches.epoch(0)).micro_batches
     assert example.numbers.shape == first.numbers.shape and example.longest == first.longest
     assert int((example.numbers[2] - example.numbers[1]).max()) <= example.longest
+
+
+def test_the_example_has_the_shape_of_batches_with_token_cutoff() -> None:
+    """Otherwise no CUDA graph of it would fit any batch."""
+    lengths = [(3, 4), (5, 2)] * 20
+    batches = make(Store(lengths), 64, packed=True, cutoff=TokenCutoff((0.1, 0.2)))
+    (batch,) = next(batches.epoch(0)).micro_batches
+    assert batch.has_shape_of(batches.example())  # type: ignore[union-attr, arg-type]
