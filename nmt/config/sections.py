@@ -76,7 +76,10 @@ class TrainingConfig:
         (), "parts that are not trained: `embeddings`, `encoder`, `decoder`, `output`, or layers, such as `encoder.0`"
     )
     batch_tokens: int = setting(
-        25_000, "tokens of one optimizer step: of its longer side, padding counted", at_least=1, affects="order"
+        25_000,
+        "tokens of one optimizer step: of its longer side, with padding unless packed",
+        at_least=1,
+        affects="order",
     )
     micro_batch_tokens: int | Literal["auto"] | None = free_setting(
         None, "most tokens on a device at once, accumulated; null: the whole batch; auto: what fits", at_least=1
