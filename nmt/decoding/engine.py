@@ -1,5 +1,6 @@
 """The engine for nmt's own models and search. It implements `nmt.decoding.engine_protocol.Engine`."""
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,10 +27,12 @@ from nmt.decoding.search.decoder_model import DecoderModel, Hypothesis, LogitsPr
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
 from nmt.decoding.search.step_graphs import StepGraphs
-from nmt.device import from_host
-from nmt.errors import NmtError
+from nmt.device import from_host, is_device_fault
+from nmt.errors import NmtError, first_line
 from nmt.machine import host_memory_within_reach
 from nmt.models.translation_model import TranslationModel
+
+log = logging.getLogger("nmt")
 
 T = TypeVar("T")
 
@@ -237,9 +240,20 @@ class PyTorchEngine:
         with _inference(self.device):
             processors = self._processors(batch, options)
             start_tokens = from_host(starts, self.device) if starts.numel() else None
+            arguments = model, ids, limits, options, processors, seeds, required, start_tokens
             # A model with fewer subwords than a step has candidates does not keep the shapes of a step.
-            graphs = self._graphs if 2 * options.width <= self.models[0].target_vocabulary else None
-            return search(model, ids, limits, options, processors, seeds, required, start_tokens, graphs)
+            if self._graphs is not None and 2 * options.width <= self.models[0].target_vocabulary:
+                try:
+                    return search(*arguments, self._graphs)
+                except (NmtError, torch.OutOfMemoryError):
+                    raise
+                except Exception as error:  # of many types: kernels depend on versions of Triton and of the driver
+                    if processors or is_device_fault(error):
+                        raise
+                    self._graphs = None
+                    message = "search: CUDA graphs and their kernels do not work here, continuing without them (%s)"
+                    log.warning(message, first_line(error))
+            return search(*arguments)
 
     def _width(self, longest: int) -> int:
         """The width of a batch whose longest source has `longest` subwords, EOS included."""

@@ -78,6 +78,18 @@ def test_translations_are_the_same(beam_size: int, positions: str, monkeypatch: 
     assert len(replays) > 3 and sum(replays) > 20
 
 
+def test_translation_goes_on_without_graphs(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a kernel cannot be compiled")
+
+    monkeypatch.setattr(StepGraphs, "run", fails)
+    translator, expected = new_translator(), new_translator().translate(LINES)
+    translator.engine._graphs = StepGraphs(CPU)
+    assert translator.translate(LINES) == translator.translate(LINES) == expected
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "a kernel cannot be compiled" in warning
+
+
 class Graph:
     """Stands in for torch.cuda.CUDAGraph: a pool cannot be used again after its last graph."""
 
