@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, first_line
 from nmt.machine import usable_cores
 
 log = logging.getLogger("nmt")
@@ -101,6 +101,26 @@ def is_device_fault(error: BaseException) -> bool:
     """Whether a kernel on the GPU has failed, for example with an illegal memory access. This process then cannot use
     the GPU any longer: every later operation fails too."""
     return _FAULT.search(str(error)) is not None
+
+
+@contextlib.contextmanager
+def continuing_if_recording_fails(message: str, device: torch.device) -> Iterator[None]:
+    """If recording a CUDA graph fails in the block, log a warning with this message and the reason, and continue after
+    the block. A device fault is raised again."""
+    stream = torch.cuda.current_stream(device)
+    try:
+        yield
+    except Exception as error:  # of many types: an operation that cannot be recorded, too little memory
+        # After some errors PyTorch cannot end the recording either: this is a second error, which hides the first, and
+        # leaves the recording's stream and the state of the random numbers in use.
+        first = error.__context__
+        reason = first if isinstance(first, Exception) and not error.__suppress_context__ else error
+        if is_device_fault(error) or is_device_fault(reason):
+            raise
+        torch.cuda.set_stream(stream)
+        random = torch.cuda.default_generators[device.index]
+        random.graphsafe_set_state(random.clone_state())
+        log.warning("%s (%s)", message, first_line(reason))
 
 
 class SharedCores:

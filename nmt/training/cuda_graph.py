@@ -5,21 +5,16 @@ by one than the GPU takes to compute them, and a small batch takes as long as a 
 shape, so each pass starts the same operations: they are recorded once, and then started together.
 """
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.data.batches.packing import PackedBatch
-from nmt.device import is_device_fault
-from nmt.errors import first_line
+from nmt.device import continuing_if_recording_fails
 from nmt.models.translation_model import TranslationModel
 from nmt.training.objective import Objective, copied_together
-
-log = logging.getLogger("nmt")
 
 _STEPS_BEFORE_RECORDING = 3
 
@@ -115,8 +110,8 @@ class RecordedStep:
     def _record(self) -> None:
         """Record the step without running it."""
         graph = torch.cuda.CUDAGraph()
-        message = "a whole step does not work as a CUDA graph here, recording its passes instead"
-        with _warning_of_failure(message, self._share.device):
+        message = "training.packed: a whole step does not work as a CUDA graph here, recording its passes instead"
+        with continuing_if_recording_fails(message, self._share.device):
             # Other threads put the next batches into page-locked memory meanwhile.
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._norm = self._learn(self._batch, self._share, self._rate)
@@ -146,7 +141,8 @@ def record(objective: Objective, example: PackedBatch) -> bool:
     """
     device = objective.model.output_weight.device
     _allow_gradients_of_another_stream()
-    with _warning_of_failure("a CUDA graph does not work here, continuing without it", device):
+    message = "training.packed: a CUDA graph does not work here, continuing without it"
+    with continuing_if_recording_fails(message, device):
         objective.recorded = RecordedStates(objective.train(), example.to(device))
     return objective.recorded is not None
 
@@ -156,23 +152,3 @@ def _allow_gradients_of_another_stream() -> None:
     slower, but PyTorch would warn of it."""
     if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since PyTorch 2.10
         torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
-
-
-@contextmanager
-def _warning_of_failure(message: str, device: torch.device) -> Iterator[None]:
-    """If recording fails in the block, log a warning with this message and the reason, and continue after the block. A
-    device fault is raised again."""
-    stream = torch.cuda.current_stream(device)
-    try:
-        yield
-    except Exception as error:  # of many types: an operation that cannot be recorded, too little memory
-        # After some errors PyTorch cannot end the recording either: this is a second error, which hides the first, and
-        # leaves the recording's stream and the state of the random numbers in use.
-        first = error.__context__
-        reason = first if isinstance(first, Exception) and not error.__suppress_context__ else error
-        if is_device_fault(error) or is_device_fault(reason):
-            raise
-        torch.cuda.set_stream(stream)
-        random = torch.cuda.default_generators[device.index]
-        random.graphsafe_set_state(random.clone_state())
-        log.warning("training.packed: %s (%s)", message, first_line(reason))

@@ -5,7 +5,6 @@ needs to start them one by one. A CUDA graph starts all of them at once, but onl
 addresses. So the state of a search is kept at fixed addresses, and there is one graph for each of a few sizes.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from itertools import groupby
@@ -14,10 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from nmt.device import is_device_fault
-from nmt.errors import first_line
-
-log = logging.getLogger("nmt")
+from nmt.device import continuing_if_recording_fails
 
 T = TypeVar("T")
 Step = Callable[[T], tuple[T, tuple[Tensor, ...]]]  # a state → the next state, and results
@@ -116,7 +112,8 @@ class StepGraphs:
         (pool, stream), now = self._recording, torch.cuda.current_stream(self._device)
         graph = torch.cuda.CUDAGraph()
         stream.wait_stream(now)
-        try:
+        message = "search: a CUDA graph does not work here, continuing without it"
+        with continuing_if_recording_fails(message, self._device):
             with torch.cuda.stream(stream):
                 # Not torch.cuda.graph, which empties the cache each time. "thread_local": another thread may use the
                 # GPU at the same time. Not in inference mode, because PyTorch may make a tensor that training uses too.
@@ -126,18 +123,12 @@ class StepGraphs:
                     results = self._in_place(step, state)
                 finally:
                     graph.capture_end()
-        except Exception as error:  # of many types: an operation that cannot be recorded, too little memory
-            if is_device_fault(error):
-                raise
-            self._records = False
-            self._graphs.clear()
-            first = error.__context__  # after an error, the recording cannot be ended either
-            reason = first_line(first if isinstance(first, Exception) else error)
-            log.warning("search: a CUDA graph does not work here, continuing without it (%s)", reason)
-            return None
-        now.wait_stream(stream)
-        self._first = self._first or (graph, results)
-        return graph, results
+            now.wait_stream(stream)
+            self._first = self._first or (graph, results)
+            return graph, results
+        self._records = False
+        self._graphs.clear()
+        return None
 
 
 def tensors_in(tree: Any) -> Iterator[Tensor]:

@@ -108,26 +108,42 @@ class Graph:
         pass
 
 
-def test_graphs_are_recorded_after_the_memory_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("current_stream", "Stream", "graph_pool_handle", "empty_cache"):
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> StepGraphs:
+    """Graphs that are recorded with stand-ins for PyTorch's functions."""
+    for name in ("current_stream", "Stream", "graph_pool_handle", "empty_cache", "set_stream", "default_generators"):
         monkeypatch.setattr(torch.cuda, name, MagicMock())
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(Graph, "recorded", 0)
     graphs = StepGraphs(CPU)
     graphs._records = True
+    return graphs
+
+
+def test_graphs_are_recorded_after_the_memory_has_grown(graphs: StepGraphs) -> None:
     for size in (10, 10_000):
         for _ in range(2):
             graphs.run(lambda state: (state, ()), (torch.zeros(size),))
     assert Graph.recorded == 2 and graphs._records
 
 
-def test_starts_are_read_before_the_outputs() -> None:
-    """Tokens between BOS and the output, such as a language's; also for the sentence that fills a size."""
-    model, source = new_model(), torch.randint(4, 300, (5, 6))
-    arguments = source, torch.full((5,), 12), OPTIONS
-    starts = torch.tensor([[5, 6], [6, 5], [7, 7], [8, 9], [9, 8]])
-    expected = search(model, *arguments, starts=starts)
-    assert_equal(search(model, *arguments, starts=starts, graphs=StepGraphs(CPU)), expected, rounding=1e-5)
+def test_steps_that_cannot_be_recorded_run_without_graphs(graphs: StepGraphs, caplog: pytest.LogCaptureFixture) -> None:
+    calls = 0
+
+    def step(state: tuple[torch.Tensor]) -> tuple[tuple[torch.Tensor], tuple[()]]:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise RuntimeError("an operation that cannot be recorded")
+        return (state[0] + 1,), ()
+
+    state = (torch.zeros(4),)
+    for _ in range(4):
+        state, _ = graphs.run(step, state)
+    assert state[0].tolist() == [4.0] * 4 and Graph.recorded == 1
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "an operation that cannot be recorded" in warning
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
