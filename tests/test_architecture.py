@@ -20,7 +20,7 @@ LAYERS = [
     {"commands", "serve"},
     {"pages"},
     {"loading"},
-    {"interop", "documents"},
+    {"interop", "documents", "teachers"},
     {"training", "decoding", "evaluation"},
     {"checkpoints"},
     {"data", "models"},
@@ -124,6 +124,7 @@ def test_what_is_heavy_or_may_be_missing_is_imported_where_it_is_used() -> None:
         "nmt.models.transformer.packed_attention_kernels": {"triton"},
         "nmt.models.triton_norm": {"triton"},
         "nmt.decoding.search.beam_kernels": {"triton"},
+        "nmt.teachers.client": {"httpx2"},
     }
     never = {"datasets", "pyarrow", "tensorboard", "ctranslate2", "transformers"}.union(*allowed.values())
     for path in FILES:

@@ -11,6 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
+class Text(str):
+    """The type of a setting whose text may have several lines."""
+
+
 # The results that a setting can affect, in the order in which a run makes them. Each depends on the results before it.
 Result = Literal["text", "vocabulary", "tokens", "order", "model", "score"]
 Affected = Result | Literal["nothing"] | tuple[Result, ...]
@@ -194,5 +198,6 @@ def type_name(annotation: Any) -> str:
         return f"mapping of names to {type_name(arguments[1])}s"
     if dataclasses.is_dataclass(annotation):
         return "mapping"
-    names = {str: "text", int: "whole number", float: "number", bool: "true | false", type(None): "null"}
+    names = {str: "text", Text: "text", Any: "any value"}
+    names |= {int: "whole number", float: "number", bool: "true | false", type(None): "null"}
     return names[annotation]

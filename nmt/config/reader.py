@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from nmt.config import located_yaml, writer
-from nmt.config.declaration import Setting, all_settings, settings
+from nmt.config.declaration import Setting, Text, all_settings, settings
 from nmt.config.located_yaml import Node, shortened
 from nmt.config.suggestions import settings_like
 from nmt.errors import NmtError
@@ -267,6 +267,12 @@ class _Reader:
             if value not in arguments:
                 raise _Mismatch
             return value
+        if annotation is Any:
+            return _plain(node)
+        if annotation is Text and isinstance(value, str) and value.strip():
+            if _CONTROL.search(value.replace("\n", "").replace("\t", "")):
+                raise _Mismatch
+            return Text(value)
         if annotation is float and type(value) is int:
             return float(value)
         if type(value) is not annotation or (isinstance(value, float) and not math.isfinite(value)):
@@ -292,6 +298,13 @@ class _Reader:
         if meant := settings_like(shortened(key), here, anywhere):
             return f"; did you mean {' or '.join(meant)}?"
         return f"; {f'{path} takes' if path else 'known settings:'} {', '.join(keys)}"
+
+
+def _plain(node: Node) -> Any:
+    """The value of a node and of those in it."""
+    if isinstance(node.value, dict):
+        return {key: _plain(child) for key, child in node.value.items()}
+    return [_plain(child) for child in node.value] if isinstance(node.value, list) else node.value
 
 
 def _advice(annotation: Any, node: Node) -> str:

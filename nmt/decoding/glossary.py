@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -25,9 +26,9 @@ class Glossary:
                 raise ValueError(f"empty source term: {source!r}")
             letters = [letter for letter in source if letter.isalpha()]
             if any(letter.isupper() for letter in letters[1:]):
-                self._as_written.add(tuple(units), target)
+                self._as_written.add(tuple(units), source, target)
             else:
-                self._in_any_case.add(tuple(unit.casefold() for unit in units), target)
+                self._in_any_case.add(tuple(unit.casefold() for unit in units), source, target)
 
     @classmethod
     def load(cls, path: Path) -> "Glossary":
@@ -46,8 +47,8 @@ class Glossary:
     @property
     def targets(self) -> list[str]:
         """All distinct target terms."""
-        targets = chain(*self._as_written.targets.values(), *self._in_any_case.targets.values())
-        return list(dict.fromkeys(targets))
+        terms = (*self._as_written.by_units.values(), *self._in_any_case.by_units.values())
+        return list(dict.fromkeys(chain.from_iterable(term.targets for term in terms)))
 
     def terms(self, line: str) -> list[list[str]]:
         """For each source term in the line, in order, its target terms. The translation must contain one of them.
@@ -57,41 +58,51 @@ class Glossary:
         ignores the kind and number of spaces. Of overlapping terms the longest is taken; of equally long ones the
         first. A term that occurs twice is returned once.
         """
+        return list(self.entries(line).values())
+
+    def entries(self, line: str) -> dict[str, list[str]]:
+        """As `terms`, by the source term as it is written in the glossary."""
         units = _units(line)
         folded = [unit.casefold() for unit in units]
         matches = [*self._as_written.matches(units), *self._in_any_case.matches(folded)]
         # The sort is stable: of two equal terms, the case-sensitive one comes first.
         matches.sort(key=lambda match: (-sum(map(len, units[match[0] : match[1]])), match[0]))
         free = [True] * len(units)
-        taken = {}
-        for start, end, targets in matches:
+        taken = dict[int, _Term]()
+        for start, end, term in matches:
             if all(free[start:end]):
                 free[start:end] = [False] * (end - start)
-                taken[start] = targets
-        distinct = {id(targets): list(targets) for _, targets in sorted(taken.items())}
-        return list(distinct.values())
+                taken[start] = term
+        found = [taken[start] for start in sorted(taken)]
+        return {term.source: list(term.targets) for term in found}
+
+
+@dataclass(frozen=True)
+class _Term:
+    source: str  # as it is written in the glossary
+    targets: list[str] = field(default_factory=list)
 
 
 class _Terms:
     """Terms as tuples of units. Matching takes, at each unit, one lookup per length of the terms that begin with it."""
 
     def __init__(self) -> None:
-        self.targets: dict[tuple[str, ...], list[str]] = {}
+        self.by_units: dict[tuple[str, ...], _Term] = {}
         self.lengths: dict[str, set[int]] = {}  # by first unit: the lengths of terms, in units
 
-    def add(self, term: tuple[str, ...], target: str) -> None:
-        targets = self.targets.setdefault(term, [])
+    def add(self, units: tuple[str, ...], source: str, target: str) -> None:
+        targets = self.by_units.setdefault(units, _Term(source)).targets
         if target not in targets:
             targets.append(target)
-        self.lengths.setdefault(term[0], set()).add(len(term))
+        self.lengths.setdefault(units[0], set()).add(len(units))
 
-    def matches(self, units: list[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Every term in a text: its start, its end, its targets."""
+    def matches(self, units: list[str]) -> Iterator[tuple[int, int, _Term]]:
+        """Every term in a text: its start, its end, the term."""
         for start, unit in enumerate(units):
             for length in self.lengths.get(unit, ()):
-                targets = self.targets.get(tuple(units[start : start + length]))
-                if targets is not None:
-                    yield start, start + length, targets
+                term = self.by_units.get(tuple(units[start : start + length]))
+                if term is not None:
+                    yield start, start + length, term
 
 
 def _units(text: str) -> list[str]:
