@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from nmt.config import data_section, model_section, sections
+from nmt.config import cleaning_section, data_section, model_section, sections
 from nmt.config.data_section import LONGEST_OUTPUT
 from nmt.config.language_codes import normal
 from nmt.config.language_pairs import LanguagePair
@@ -79,7 +79,7 @@ def in_languages(data: data_section.DataConfig) -> Iterator[str]:
 
 
 def in_scores(data: data_section.DataConfig) -> Iterator[str]:
-    clean = data.clean or data_section.CleaningConfig()
+    clean = data.clean or cleaning_section.CleaningConfig()
     bounds = clean.scores or {}
     names = list(dict.fromkeys(chain.from_iterable(corpus.named_scores for corpus in data.train)))
     unused = clean.score is None and "score" not in bounds and not clean.same_source and not clean.same_target
@@ -97,8 +97,8 @@ def in_scores(data: data_section.DataConfig) -> Iterator[str]:
     for i, name in ((i, name) for i, corpus in enumerate(data.train) for name in corpus.named_scores):
         if not re.fullmatch(r"\w[\w-]*", name):
             yield f"data.train[{i}].scores: {name!r}: a name has letters, digits, - and _: choose another"
-    for name in data_section.RULE_NAMES:
-        if getattr(clean, name) not in (getattr(clean.applied, name), getattr(data_section.CleaningConfig, name)):
+    for name in cleaning_section.RULE_NAMES:
+        if getattr(clean, name) not in (getattr(clean.applied, name), getattr(cleaning_section.CleaningConfig, name)):
             yield f"data.clean.{name} does nothing, as data.clean.rules leaves it out: list it there, or delete it"
 
 
@@ -124,7 +124,7 @@ def in_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
     ending = plain_ending(Path(corpus.file)) if corpus.file else ""
     if corpus.invalid != "error" and (corpus.hub or corpus.sacrebleu or ending in (".tmx", ".parquet")):
         yield f"{key}.invalid is only for files of lines, .tsv, .csv, .jsonl and OPUS: delete it"
-    columns = [name for name, place in corpus.named_scores.items() if isinstance(place, data_section.ScoreColumn)]
+    columns = [name for name, place in corpus.named_scores.items() if isinstance(place, cleaning_section.ScoreColumn)]
     if columns and (kinds not in (["file"], ["hub"]) or ending == ".tmx"):
         yield f"{key}.scores.{columns[0]}: this corpus is no table with columns: give a file with a line for each pair"
     if (name := corpus.own_name) is not None and name != name.strip():

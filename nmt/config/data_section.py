@@ -3,36 +3,21 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Literal
 
+from nmt.config.cleaning_section import CleaningConfig as CleaningConfig
+from nmt.config.cleaning_section import ScoreBounds, ScoreColumn
 from nmt.config.declaration import free_setting, required, section, setting
+from nmt.config.declaration import text_setting as text_setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs, LanguageTags
 
 # The location of a corpus's text. Keys contain a hash of the text instead, so that the text may be moved.
 content_setting = partial(setting, None, affects="text", by_content=True)
-text_setting = partial(setting, affects="text")
 mix_setting = partial(setting, affects=("vocabulary", "order"))
 subword_setting = partial(setting, affects=("vocabulary", "tokens"))
 
 # In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
 LONGEST_OUTPUT = 1_000_000
-
-# The rules of `data.clean` that are on by default.
-RuleName = Literal[
-    "language", "script", "digits", "symbols", "repetition", "copies", "addresses", "markup", "encoding",
-    "near_duplicates",
-]  # fmt: skip
-RULE_NAMES: tuple[RuleName, ...] = get_args(RuleName)
-
-
-@dataclass(frozen=True)
-class ScoreColumn:
-    """Scores in a column of the corpus's own table, an entry of `scores`: `{column: 3}` or `{column: kiwi}`."""
-
-    column: int | str = required(
-        "its number, from 1, or its heading; in .jsonl, .parquet and datasets its dotted path, such as `scores.kiwi`",
-        affects="text",
-    )
 
 
 @dataclass(frozen=True)
@@ -124,89 +109,6 @@ class Corpus:
         else:
             origin = self.file or f"{self.source} + {self.target}"
         return f"{origin}, reversed" if self.reversed else origin
-
-
-@dataclass(frozen=True)
-class ScoreBounds:
-    """An entry of `scores` in `data.clean`: which pairs are kept by a score that a corpus names.
-
-        {min: 0.7}
-        {max: 4}
-        {keep_best: 0.9, lower_is_better: true}
-        {}
-
-    Each bound applies by itself. Without a bound the entry only names the score by which `same_source` and
-    `same_target` choose."""
-
-    min: float | None = text_setting(None, "pairs with a lower score are dropped")
-    max: float | None = text_setting(None, "pairs with a higher score are dropped")
-    keep_best: float | None = text_setting(
-        None, "share of the pairs of each corpus, those with the best scores, that is kept", above=0, at_most=1
-    )
-    lower_is_better: bool | None = text_setting(None, "as for MetricX; null: where `max` is given without `min`")
-
-    @property
-    def sign(self) -> int:
-        """1 if a higher score is better, -1 if a lower one is."""
-        given_alone = self.max is not None and self.min is None
-        return -1 if (given_alone if self.lower_is_better is None else self.lower_is_better) else 1
-
-
-@dataclass(frozen=True)
-class CleaningConfig:
-    """`data.clean`: rules that drop training pairs which are no translations of each other, or no sentences.
-
-        clean: {}
-        clean: {digits: null, symbols: 0.6}
-        clean: {rules: none, scores: {kiwi: {min: 0.7}}, same_target: 1}
-
-    A rule gives each pair a score, and drops it if the score is above the rule's setting; `null` switches a rule off.
-    [The rules in detail](../docs/cleaning.md)."""
-
-    language: float | None = text_setting(
-        1.0, "how much more likely another language is: from 0, equally likely, to 1 and above, almost sure", at_least=0
-    )
-    script: float | None = text_setting(
-        0.5, "share of letters in another script than the language's", at_least=0, at_most=1
-    )
-    digits: float | None = text_setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
-    symbols: float | None = text_setting(
-        0.4, "share of characters that are no letters or digits", at_least=0, at_most=1
-    )
-    repetition: float | None = text_setting(
-        24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0
-    )
-    copies: float | None = text_setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
-    addresses: float | None = text_setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
-    markup: float | None = text_setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
-    encoding: float | None = text_setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
-    near_duplicates: bool = text_setting(
-        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
-    )
-    score: float | None = text_setting(
-        None,
-        "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5",
-        at_most=0,
-    )
-    scores: Mapping[str, ScoreBounds] | None = text_setting(
-        None, "bounds of the scores that corpora name, such as `{kiwi: {min: 0.7}, mx: {max: 4}}`"
-    )
-    same_source: int | None = text_setting(
-        None, "at most so many pairs with one source: the best by the first of `scores`, or else the first", at_least=1
-    )
-    same_target: int | None = text_setting(None, "the same for one target, after `same_source`", at_least=1)
-    rules: Literal["all", "none"] | tuple[RuleName, ...] = text_setting(
-        "all", "the rules of this section that are applied: all, none, or a list of names; `score` and the settings "
-        "after it apply wherever they are given",
-    )  # fmt: skip
-
-    @property
-    def applied(self) -> "CleaningConfig":
-        """The same without the rules that `rules` leaves out."""
-        if self.rules == "all":
-            return self
-        off: dict[str, Any] = dict.fromkeys(set(RULE_NAMES) - set(() if self.rules == "none" else self.rules))
-        return replace(self, rules="all", **off | ({"near_duplicates": False} if "near_duplicates" in off else {}))
 
 
 @dataclass(frozen=True)
@@ -381,6 +283,8 @@ class DataConfig:
         -1 if a lower one is. None: they take the first pairs."""
         bounds = (self.clean and self.clean.scores) or {}
         names = [*bounds, *(name for corpus in self.train for name in corpus.named_scores)]
+        if not (self.clean and (self.clean.same_source or self.clean.same_target)):
+            return None
         return (names[0], bounds.get(names[0], ScoreBounds()).sign) if names else None
 
     @property

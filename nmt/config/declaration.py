@@ -53,6 +53,7 @@ def setting(
 
 
 free_setting = partial(setting, affects="nothing")
+text_setting = partial(setting, affects="text")
 model_setting = partial(setting, affects="model")
 score_setting = partial(setting, affects="score")
 

@@ -5,6 +5,7 @@ missing. Values that do not go together (`nmt.config.conflicts`) are not in it. 
 used, as editors read those best.
 """
 
+import dataclasses
 import json
 import types
 import typing
@@ -92,7 +93,9 @@ def _type(annotation: Any, bounds: Mapping[str, float], definitions: dict[str, S
         size = {"minItems": len(arguments), "maxItems": len(arguments)} if fixed else {}
         return {"type": "array", "items": _type(arguments[0], bounds, definitions), **size}
     if origin is Mapping:
-        return {"type": "object", "additionalProperties": _type(arguments[1], bounds, definitions)}
+        kinds = [_type(arguments[1], bounds, definitions)]
+        kinds += [{"type": "null"}] if dataclasses.is_dataclass(arguments[1]) else []  # as an empty mapping
+        return {"type": "object", "additionalProperties": _union(kinds) if kinds[1:] else kinds[0]}
     if annotation in _KINDS:
         limits = {_LIMITS[name]: limit for name, limit in bounds.items()} if annotation in (int, float) else {}
         return dict(_TEXT) if annotation is str else {"type": _KINDS[annotation], **limits}

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import conflicts, reader, writer
+from nmt.config.cleaning_section import Bound as Bound
+from nmt.config.cleaning_section import CleaningConfig as CleaningConfig
+from nmt.config.cleaning_section import ScoreBounds as ScoreBounds
+from nmt.config.cleaning_section import ScoreColumn as ScoreColumn
 from nmt.config.data_section import AugmentConfig as AugmentConfig
-from nmt.config.data_section import CleaningConfig as CleaningConfig
 from nmt.config.data_section import Corpus as Corpus
 from nmt.config.data_section import DataConfig as DataConfig
-from nmt.config.data_section import ScoreBounds as ScoreBounds
-from nmt.config.data_section import ScoreColumn as ScoreColumn
 from nmt.config.data_section import Sides as Sides
 from nmt.config.data_section import Stage as Stage
 from nmt.config.data_section import Variation as Variation

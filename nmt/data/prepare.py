@@ -94,7 +94,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     counted = statistics.read(store / data_key)
     warnings = tuple(
         chain(
-            data_problems.in_corpora(data, counts, held_out, overlaps),
+            data_problems.in_corpora(data, counts, held_out, overlaps, counted["scores"]),
             data_problems.in_samples(data, counts, held_out, counted["corpora"]),
             corpus_checks.not_written(counted["changes"]),
             stages.problems(data, config.training.max_steps),
@@ -258,7 +258,8 @@ def _learned_vocabulary(
             )
         tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for the remaining text: the cause may be a problem with the data
-        for problem in data_problems.in_corpora(text.data, counts, text.held_out, text.find_overlaps()):
+        overlaps = text.find_overlaps()
+        for problem in data_problems.in_corpora(text.data, counts, text.held_out, overlaps, cleaned.surveys):
             log.warning("%s", problem)
         raise
     with atomic.reporting(folder, "data.store_dir"), atomic.new_folder(folder) as unfinished:
@@ -349,7 +350,7 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
         with atomic.new_folder(folder) as content:
             encoded = encode_text(cleaned, subwords, config, unfinished, counted)
             token_store.write(content, encoded, cleaned.examples)
-            statistics.write(content, counted, cleaned.notes, subwords, cleaned.surveys)
+            statistics.write(content, counted, subwords, {"notes": cleaned.notes, "scores": cleaned.surveys})
             checksums.write(content, content.iterdir())
 
 

@@ -28,7 +28,6 @@ from nmt.files import atomic, checksums
 CHUNK_PAIRS = 4096  # pairs that are cleaned and encoded together: this bounds the memory
 SHARD_CHUNKS = 16
 SIDES = ("source", "target")
-_RANKS = "rank"  # ending of a third file, which is there until `same_side` has chosen: `CleanChunk.ranks`
 _CONTENT = "text.json"  # exists in the folder when the text is complete
 
 
@@ -37,11 +36,12 @@ class Shard:
     corpus: int  # its index in data.train
     index: int  # of the shard in its corpus
     raw: str  # a hash of the text that was read for it
-    text: tuple[str, ...]  # hashes of its files
+    text: tuple[str, ...]  # hashes of its two files
     kept: tuple[int, ...]  # pairs of each of its chunks
     counts: CorpusCounts
     examples: DropExamples  # of dropped pairs
     used: tuple[UsedCharacters, UsedCharacters]  # of source and target
+    ranks: Values  # of its pairs: see `CleanChunk`; [0] if there are none
 
     @property
     def name(self) -> str:
@@ -50,16 +50,10 @@ class Shard:
     def chunks(self, folder: Path) -> Iterator[list[Pair]]:
         """The pairs of each chunk. Raises NmtError if the files of text have changed or are missing."""
         source, target = (
-            _lines(folder, f"{self.name}.{side}", digest) for side, digest in zip(SIDES, self.text, strict=False)
+            _lines(folder, f"{self.name}.{side}", digest) for side, digest in zip(SIDES, self.text, strict=True)
         )
         pairs = zip(source, target, strict=True)
         return (list(islice(pairs, size)) for size in self.kept)
-
-    def ranks(self, folder: Path) -> Values | None:
-        """`CleanChunk.ranks` of all its pairs. Raises NmtError as `chunks` does."""
-        if len(self.text) == len(SIDES):
-            return None
-        return np.array(_lines(folder, f"{self.name}.{_RANKS}", self.text[-1]), np.float32)
 
     def write(self, folder: Path) -> None:
         """Write everything except the text."""
@@ -70,6 +64,7 @@ class Shard:
             "counts": asdict(self.counts),
             "examples": self.examples.to_json(),
             "used": [{"lines": side.lines, "characters": side.counts} for side in self.used],
+            "ranks": self.ranks.tolist(),
         }
         atomic.write_text(folder / f"{self.name}.json", json.dumps(content) + "\n")
 
@@ -81,7 +76,8 @@ class Shard:
         source, target = (UsedCharacters(side["lines"], Counter(side["characters"])) for side in content["used"])
         (counts,), examples = counts_from([content["counts"]]), DropExamples.from_json(content["examples"])
         raw, text, kept = content["raw"], tuple(content["text"]), tuple(content["kept"])
-        return cls(corpus, index, raw, text, kept, counts, examples, (source, target))
+        ranks = np.array(content.get("ranks", []), np.float32)
+        return cls(corpus, index, raw, text, kept, counts, examples, (source, target), ranks)
 
 
 def _lines(folder: Path, name: str, digest: str) -> list[str]:
@@ -112,25 +108,21 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
     """Write the chunks of one shard, and yield each after it is written. Raises NmtError if they cannot be written."""
     kept, raw, counts, examples = list[int](), hashlib.blake2b(digest_size=16), CorpusCounts(), DropExamples()
     used, (corpus, index) = (UsedCharacters(), UsedCharacters()), (0, 0)
-    text, opened = list[Any](), list[BinaryIO]()
+    text, opened, ranks = tuple(hashlib.blake2b(digest_size=16) for _ in SIDES), list[BinaryIO](), list[float]()
     try:
         for chunk in chunks:
             with atomic.reporting(folder, "data.store_dir"):
                 if not opened:
                     corpus, index = shard_of(chunk.raw)
-                    endings = SIDES if chunk.ranks is None else (*SIDES, _RANKS)
-                    opened = [(folder / f"{shard_name(corpus, index)}.{ending}").open("wb") for ending in endings]
-                    text = [hashlib.blake2b(digest_size=16) for _ in endings]
+                    opened = [(folder / f"{shard_name(corpus, index)}.{side}").open("wb") for side in SIDES]
                 for side, file in enumerate(opened):
-                    if side < len(SIDES):
-                        lines = [pair[side] for pair in chunk.pairs]
-                        used[side].add(lines)
-                    elif chunk.ranks is not None:
-                        lines = list(map(str, chunk.ranks.tolist()))
+                    lines = [pair[side] for pair in chunk.pairs]
                     data = "\n".join([*lines, ""]).encode("utf-8", "surrogatepass")
                     file.write(data)
                     text[side].update(data)
+                    used[side].add(lines)
             kept.append(len(chunk.pairs))
+            ranks += [] if chunk.ranks is None else chunk.ranks.tolist()
             raw.update(_text_of(chunk.raw))
             counts += chunk.counts
             examples.merge(chunk.examples)
@@ -143,7 +135,8 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
         for file in opened:
             atomic.sync(Path(file.name))
         digests = tuple(side.hexdigest() for side in text)
-        Shard(corpus, index, raw.hexdigest(), digests, tuple(kept), counts, examples, used).write(folder)
+        rank_array = np.array(ranks, np.float32)
+        Shard(corpus, index, raw.hexdigest(), digests, tuple(kept), counts, examples, used, rank_array).write(folder)
 
 
 def find_kept(folder: Path, chunks: Sequence[RawChunk]) -> list[list[Pair]] | None:
@@ -154,7 +147,6 @@ def find_kept(folder: Path, chunks: Sequence[RawChunk]) -> list[list[Pair]] | No
         raw.update(_text_of(chunk))
     try:
         shard = Shard.read(folder, shard_name(*shard_of(chunks[0])))
-        shard.ranks(folder)
         same = shard.raw == raw.hexdigest() and len(shard.kept) == len(chunks)
         return list(shard.chunks(folder)) if same else None
     except (OSError, ValueError, KeyError, TypeError, NmtError):
@@ -173,7 +165,7 @@ class CleanedText:
     folder: Path
     shards: tuple[Shard, ...]
     notes: tuple[tuple[str, ...], ...]  # of each corpus: how its file was read, and which lines were left out
-    surveys: Sequence[Mapping[str, Survey]]  # of the scores of each corpus, by name
+    surveys: Sequence[Mapping[str, Survey]]  # of each corpus: of its scores, by name
 
     @classmethod
     def open(cls, folder: Path) -> "CleanedText":
@@ -182,7 +174,8 @@ class CleanedText:
         try:
             content = json.loads((folder / _CONTENT).read_text(encoding="utf-8"))
             shards = tuple(Shard.read(folder, name) for name in content["shards"])
-            return cls(folder, shards, tuple(map(tuple, content["notes"])), content.get("scores", []))
+            notes = tuple(map(tuple, content["notes"]))
+            return cls(folder, shards, notes, content.get("scores", [{} for _ in notes]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _damaged(folder, error) from None
 
@@ -223,17 +216,9 @@ def sampled_evenly(indices: npt.NDArray[np.int64], total: int, size: int) -> npt
     return indices * size % total < size
 
 
-def shards_in(folder: Path) -> list[Shard]:
-    """The complete shards in a folder, in the order of the corpora. Raises NmtError if one is damaged."""
-    numbers = sorted(tuple(map(int, path.stem.split("-"))) for path in folder.glob("*-*.json"))
-    try:
-        return [Shard.read(folder, shard_name(corpus, index)) for corpus, index in numbers]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(folder, error) from None
-
-
 def complete(folder: Path, notes: Sequence[Sequence[str]], surveys: Sequence[Mapping[str, Survey]]) -> None:
-    """Write what belongs to all shards of a folder. notes, surveys: as in `CleanedText`."""
-    content = {"shards": [shard.name for shard in shards_in(folder)], "notes": notes, "scores": surveys}
+    """Write what `CleanedText` needs beside the shards of a folder. notes, surveys: as there."""
+    numbers = sorted(tuple(map(int, path.stem.split("-"))) for path in folder.glob("*-*.json"))
+    content = {"shards": [shard_name(*pair) for pair in numbers], "notes": notes, "scores": surveys}
     atomic.write_text(folder / _CONTENT, json.dumps(content, indent=1) + "\n")
     checksums.write(folder, folder.glob("*.json"))  # these have the hashes of the text

@@ -14,7 +14,7 @@ from nmt.config import reader, schema
 from nmt.data.cleaning.rules import judge
 from nmt.data.cleaning.rules.examples import DropExamples
 from nmt.data.cleaning.rules.near_duplicates import folded_hashes, hashes
-from nmt.data.cleaning.score_survey import Bound, Values, numbers
+from nmt.data.cleaning.score_survey import Bounds, Values
 from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.processes import mapped
 from nmt.data.sources.corpus import Pair
@@ -65,7 +65,7 @@ class _Job(NamedTuple):
     scores: Mapping[str, Values]  # [pairs], for the rules on scores
     clean: schema.CleaningConfig  # without bounds of scores
     languages: tuple[str, str]  # of source and target
-    bounds: tuple[Bound, ...]  # of the corpus's scores
+    bounds: Bounds  # of the corpus's scores
 
 
 class _Verdict(NamedTuple):
@@ -85,7 +85,7 @@ class Cleaner:
     for a language code that they cannot use.
     """
 
-    def __init__(self, data: schema.DataConfig, bounds: Sequence[tuple[Bound, ...]]) -> None:
+    def __init__(self, data: schema.DataConfig, bounds: Sequence[Bounds]) -> None:
         """bounds: of the scores of each corpus."""
         self._data, self._bounds = data, bounds
         self._clean = data.clean and replace(data.clean.applied, scores=None)
@@ -141,11 +141,7 @@ class Cleaner:
         if self._seen is not None:
             new = self._seen[chunk.corpus].add([pairs[i] for i in remaining])
             duplicates = drop("drop_duplicates", new.tolist())
-        extremes = None
-        if "score" in chunk.scores and len(valid := numbers(chunk.scores["score"][remaining])):
-            extremes = (float(valid.min()), float(valid.max()))
-        counts = CorpusCounts(len(pairs), empty, copies, duplicates, scores=extremes)
-        return _Candidates(chunk, remaining, counts, examples)
+        return _Candidates(chunk, remaining, CorpusCounts(len(pairs), empty, copies, duplicates), examples)
 
     def _job(self, chunk: _Candidates, clean: schema.CleaningConfig) -> _Job:
         """The input of the rules."""
@@ -155,10 +151,9 @@ class Cleaner:
 
     def _ranks(self, chunk: _Candidates, kept: npt.NDArray[np.bool_]) -> Values | None:
         """See `CleanChunk`. A pair without a score comes after those with one."""
-        clean, choosing = self._clean, self._data.choosing_score
-        if clean is None or choosing is None or not (clean.same_source or clean.same_target):
+        if self._data.choosing_score is None:
             return None
-        name, sign = choosing
+        name, sign = self._data.choosing_score
         scores = chunk.raw.scores.get(name, np.full(len(chunk.raw.pairs), np.nan, np.float32))
         return np.nan_to_num(sign * scores[chunk.indices][kept], nan=-np.inf)
 
@@ -199,11 +194,9 @@ def keeps(rows: list[tuple[str | None, str | None]], languages: tuple[str, str],
 def _rules(languages: tuple[str, str], clean: tuple[str, ...]) -> tuple[judge.Rule, ...]:
     """Logs a warning for each language that the rules cannot check. Raises NmtError if a rule cannot be used."""
     settings = reader.parse(schema.CleaningConfig, "{}", "clean", clean)
-    needs = {"score": "the scores of a model", "scores": "the scores of the pairs"}
-    needs |= dict.fromkeys(("same_source", "same_target"), "all pairs of the text")
-    for name, needed in needs.items():
+    for name in ("score", "scores", "same_source", "same_target"):
         if getattr(settings, name) is not None:
-            raise NmtError(f"clean: {name}: needs {needed}: give it to data.clean, where the text is used")
+            raise NmtError(f"clean: {name}: needs more than the text of a pair: give it to data.clean instead")
     rules = judge.rules_of(settings, languages)
     for problem in judge.not_checked(rules, languages):
         log.warning("%s", problem)

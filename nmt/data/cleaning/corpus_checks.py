@@ -42,6 +42,7 @@ from nmt.data.cleaning.rules.characters import LETTER, TextLines
 from nmt.data.cleaning.rules.examples import shortened
 from nmt.data.cleaning.rules.language_identifier import identifier
 from nmt.data.cleaning.rules.scores import addresses, language_doubt
+from nmt.data.cleaning.score_survey import Survey
 from nmt.data.cleaning.summary import CorpusCounts, SideChanges
 from nmt.data.cleaning.tokenized_text import TokenizerTraces, contrast
 from nmt.data.sources.corpus import Pair
@@ -67,24 +68,18 @@ def mostly_dropped(label: str, counts: CorpusCounts) -> Iterator[str]:
         yield f"{label}: {share}, most of them: {most}"
 
 
-def scores_on_one_side(label: str, counts: CorpusCounts, limit: float | None) -> Iterator[str]:
-    """Rule 12. limit: data.clean.score."""
-    if limit is None or counts.scores is None or counts.read < _FEWEST_READ:
+def scores_on_one_side(label: str, scores: Survey | None, limit: float | None) -> Iterator[str]:
+    """Rule 12. scores: for `limit`, data.clean.score."""
+    if limit is None or scores is None or scores["pairs"] < _FEWEST_READ or not scores["sample"]:
         return
-    lowest, highest = counts.scores
-    if lowest < limit <= highest:
-        return
-    dropped = "every pair" if highest < limit else "no pair"
-    remedy = "choose a limit between them"
-    if lowest >= 0:  # not of nmt score
+    lowest, highest = scores["sample"][0], scores["sample"][-1]
+    if not lowest < limit <= highest:
+        dropped = "every pair" if highest < limit else "no pair"
         remedy = (
-            "log-probabilities are negative: if these are from 0 to 1, higher for better pairs, subtract 1 from each "
-            "and choose a limit between -1 and 0"
+            "choose a limit between them" if lowest < 0 else "these are no log-probabilities: use data.clean.scores"
         )
-    yield (
-        f"{label}: data.clean.score: {limit:g} drops {dropped}, as the scores are from {lowest:.4g} to {highest:.4g}: "
-        f"{remedy}"
-    )
+        scale = f"as the scores are from {lowest:.4g} to {highest:.4g}"
+        yield f"{label}: data.clean.score: {limit:g} drops {dropped}, {scale}: {remedy}"
 
 
 def language_problems(data: schema.DataConfig) -> Iterator[str]:

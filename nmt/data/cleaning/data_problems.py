@@ -9,6 +9,7 @@ from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.cleaning import corpus_checks, validation_overlap
 from nmt.data.cleaning.cleaner import without_empty
+from nmt.data.cleaning.score_survey import Survey
 from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.validation_overlap import Overlap
@@ -20,12 +21,14 @@ def in_corpora(
     counts: Sequence[CorpusCounts],
     held_out: Sequence[Sequence[Pair]],
     overlaps: Sequence[Overlap],
+    surveys: Sequence[Mapping[str, Survey]],
 ) -> Iterator[str]:
-    """Yield problems with the corpora. held_out: the pairs of each corpus of data.validation."""
+    """Yield problems with the corpora. held_out: the pairs of each corpus of data.validation. surveys: of the scores."""
     yield from corpus_checks.language_problems(data)
-    for corpus, count in zip(data.train, counts, strict=True):
+    for corpus, count, found in zip(data.train, counts, surveys, strict=True):
         yield from corpus_checks.mostly_dropped(corpus.label, count)
-        yield from corpus_checks.scores_on_one_side(corpus.label, count, data.clean.score if data.clean else None)
+        limit = data.clean.score if data.clean else None
+        yield from corpus_checks.scores_on_one_side(corpus.label, found.get("score"), limit)
     yield from validation_overlap.problems(overlaps, data)
     samples: dict[LanguagePair, Sequence[Pair]] = {}
     for corpus, pairs in zip(data.held_out, held_out, strict=True):

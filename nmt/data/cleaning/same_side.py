@@ -1,8 +1,8 @@
 """`data.clean.same_source` and `same_target`: at most so many pairs with one source, or with one target.
 
-They choose among the pairs that all other rules keep. So they need all cleaned text, and write it again."""
+They choose among the pairs that all other rules keep, so they write the cleaned text again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import compress
 from pathlib import Path
 
@@ -10,70 +10,57 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
-from nmt.data.cleaning.cleaned_text import SHARD_CHUNKS, Shard, shards_in, written
+from nmt.data.cleaning.cleaned_text import SHARD_CHUNKS, SIDES, CleanedText, Shard, written
 from nmt.data.cleaning.cleaner import CleanChunk, RawChunk
 from nmt.data.cleaning.rules.examples import DropExamples
 from nmt.data.cleaning.rules.near_duplicates import hashes
 from nmt.data.cleaning.score_survey import Values
 from nmt.data.cleaning.summary import CorpusCounts
-from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.normalization import as_read
 
 
-def best(texts: npt.NDArray[np.uint64], ranks: Values | None, most: int) -> npt.NDArray[np.bool_]:
-    """Which pairs are kept if at most `most` pairs have the same text: those with the highest ranks, and of equal ranks
-    the first. texts: hashes [pairs]; ranks: [pairs], None: all are equal."""
-    order = np.lexsort((texts,) if ranks is None else (-ranks, texts))  # stable
-    ordered = texts[order]
-    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])  # of each text
-    numbers = np.arange(len(ordered)) - np.repeat(begins, np.diff(np.append(begins, len(ordered))))
-    kept = np.zeros(len(texts), np.bool_)
-    kept[order[numbers < most]] = True
+def best(texts: npt.NDArray[np.uint64], ranks: Values, most: int) -> npt.NDArray[np.bool_]:
+    """Whether each pair is kept if at most `most` may have the same text: those with the highest ranks, and of equal
+    ranks the first. texts: hashes [pairs]; ranks: [pairs], or [0] if all are equal."""
+    order = np.lexsort((-ranks, texts) if len(ranks) else (texts,))  # stable
+    is_first = np.append(True, texts[order[1:]] != texts[order[:-1]])[: len(order)]  # of its text
+    places, kept = np.arange(len(order)), np.zeros(len(order), np.bool_)
+    kept[order] = places - np.maximum.accumulate(np.where(is_first, places, 0)) < most
     return kept
 
 
-def write_chosen(data: schema.DataConfig, clean: schema.CleaningConfig, unfinished: Path, folder: Path) -> None:
-    """Write the shards of cleaned text in `unfinished` to `folder` without the pairs that are too many. Corpora of the
-    same languages are compared with each other. Raises NmtError if the text is damaged or cannot be written."""
-    shards = shards_in(unfinished)
-    limits = {"same_source": (0, clean.same_source), "same_target": (1, clean.same_target)}
-    rules = {rule: (side, most) for rule, (side, most) in limits.items() if most is not None}
-    texts: dict[str, list[npt.NDArray[np.uint64]]] = {rule: [] for rule in rules}
-    for shard in shards:
-        languages = " ".join(data.pair_of(data.train[shard.corpus]))
-        for pairs in shard.chunks(unfinished):
-            for rule, (side, _) in rules.items():
-                texts[rule].append(_hashes([pair[side] for pair in pairs], languages))
-    each = [ranks for shard in shards if (ranks := shard.ranks(unfinished)) is not None]
-    ranks = np.concatenate(each) if each else None
-    dropped_by = np.full(sum(sum(shard.kept) for shard in shards), "", "U11")
-    for rule, (_, most) in rules.items():
-        left = np.flatnonzero(dropped_by == "")
-        kept = best(np.concatenate(texts.pop(rule))[left], None if ranks is None else ranks[left], most)
-        dropped_by[left[~kept]] = rule
-    first = 0
-    for shard in shards:
-        for _ in written(folder, _chosen(shard, unfinished, dropped_by[first : first + sum(shard.kept)], list(rules))):
-            pass
-        first += sum(shard.kept)
+def write_chosen(text: CleanedText, data: schema.DataConfig, clean: schema.CleaningConfig, folder: Path) -> None:
+    """Write the shards of cleaned text to `folder` without the pairs that are too many. Corpora of the same languages
+    are compared with each other. Raises NmtError if the text is damaged or cannot be written."""
+    ranks = np.concatenate([shard.ranks for shard in text.shards])
+    dropped_by = np.zeros(sum(sum(shard.kept) for shard in text.shards), np.int8)  # [pairs]: number of the rule
+    limits: list[int | None] = [clean.same_source, clean.same_target]
+    for side, most in enumerate(limits):
+        if most is not None:
+            left = np.flatnonzero(dropped_by == 0)
+            kept = best(_hashes(text, side, data)[left], ranks[left] if len(ranks) else ranks, most)
+            dropped_by[left[~kept]] = side + 1
+    rules = {side + 1: f"same_{name}" for side, name in enumerate(SIDES) if limits[side] is not None}
+    for shard in text.shards:
+        mine, dropped_by = np.split(dropped_by, [sum(shard.kept)])
+        list(written(folder, _chosen(shard, text.folder, mine, rules)))
 
 
-def _hashes(texts: Sequence[str], languages: str) -> npt.NDArray[np.uint64]:
-    """As `hashes_of` compares pairs, but of one side."""
-    return hashes(f"{languages}\n{as_read(text)}".encode("utf-8", "surrogatepass") for text in texts)
+def _hashes(text: CleanedText, side: int, data: schema.DataConfig) -> npt.NDArray[np.uint64]:
+    """A hash of one side of each pair, which is compared as `hashes_of` compares both."""
+    languages = [" ".join(data.pair_of(corpus)) for corpus in data.train]
+    chunks = ((f"{languages[i]}\n{as_read(pair[side])}" for pair in pairs) for i, pairs in text.chunks())
+    return np.concatenate([hashes(one.encode("utf-8", "surrogatepass") for one in chunk) for chunk in chunks])
 
 
-def _chosen(
-    shard: Shard, unfinished: Path, dropped_by: npt.NDArray[np.str_], rules: Sequence[str]
-) -> Iterator[CleanChunk]:
+def _chosen(shard: Shard, folder: Path, by: npt.NDArray[np.int8], rules: dict[int, str]) -> Iterator[CleanChunk]:
     """The chunks of a shard without the dropped pairs. The first one has the counts of the shard."""
-    counts, examples, first = shard.counts, shard.examples, 0
-    for i, pairs in enumerate(shard.chunks(unfinished)):
-        reasons, first = dropped_by[first : first + len(pairs)], first + len(pairs)
-        for rule in rules:
-            examples.add_dropped(rule, list(compress(pairs, (reasons == rule).tolist())))
-        counts += CorpusCounts(rules={rule: int((reasons == rule).sum()) for rule in rules})
-        kept: list[Pair] = list(compress(pairs, (reasons == "").tolist()))
+    counts, examples = shard.counts, shard.examples
+    for i, pairs in enumerate(shard.chunks(folder)):
+        mine, by = np.split(by, [len(pairs)])
+        for number, rule in rules.items():
+            examples.add_dropped(rule, list(compress(pairs, (mine == number).tolist())))
+            counts += CorpusCounts(rules={rule: int((mine == number).sum())})
         raw = RawChunk(shard.corpus, shard.index * SHARD_CHUNKS + i, [], {})
-        yield CleanChunk(raw, kept, counts, examples)
+        yield CleanChunk(raw, list(compress(pairs, (mine == 0).tolist())), counts, examples)
         counts, examples = CorpusCounts(), DropExamples()

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from nmt.data.batches.token_store import TokenStore
 from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.cleaning.rules.examples import DropExamples, shortened
-from nmt.data.cleaning.score_survey import Survey
 from nmt.data.cleaning.source_text import SourceText
 from nmt.data.cleaning.summary import SideChanges
 from nmt.data.cleaning.suspicious import suspicions
@@ -190,15 +189,8 @@ class StatisticsCounter:
         return self._statistics
 
 
-def write(
-    folder: Path,
-    corpora: Sequence[CorpusStatistics],
-    notes: Sequence[Sequence[str]],
-    vocabulary: Vocabulary,
-    surveys: Sequence[Mapping[str, Survey]] = (),
-) -> None:
-    """Write the statistics of all corpora into the folder of a token store. notes: how each corpus was read, and which
-    lines were left out. surveys: of the scores of each corpus, by name."""
+def write(folder: Path, corpora: Sequence[CorpusStatistics], vocabulary: Vocabulary, about: Mapping[str, Any]) -> None:
+    """Write the statistics of all corpora into the folder of a token store. about: their `notes` and `scores`."""
     both, sides = CorpusStatistics(), (vocabulary.source, vocabulary.target)
     for corpus in corpora:
         both.merge(corpus)
@@ -213,8 +205,7 @@ def write(
         "sources": [_items(both.sources), _items(both.several)],
         "characters": list(map(coverage, sides, characters)),
         "changes": [asdict(side.changes()) for side in both.sides],
-        "notes": notes,
-        "scores": surveys,
+        **about,
     }
     (folder / FILE).write_text(json.dumps(content) + "\n", encoding="ascii")
 
@@ -240,6 +231,7 @@ def read(folder: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="ascii"))
         content["changes"] = tuple(map(SideChanges.from_json, content["changes"]))
         content["notes"] = tuple(map(tuple, content["notes"]))
+        content.setdefault("scores", [{} for _ in content["corpora"]])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NmtError(f"{folder / FILE}: damaged ({error}): delete the folder to build it again") from error
     return content

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from nmt.data.cleaning.rules.judge import MEANINGS
@@ -58,8 +59,7 @@ class Dropped(NamedTuple):
 
 
 def _dropped_by(rule: str, pairs: int) -> Dropped:
-    """Pairs dropped by a rule of data.clean, or by a bound of a score, such as `kiwi below 0.7`."""
-    setting = rule if rule in MEANINGS else f"scores.{rule.split()[0]}"
+    setting = rule if rule in MEANINGS else f"scores.{rule.split()[0]}"  # of a bound such as `kiwi below 0.7`
     return Dropped(f"data.clean.{setting}", MEANINGS.get(rule, rule), pairs)
 
 
@@ -82,7 +82,6 @@ class CorpusCounts:
     source: SideCounts = SideCounts()
     target: SideCounts = SideCounts()
     rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
-    scores: tuple[float, float] | None = None  # the lowest and the highest score in the corpus
 
     @property
     def kept(self) -> int:
@@ -100,7 +99,7 @@ class CorpusCounts:
             Dropped("", "empty on a side", self.empty),
             Dropped("data.drop_copies", "copies", self.copies),
             Dropped("data.drop_duplicates", "duplicates", self.duplicates),
-            *(_dropped_by(rule, pairs) for rule, pairs in self.rules.items()),
+            *starmap(_dropped_by, self.rules.items()),
             Dropped("data.max_length", "too long", self.too_long),
             Dropped("data.max_length_ratio", "too different in length", self.ratio),
         ]
@@ -110,10 +109,9 @@ class CorpusCounts:
         sums: dict[str, Any] = {
             part.name: getattr(self, part.name) + getattr(other, part.name)
             for part in fields(self)
-            if part.name not in ("rules", "scores")
+            if part.name != "rules"
         }
-        scores = [*(self.scores or ()), *(other.scores or ())]
-        return CorpusCounts(**sums, rules=rules, scores=(min(scores), max(scores)) if scores else None)
+        return CorpusCounts(**sums, rules=rules)
 
 
 def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
@@ -122,8 +120,8 @@ def counts_from(rows: Sequence[Mapping[str, Any]]) -> tuple[CorpusCounts, ...]:
     counts = []
     for row in rows:
         parts: dict[str, Any] = {side: SideCounts(**row[side]) for side in ("source", "target")}
-        parts["scores"] = tuple(row["scores"]) if row["scores"] else None
-        counts.append(CorpusCounts(**{**row, **parts}))
+        own = {name: value for name, value in row.items() if name != "scores"}  # which earlier versions stored
+        counts.append(CorpusCounts(**own | parts))
     return tuple(counts)
 
 

@@ -15,14 +15,6 @@ SUSPICIONS = {
     "unknown": "characters that the vocabulary does not have",
     "small_subwords": "cut into very small subwords",
 }
-SCORES = {
-    "longer_target": "subwords of the target / subwords of the source",
-    "longer_source": "subwords of the source / subwords of the target",
-    "equal": "characters",
-    "digits": "share of the digits that the other side does not match",
-    "unknown": "share of subwords that are unknown or single bytes",
-    "small_subwords": "subwords per character",
-}
 _SHORTEST = 10  # subwords: a shorter side can be very different in length by chance, or hard to cut
 _SMALL_RATIO = 2  # a smaller ratio of lengths is normal between many languages
 _NEVER = float("inf")

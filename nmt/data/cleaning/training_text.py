@@ -4,7 +4,7 @@ import logging
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, count, groupby, islice
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from nmt.data.cleaning import cleaned_text
 from nmt.data.cleaning.cleaned_text import CleanedText, find_kept, shard_name, shard_of, written
 from nmt.data.cleaning.cleaner import CleanChunk, Cleaner, RawChunk
 from nmt.data.cleaning.same_side import write_chosen
-from nmt.data.cleaning.score_survey import Bound, Survey, bounds_of, not_scored, survey
+from nmt.data.cleaning.score_survey import Bounds, Survey, bounds_of, not_scored, survey
 from nmt.data.cleaning.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.data.sources.corpus import Pair, read_pairs
 from nmt.data.sources.pair_scores import next_scores, score_rows
@@ -64,7 +64,7 @@ class TrainingText:
             log.info("cleaned text: reused from %s", folder)
             shutil.rmtree(unfinished, ignore_errors=True)  # if it was killed after `same_side`
             return CleanedText.open(folder)
-        surveys, bounds = self._surveyed()
+        surveys, bounds = zip(*self._surveyed(), strict=True)
         with atomic.reporting(folder, "data.store_dir"):
             atomic.make_folder(unfinished)
         search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
@@ -73,18 +73,18 @@ class TrainingText:
             for chunk in self._chunks(unfinished, notes, bounds):
                 search.add(chunk.raw.corpus, chunk.pairs)
                 bar.update(len(chunk.raw.pairs))
-        for message in not_scored(self.data, surveys):
+        clean = self.data.clean or schema.CleaningConfig()
+        for message in chain.from_iterable(map(partial(not_scored, clean), self.data.train, surveys)):
             log.warning("%s", message)
-        clean = self.data.clean
         with atomic.reporting(folder, "data.store_dir"):
-            if clean and (clean.same_source or clean.same_target):  # the overlap is found in what these leave
+            cleaned_text.complete(unfinished, notes, surveys)
+            if clean.same_source or clean.same_target:  # the overlap is found in what these leave
                 with atomic.new_folder(folder) as chosen:
-                    write_chosen(self.data, clean, unfinished, chosen)
+                    write_chosen(CleanedText.open(unfinished), self.data, clean, chosen)
                     cleaned_text.complete(chosen, notes, surveys)
                 shutil.rmtree(unfinished)
             else:
                 self.overlaps = search.overlaps()
-                cleaned_text.complete(unfinished, notes, surveys)
                 unfinished.rename(folder)
         text = CleanedText.open(folder)
         read, kept = (sum(getattr(counts, name) for counts in text.counts) for name in ("read", "kept"))
@@ -102,27 +102,20 @@ class TrainingText:
             self.overlaps = search.overlaps()
         return self.overlaps or []
 
-    def _surveyed(self) -> tuple[list[dict[str, Survey]], list[tuple[Bound, ...]]]:
-        """The distributions of the scores of each corpus, and the rules on them. Corpora with scores are read to their
-        end for this, so that wrong scores are an error before any work. Memory: 4 bytes for each score of a corpus."""
-        surveys = [dict[str, Survey]() for _ in self.data.train]
-        bounds = [tuple[Bound, ...]() for _ in self.data.train]
-        scored = [i for i, corpus in enumerate(self.data.train) if corpus.scores]
-        for i, chunks in groupby(self._read([[] for _ in self.data.train], scored), lambda chunk: chunk.corpus):
-            parts = [chunk.scores for chunk in chunks]
-            scores = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            surveys[i] = {name: survey(values) for name, values in scores.items()}
-            bounds[i] = bounds_of(self.data.clean, scores) if self.data.clean else ()
-        return surveys, bounds
+    def _surveyed(self) -> Iterator[tuple[dict[str, Survey], Bounds]]:
+        """For each corpus its scores by name, and the rules on them. Corpora with scores are read to their end for
+        this, so that wrong scores are an error before any work. Memory: 4 bytes for each score of a corpus."""
+        for i, corpus in enumerate(self.data.train):
+            parts = [chunk.scores for chunk in self._read(i, [])] if corpus.scores else []
+            scores = {name: np.concatenate([part[name] for part in parts]) for name in corpus.named_scores}
+            own = {name: survey(values) for name, values in scores.items()}
+            yield own, bounds_of(self.data.clean or schema.CleaningConfig(), scores)
 
-    def _chunks(
-        self, folder: Path, notes: Sequence[list[str]], bounds: Sequence[tuple[Bound, ...]]
-    ) -> Iterator[CleanChunk]:
+    def _chunks(self, folder: Path, notes: Sequence[list[str]], bounds: Sequence[Bounds]) -> Iterator[CleanChunk]:
         """Yield all chunks. Chunks that are not in the folder yet are written."""
         cleaner, reused = Cleaner(self.data, bounds), set[str]()
-        shards: Iterator[list[RawChunk]] = (
-            list(chunks) for _, chunks in groupby(self._read(notes, range(len(notes))), shard_of)
-        )
+        read = chain.from_iterable(self._read(i, own) for i, own in enumerate(notes))
+        shards: Iterator[list[RawChunk]] = (list(chunks) for _, chunks in groupby(read, shard_of))
         for chunks in shards:
             kept = find_kept(folder, chunks)
             if kept is None:
@@ -141,15 +134,15 @@ class TrainingText:
         for _, shard_chunks in groupby(cleaned, lambda chunk: shard_of(chunk.raw)):
             yield from written(folder, shard_chunks)
 
-    def _read(self, notes: Sequence[list[str]], corpora: Sequence[int]) -> Iterator[RawChunk]:
-        for i in corpora:
-            corpus = self.data.train[i]
-            pairs = read_pairs(corpus, self.data, "train", self.fingerprints[i], notes[i])
-            rows = score_rows(corpus, self.data) if corpus.scores else None
-            for chunk_index in count():
-                chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
-                scores = () if rows is None else next_scores(rows, len(chunk), corpus)
-                if not chunk:
-                    break
-                by_name = zip(corpus.named_scores, np.array(scores, np.float32).T, strict=True) if scores else ()
-                yield RawChunk(i, chunk_index, chunk, dict(by_name))
+    def _read(self, i: int, notes: list[str]) -> Iterator[RawChunk]:
+        """The chunks of a corpus. notes: as in `read_pairs`."""
+        corpus = self.data.train[i]
+        pairs = read_pairs(corpus, self.data, "train", self.fingerprints[i], notes)
+        rows = score_rows(corpus, self.data) if corpus.scores else None
+        for chunk_index in count():
+            chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
+            scores = () if rows is None else next_scores(rows, len(chunk), corpus)
+            if not chunk:
+                break
+            by_name = zip(corpus.named_scores, np.array(scores, np.float32).T, strict=True) if scores else ()
+            yield RawChunk(i, chunk_index, chunk, dict(by_name))

@@ -29,21 +29,17 @@ def delimited_pairs(
     return _quoted(path, lines, layout, note) if layout.quoted else _plain(path, lines, layout, note)
 
 
-def column_rows(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, names: Sequence[int | str]
-) -> Iterator[list[str]]:
-    """The fields in these columns, given by number or heading, of each row that is a pair; empty where a row ends
-    before. Raises NmtError for a column that does not exist."""
+def column_values(path: Path, corpus: schema.Corpus, data: schema.DataConfig, name: str) -> Iterator[str]:
+    """The fields of a column, given by number or heading, one for each pair; empty where a row ends before it. Raises
+    NmtError if it does not exist."""
     errors = KEPT_BYTES if corpus.invalid == "drop" else "strict"
-    layout, indices = table_layout.layout_of(path, corpus, data, errors), list[int]()
-    for name in map(str, names):  # as the columns of text are found
-        named = replace(corpus, source_column=name, target_column=name)
-        indices.append(table_layout.layout_of(path, named, data, errors).source)
-        if indices[-1] >= layout.columns:
-            raise NmtError(f"{path}: no column {name} of scores: the first row has {layout.columns}")
+    layout = table_layout.layout_of(path, corpus, data, errors)
+    found = table_layout.layout_of(path, replace(corpus, source_column=name, target_column=name), data, errors)
+    if found.source >= layout.columns:
+        raise NmtError(f"{path}: no column {name} of scores: the first row has {layout.columns}")
     lines = read_lines(path, errors=errors)
     for _, fields in table_layout.rows(lines, layout.delimiter, layout.quoted, layout.skipped, path):
-        yield [fields[i] if i < len(fields) else "" for i in indices]
+        yield fields[found.source] if found.source < len(fields) else ""
 
 
 def _plain(path: Path, lines: Iterator[str], layout: TableLayout, note: Note) -> Iterator[tuple[str, str]]:

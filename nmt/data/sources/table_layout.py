@@ -63,19 +63,12 @@ def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors
     if not path.is_file():
         return TableLayout(*_numbered_columns(named, path, []))
     stat = path.stat()
-    scores = corpus.named_scores.values()
-    scored = tuple(str(place.column) for place in scores if isinstance(place, schema.ScoreColumn))
-    return _layout(path, named, languages, scored, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return _layout(path, named, languages, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
 
 
 @cache  # a corpus is read several times
 def _layout(
-    path: Path,
-    named: tuple[str | None, str | None],
-    languages: tuple[str, str],
-    scored: tuple[str, ...],
-    errors: str,
-    file: tuple[int, ...],
+    path: Path, named: tuple[str | None, str | None], languages: tuple[str, str], errors: str, file: tuple[int, ...]
 ) -> TableLayout:
     delimiter, quoted, before, remarks = "\t", True, 0, list[str]()
     _check_line_ends(path, errors)
@@ -99,7 +92,7 @@ def _layout(
             f"the first line is read as text: if {first[source]!r} and {first[target]!r} are headings, give them as "
             "source_column and target_column"
         )
-    remarks += _unused(first, others[0] if by_heading and others else None, (source, target), scored)
+    remarks += _unused(first, others[0] if by_heading and others else None, (source, target))
     return TableLayout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
 
 
@@ -162,13 +155,10 @@ def _may_be_headings(first: Sequence[str], others: Sequence[Sequence[str]], sour
     return _TIMES_SHORTER * lengths[0] < sum(lengths[1:]) / len(others)
 
 
-def _unused(
-    first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int], scored: Sequence[str]
-) -> list[str]:
-    """A remark on columns that are not read, if there are any. below: the row after the headings; None if the first row
-    has no headings. scored: the names or numbers of columns of scores."""
-    read = {*map(normal, scored)}
-    unused = [i for i, cell in enumerate(first) if i not in used and not read & {str(i + 1), normal(cell.strip())}]
+def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int]) -> list[str]:
+    """A remark on columns without text, if there are any. below: the row after the headings; None if the first row has
+    no headings."""
+    unused = [i for i in range(len(first)) if i not in used]
     names = []
     for i in unused[:_MOST_NAMED]:
         cells = [first[i]] if below is None else [first[i], *below[i : i + 1]]
@@ -177,7 +167,7 @@ def _unused(
     if len(unused) > _MOST_NAMED:
         names.append("…")
     are = "is" if len(unused) == 1 else "are"
-    return [f"{len(unused)} of {len(first)} columns {are} not used: {', '.join(names)}"] if unused else []
+    return [f"{len(unused)} of {len(first)} columns {are} not used as text: {', '.join(names)}"] if unused else []
 
 
 def rows(

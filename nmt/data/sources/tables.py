@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,35 +56,24 @@ def jsonl_pairs(
         note(f"{counted(blank, 'blank line is', 'blank lines are')} skipped")
 
 
-def column_rows(path: Path, names: Sequence[str]) -> Iterator[list[object]]:
-    """The values of these columns in each row of a file of JSON objects; None where a row lacks one. Raises NmtError
-    for a column that none of the first rows has."""
-    seen, lacking = set[str](), set(names)
+def jsonl_column(path: Path, name: str) -> Iterator[object]:
+    """The values of a column of a file of JSON objects, one for each pair; None where a row lacks it. Raises NmtError
+    if all rows do."""
+    columns = dict[str, tuple[str, ...]]()
     for line_number, line in enumerate(read_lines(path, errors=KEPT_BYTES), start=1):
         if line.strip():
-            row = _json_object(line, f"{path}:{line_number}")
-            columns = _row_columns(row)
-            values = list[object]()
-            for name in names:
-                value: Any = row
-                for key in columns.get(name, ()):
-                    value = value[key]
-                values.append(value if name in columns else None)
-            if lacking:
-                seen |= columns.keys()
-                lacking -= seen
-                if line_number >= _MOST_WAITING:
-                    check_columns(names, seen, str(path))
-            yield values
-    check_columns(names, seen if lacking else names, str(path))
+            value: Any = _json_object(line, f"{path}:{line_number}")
+            columns |= (found := _row_columns(value))
+            for key in found.get(name, ()):
+                value = value[key]
+            yield value if name in found else None
+    check_column(name, columns, str(path))
 
 
-def check_columns(names: Sequence[str], columns: Collection[str], where: str) -> None:
-    """Raise NmtError if a column of scores does not exist."""
-    for name in names:
-        if name not in columns:
-            there = ", ".join(map(repr, sorted(columns))) or "none"
-            raise NmtError(f"{where}: no column {name!r} of scores; there are {there}")
+def check_column(name: str, columns: Collection[str], where: str) -> None:
+    """Raises NmtError if a column of scores does not exist."""
+    if name not in columns:
+        raise NmtError(f"{where}: no column {name!r} of scores; there are {', '.join(map(repr, columns)) or 'none'}")
 
 
 def _json_object(line: str, where: str) -> dict[str, object]:

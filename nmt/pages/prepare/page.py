@@ -21,7 +21,7 @@ from nmt.data.cleaning import statistics
 from nmt.data.cleaning.rules import language_identifier
 from nmt.data.cleaning.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.cleaning.summary import CorpusCounts, SideCounts
-from nmt.data.cleaning.suspicious import SCORES, SUSPICIONS
+from nmt.data.cleaning.suspicious import SUSPICIONS
 from nmt.data.prepare import PreparedData
 from nmt.pages.html_page import html_page
 
@@ -29,6 +29,14 @@ SHOWN = 20  # maximum number of pairs in the sample of a corpus
 _CLEAR = 30  # minimum number of characters to guess the language of a line
 _LANGUAGES = 5  # maximum number of languages that are listed for a side
 _NONE = "–"
+_SUSPICION_SCORES = {
+    "longer_target": "subwords of the target / subwords of the source",
+    "longer_source": "subwords of the source / subwords of the target",
+    "equal": "characters",
+    "digits": "share of the digits that the other side does not match",
+    "unknown": "share of subwords that are unknown or single bytes",
+    "small_subwords": "subwords per character",
+}
 
 
 def page(config: schema.Config, prepared: PreparedData) -> str:
@@ -77,7 +85,7 @@ def _suspicious(rules: Mapping[str, Any]) -> list[dict[str, Any]]:
     suspicious = []
     for name, title in SUSPICIONS.items():
         if examples := rules.get(name, {}).get("nearly_dropped"):
-            suspicious.append({"title": title, "score": SCORES[name], "examples": examples})
+            suspicious.append({"title": title, "score": _SUSPICION_SCORES[name], "examples": examples})
     return suspicious
 
 

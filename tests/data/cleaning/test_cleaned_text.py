@@ -347,7 +347,7 @@ def test_rules_in_other_programs() -> None:
     assert nmt.keeps([pair[0]], [pair[1]], source_language="en", target_language="de", clean="digits=null") == [True]
     for languages, clean, reason in (
         (("en", "de"), "digit=null", "did you mean digits"),
-        (("en", "de"), "score=-5", "needs the scores of a model"),
+        (("en", "de"), "score=-5", "needs more than the text of a pair"),
         (("en", "xx"), "digits=null", r"the target language \(target_language, .*\): xx: no language has this code"),
     ):
         with pytest.raises(NmtError, match=reason):

@@ -8,12 +8,14 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nmt.config import schema
 from nmt.config.schema import Config, Corpus, DataConfig
 from nmt.data.cleaning import corpus_checks
 from nmt.data.cleaning.rules.judge import MEANINGS
+from nmt.data.cleaning.score_survey import survey
 from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.prepare import prepare
@@ -124,17 +126,14 @@ def test_more_than_half_dropped(count: CorpusCounts, warned: bool) -> None:
     ],
 )  # fmt: skip
 def test_scores_on_one_side_of_the_limit(scores: tuple[float, float] | None, said: str | None) -> None:
-    parts = [
-        CorpusCounts(read=50, scores=scores and scores[1:] * 2),
-        CorpusCounts(read=50),
-        CorpusCounts(scores=scores and scores[:1] * 2),
-    ]
-    found = list(corpus_checks.scores_on_one_side("web", sum(parts, CorpusCounts()), -5))
-    assert len(found) == (said is not None)
-    for warning in found:
+    found = survey(np.array(scores or [np.nan], np.float32).repeat(50))
+    warnings = list(corpus_checks.scores_on_one_side("web", found, -5))
+    assert len(warnings) == (said is not None)
+    for warning in warnings:
         assert re.match(f"web: data.clean.score: -5 drops {said}", warning)
-    assert list(corpus_checks.scores_on_one_side("web", CorpusCounts(read=99, scores=scores), -5)) == []
-    assert list(corpus_checks.scores_on_one_side("web", sum(parts, CorpusCounts()), None)) == []
+    assert list(corpus_checks.scores_on_one_side("web", found | {"pairs": 99}, -5)) == []
+    assert list(corpus_checks.scores_on_one_side("web", found, None)) == []
+    assert list(corpus_checks.scores_on_one_side("web", None, -5)) == []
 
 
 URLS = [f"https://example.org/{i}?page={i}" for i in range(400)]

@@ -54,7 +54,7 @@ TEXT = st.text(st.sampled_from('",;\n aä\u2028'), max_size=6)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("http://x\thttp://y\tone\teins\t0.9\n", "3 of 5 columns are not used: 3 ('one'), 4 ('eins'), 5 ('0.9')"),
+        ("http://x\thttp://y\tone\teins\t0.9\n", "3 of 5 columns are not used as text: 3 ('one'), 4 ('eins'), 5 "),
         ("a\tb\n" * 3 + "c\td\te\nf\tg\t\n", "2 rows do not have 2 columns, as the first row has: 2 have 3"),
     ],
 )  # fmt: skip
@@ -65,7 +65,7 @@ def test_columns_and_widths_that_are_not_expected_are_said_once(tmp_path: Path, 
     assert sum("not used" in remark for remark in remarks) == (not content.startswith("a\tb\n"))
     csv_said = read(tmp_path / "a.csv", "a,b,c\nd,e\nf,g,h\n")[1]
     assert csv_said[1:] == [
-        "1 of 3 columns is not used: 3 ('c')",
+        "1 of 3 columns is not used as text: 3 ('c')",
         "1 row does not have 3 columns, as the first row has: 1 has 2",
     ]
 

@@ -12,15 +12,14 @@ from nmt.config.language_codes import known_language, scripts
 from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.cleaning.rules.language_identifier import identifier
 from nmt.data.cleaning.rules.scores import RULES, Score, Scores
-from nmt.data.cleaning.score_survey import Bound, Values
+from nmt.data.cleaning.score_survey import Bounds, Values
 from nmt.data.sources.corpus import Pair
 from nmt.errors import NmtError
 
 MEANINGS = {  # of the rules, in the order in which they are applied
     **{name: meaning for name, (meaning, _) in RULES.items()},
     "score": "scored low by the model",  # by the scores of the corpus
-    # These depend on other pairs: see `folded_hashes` and `same_side`.
-    "near_duplicates": "near-duplicates",
+    "near_duplicates": "near-duplicates",  # these depend on other pairs: see `folded_hashes` and `same_side`
     "same_source": "more pairs with the same source",
     "same_target": "more pairs with the same target",
 }
@@ -47,9 +46,7 @@ class Judgement:
         return self.dropped_by < 0
 
 
-def rules_of(
-    settings: schema.CleaningConfig, languages: tuple[str, str], bounds: tuple[Bound, ...] = ()
-) -> tuple[Rule, ...]:
+def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str], bounds: Bounds = ()) -> tuple[Rule, ...]:
     """The rules that are applied and whose threshold is not null, then those on scores. languages: the codes of source
     and target.
 
@@ -73,7 +70,7 @@ def rules_of(
         threshold: float | None = getattr(settings, name)
         if threshold is not None:
             rules.append(Rule(name, threshold, with_languages(score)))
-    return (*rules, *(Rule(rule, sign * limit, None, sign, name) for rule, name, limit, sign in bounds))
+    return (*rules, *(Rule(rule, sign * limit, None, sign, name) for _, rule, name, limit, sign in bounds))
 
 
 def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator[str]:
