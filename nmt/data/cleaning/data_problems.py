@@ -23,7 +23,7 @@ def in_corpora(
     overlaps: Sequence[Overlap],
     surveys: Sequence[Mapping[str, Survey]],
 ) -> Iterator[str]:
-    """Yield problems with the corpora. held_out: the pairs of each corpus of data.validation. surveys: of the scores."""
+    """Yield problems with the corpora. held_out: the pairs of each corpus of data.validation. surveys: of scores."""
     yield from corpus_checks.language_problems(data)
     for corpus, count, found in zip(data.train, counts, surveys, strict=True):
         yield from corpus_checks.mostly_dropped(corpus.label, count)

@@ -12,14 +12,13 @@ from nmt.config import schema
 Values = npt.NDArray[np.float32]
 Survey = dict[str, Any]  # in a form for `json.dumps`
 Bounds = tuple[schema.Bound, ...]  # of the scores of a corpus
-_SAMPLE = 1001
 
 
 def survey(scores: Values) -> Survey:
     """The number of pairs, of those without a score, and 1,001 scores at equal distances in sorted order, from the
     lowest to the highest. scores: [pairs]."""
     values = np.sort(scores[~np.isnan(scores)])
-    sample = values[np.linspace(0, len(values) - 1, _SAMPLE).round().astype(int)] if len(values) else values
+    sample = values[np.linspace(0, len(values) - 1, 1001).round().astype(int)] if len(values) else values
     return {"pairs": len(scores), "missing": len(scores) - len(values), "sample": sample.tolist()}
 
 

@@ -135,7 +135,6 @@ class TrainingText:
             yield from written(folder, shard_chunks)
 
     def _read(self, i: int, notes: list[str]) -> Iterator[RawChunk]:
-        """The chunks of a corpus. notes: as in `read_pairs`."""
         corpus = self.data.train[i]
         pairs = read_pairs(corpus, self.data, "train", self.fingerprints[i], notes)
         rows = score_rows(corpus, self.data) if corpus.scores else None

@@ -30,8 +30,7 @@ def delimited_pairs(
 
 
 def column_values(path: Path, corpus: schema.Corpus, data: schema.DataConfig, name: str) -> Iterator[str]:
-    """The fields of a column, given by number or heading, one for each pair; empty where a row ends before it. Raises
-    NmtError if it does not exist."""
+    """The fields of a column, by number or heading, one for each pair. Raises NmtError if it does not exist."""
     errors = KEPT_BYTES if corpus.invalid == "drop" else "strict"
     layout = table_layout.layout_of(path, corpus, data, errors)
     found = table_layout.layout_of(path, replace(corpus, source_column=name, target_column=name), data, errors)

@@ -57,8 +57,7 @@ def jsonl_pairs(
 
 
 def jsonl_column(path: Path, name: str) -> Iterator[object]:
-    """The values of a column of a file of JSON objects, one for each pair; None where a row lacks it. Raises NmtError
-    if all rows do."""
+    """The values of a column of JSON objects, one for each pair; None: it is missing. Raises NmtError if all are."""
     columns = dict[str, tuple[str, ...]]()
     for line_number, line in enumerate(read_lines(path, errors=KEPT_BYTES), start=1):
         if line.strip():

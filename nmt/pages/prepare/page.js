@@ -16,7 +16,7 @@ const sentence = (text, lang) => make("bdi", {dir: "auto", lang, textContent: vi
 /** Pairs with their scores, if they have any. languages: the codes of source and target, as below. */
 function pairsOf(examples, languages) {
   const scored = examples.some(({score}) => score !== null && score !== undefined);
-  const format = score => Number.isInteger(score) ? count(score) : score.toFixed(2);
+  const format = score => Number.isInteger(score) ? count(score) : score.toFixed(Math.abs(score) < 2 ? 3 : 2);
   return make("ol", {className: scored ? "pairs" : "pairs plain"}, ...examples.map(({source, target, score}) => make("li", {},
     ...(scored ? [make("span", {textContent: score === null ? "" : format(score)})] : []), sentence(source, languages[0]), sentence(target, languages[1]))));
 }
@@ -107,6 +107,16 @@ function ratiosOf({ratios, languages: [source, target]}) {
     `Median ${median}; 99 % of the pairs between ${one} and ${most}.`, [shares], labels, titles, `${target} / ${source}, logarithmic`);
 }
 
+function scoreOf({name, pairs, missing, range, bars, edges, table}) {
+  const [all, width] = [bars.reduce((sum, bar) => sum + bar, 0), edges[1] - edges[0] || 1], shares = bars.map(bar => bar / all);
+  const value = number => String(Number(number.toPrecision(4)));
+  const titles = shares.map((share, bin) => `${value(edges[bin])} – ${value(edges[bin + 1])}: ${percent(share, 1)} of the pairs`);
+  const labels = ticks(edges[0], edges.at(-1), 6).map(tick => [(tick - edges[0]) / width, value(tick)]);
+  const [low, median, high] = range.map(value), lacking = missing ? `; ${count(missing)} of ${count(pairs)} pairs have no score` : "";
+  return [figure([name], `From ${low} to ${high}, median ${median}${lacking}. The first and the last bar hold what is beyond.`, [shares], labels, titles, name),
+    tableOf(`Pairs that a bound of ${name} keeps`, table)];
+}
+
 // Corpora
 
 function languagesOf({guesses, languages}) {
@@ -125,6 +135,8 @@ function commonestOf({commonest, languages, kept}) {
 function corpusOf(corpus, number) {
   const parts = [make("h3", {textContent: "Dropped"}),
     make("div", {className: "drops"}, ...corpus.drops.map(drop => dropOf(drop, corpus)))];
+  if (corpus.scores.length) parts.push(make("h3", {textContent: "Scores"}), note("Of all pairs before any rule. What a bound keeps is the share of the pairs with a score."),
+    make("div", {className: "charts"}, ...corpus.scores.map(score => make("div", {}, ...scoreOf(score)))));
   if (corpus.kept) {
     parts.push(make("h3", {textContent: "Lengths of what is kept"}), make("div", {className: "charts"}, lengthsOf(corpus), ratiosOf(corpus)));
     parts.push(...languagesOf(corpus), ...commonestOf(corpus));

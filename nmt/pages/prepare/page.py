@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from nmt import __version__
 from nmt.config import schema, writer
 from nmt.data.batches import token_store
@@ -20,6 +22,7 @@ from nmt.data.cleaning import cleaner as cleaning
 from nmt.data.cleaning import statistics
 from nmt.data.cleaning.rules import language_identifier
 from nmt.data.cleaning.rules.examples import DropExamples, Example, RuleExamples
+from nmt.data.cleaning.score_survey import Survey
 from nmt.data.cleaning.summary import CorpusCounts, SideCounts
 from nmt.data.cleaning.suspicious import SUSPICIONS
 from nmt.data.prepare import PreparedData
@@ -28,6 +31,8 @@ from nmt.pages.html_page import html_page
 SHOWN = 20  # maximum number of pairs in the sample of a corpus
 _CLEAR = 30  # minimum number of characters to guess the language of a line
 _LANGUAGES = 5  # maximum number of languages that are listed for a side
+_BARS = 40  # of the histogram of a score
+_SHARES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of the pairs: the bounds shown
 _NONE = "–"
 _SUSPICION_SCORES = {
     "longer_target": "subwords of the target / subwords of the source",
@@ -71,12 +76,34 @@ def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str,
         "read": counts.read,
         "kept": counts.kept,
         "drops": _drops(config.data, counts, _examples(prepared, corpus, i)),
+        "scores": [_scores(name, found) for name, found in counted["scores"][i].items() if found["sample"]],
         "lengths": corpus["lengths"],
         "ratios": corpus["ratios"],
         "suspicious": _suspicious(corpus["suspicious"]["rules"]),
         "sample": corpus["sample"][:: max(1, len(corpus["sample"]) // SHOWN)][:SHOWN],
         "guesses": _guess_languages(corpus["sample"]),
         "commonest": corpus["commonest"],
+    }
+
+
+def _scores(name: str, found: Survey) -> dict[str, Any]:
+    """A score of a corpus: a histogram, and a table of bounds with the share of the pairs that each one keeps."""
+    sample = np.array(found["sample"], np.float32)  # as rules compare them
+    low, high = np.quantile(sample, [0.005, 0.995])  # the first and the last bar hold what is beyond
+    bars, edges = np.histogram(sample.clip(low, high), _BARS)
+    table = [["bound", "kept by min", "kept by max"]]
+    for bound in dict.fromkeys(float(f"{value:.4g}") for value in np.quantile(sample, _SHARES)):
+        is_above, is_below = (
+            f"{np.mean(side):.1%}" for side in (sample >= np.float32(bound), sample <= np.float32(bound))
+        )
+        table.append([f"{bound:g}", is_above, is_below])
+    return {
+        "name": name,
+        **{key: found[key] for key in ("pairs", "missing")},
+        "range": [float(sample[0]), float(np.median(sample)), float(sample[-1])],
+        "bars": bars.tolist(),
+        "edges": edges.tolist(),
+        "table": table,
     }
 
 
@@ -103,6 +130,9 @@ def _drops(data: schema.DataConfig, counts: CorpusCounts, examples: Mapping[str,
     for dropped in counts.dropped:
         section, _, name = dropped.setting.rpartition(".")
         value = getattr(data.clean if section == "data.clean" else data, name, None)
+        if section == "data.clean.scores" and data.clean and data.clean.scores:
+            value = data.clean.scores[name]
+            name = dropped.reason  # such as `kiwi below 0.7`
         shown = examples.get(name or "empty", RuleExamples())
         rows.append(
             {

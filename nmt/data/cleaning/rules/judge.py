@@ -47,8 +47,7 @@ class Judgement:
 
 
 def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str], bounds: Bounds = ()) -> tuple[Rule, ...]:
-    """The rules that are applied and whose threshold is not null, then those on scores. languages: the codes of source
-    and target.
+    """The rules that are applied, then those on scores. languages: the codes of source and target.
 
     Raises NmtError if a rule needs a language and its code is unknown."""
     settings = settings.applied
