@@ -280,11 +280,11 @@ class DataConfig:
     @property
     def choosing_score(self) -> tuple[str, int] | None:
         """The score by which `clean.same_source` and `same_target` choose: its name, and 1 if a higher one is better or
-        -1 if a lower one is. None: they take the first pairs."""
-        bounds = (self.clean and self.clean.scores) or {}
-        names = [*bounds, *(name for corpus in self.train for name in corpus.named_scores)]
-        if not (self.clean and (self.clean.same_source or self.clean.same_target)):
+        -1 if a lower one is. None: they take the first pairs, or are not used."""
+        if self.clean is None or not (self.clean.same_source or self.clean.same_target):
             return None
+        bounds = self.clean.scores or {}
+        names = [*bounds, *(name for corpus in self.train for name in corpus.named_scores)]
         return (names[0], bounds.get(names[0], ScoreBounds()).sign) if names else None
 
     @property

@@ -153,6 +153,19 @@ def test_pairs_that_share_a_side_are_chosen_as_by_a_plain_sort(tmp_path: Path, s
     assert pairs_of(cleaned(run)) == [row[:2] for row in chosen(table, 1, 1, lambda row: 0)]
 
 
+def test_pairs_that_share_a_side_are_chosen_after_near_duplicates_are_dropped(tmp_path: Path) -> None:
+    table = [more for row in rows() for more in (row, (row[0].upper(), row[1], 1.0, *row[3:]))]
+    run = run_of(tmp_path, table, rules=("near_duplicates",), scores={"kiwi": ScoreBounds()}, same_target=1)
+
+    def same(pair: Pair) -> str:
+        return unicodedata.normalize("NFC", "".join("".join(pair).casefold().split()))
+
+    folded = {same(row[:2]): row for row in table[::-1]}
+    first = [row for row in table if any(row is one for one in folded.values())]
+    assert 100 < len(first) <= 240
+    assert pairs_of(cleaned(run)) == [row[:2] for row in chosen(first, 1, 1, lambda row: row[2])]
+
+
 def test_corpora_of_the_same_languages_are_compared(tmp_path: Path) -> None:
     """A pair of a corpus without scores comes after those with one."""
     table = rows(40)

@@ -59,7 +59,7 @@ class DropExamples:
         self, pairs: Sequence[Pair], scores: npt.NDArray[np.float32], kept: npt.NDArray[np.bool_], rule: Rule
     ) -> list[Example]:
         """The kept pairs with the highest scores: `most` different pairs, and all that are tied with the last one. A
-        pair with a score of 0 or less is good, so it is not near to the threshold. Scores of a corpus can be any."""
+        pair with a score of 0 or less is good, so it is not near to the threshold. Given scores have any scale."""
         near = np.flatnonzero(kept & (scores > (-np.inf if rule.given else 0)))
         nearest: dict[Pair, Example] = {}
         lowest = 0.0
