@@ -59,7 +59,11 @@ def run_of(folder: Path, table: list[Row], **clean: Any) -> Config:
     """A table with two scores in columns, by heading and by number, and one in a file. No other rule is applied."""
     as_csv(folder / "web.csv", table)
     (folder / "web.kiwi").write_text("".join(f"x\t{text_of(row[2])}\n" for row in table))
-    scores = {"kiwi": str(folder / "web.kiwi"), "mx": ScoreColumn("metricx"), "margin": ScoreColumn(5)}
+    scores: dict[str, str | ScoreColumn] = {
+        "kiwi": str(folder / "web.kiwi"),
+        "mx": ScoreColumn("metricx"),
+        "margin": ScoreColumn(5),
+    }
     rules = CleaningConfig(**{"rules": "none"} | clean)
     data = DataConfig("en", "de", (Corpus(file=str(folder / "web.csv"), scores=scores),), clean=rules, workers=1)
     return Config(run_dir=str(folder / "run"), data=data, vocabulary=VocabularyConfig(size=300))
@@ -83,7 +87,7 @@ def chosen(table: list[Row], side: int, most: int, key: Callable[[Row], float]) 
     """At most so many rows with the same text on a side: a plain sort by quality, then by place."""
     groups = defaultdict(list)
     for place, row in enumerate(table):
-        same = " ".join(unicodedata.normalize("NFC", row[side]).split())
+        same = " ".join(unicodedata.normalize("NFC", row[:2][side]).split())
         groups[same].append((-inf if isnan(key(row)) else key(row), -place))
     best = {-place for group in groups.values() for _, place in sorted(group, reverse=True)[:most]}
     return [row for place, row in enumerate(table) if place in best]
@@ -115,7 +119,7 @@ def test_the_best_share_of_a_corpus(tmp_path: Path) -> None:
     for index, name, bound in ((3, "mx", ScoreBounds(keep_best=0.3, lower_is_better=True)),
                                (4, "margin", ScoreBounds(keep_best=0.3)),
                                (2, "kiwi", ScoreBounds(keep_best=0.25))):  # fmt: skip
-        values = sorted((row[index] for row in table if not isnan(row[index])), reverse=name != "mx")
+        values = sorted((row[2:][index - 2] for row in table if not isnan(row[2:][index - 2])), reverse=name != "mx")
         assert bound.keep_best
         last = values[round(bound.keep_best * len(values)) - 1]
         folder = tmp_path / name
@@ -175,7 +179,7 @@ def test_corpora_of_the_same_languages_are_compared(tmp_path: Path) -> None:
     as_csv(tmp_path / "other" / "web.csv", [*table[:5], ("new", "neu", 1, 1, 1)])
     other = Corpus(file=str(tmp_path / "other" / "web.csv"))
     alone = len(chosen([*table[:5], ("new", "neu", 1, 1, 1)], 1, 1, lambda row: 0))
-    other_languages = {"languages": ("en", "nl"), "source_column": "English", "target_column": "German"}
+    other_languages: dict[str, Any] = {"languages": ("en", "nl"), "source_column": "English", "target_column": "German"}
     for more, expected in (({}, 1), (other_languages, alone)):
         train = (dataclasses.replace(other, **more), first)
         text = cleaned(dataclasses.replace(run, data=dataclasses.replace(run.data, train=train)))
