@@ -54,7 +54,10 @@ TEXT = st.text(st.sampled_from('",;\n aä\u2028'), max_size=6)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("http://x\thttp://y\tone\teins\t0.9\n", "3 of 5 columns are not used as text: 3 ('one'), 4 ('eins'), 5 "),
+        (
+            "http://x\thttp://y\tone\teins\t0.9\n",
+            "3 of 5 columns are not used as text: 3 ('one'), 4 ('eins'), 5 ('0.9')"
+        ),
         ("a\tb\n" * 3 + "c\td\te\nf\tg\t\n", "2 rows do not have 2 columns, as the first row has: 2 have 3"),
     ],
 )  # fmt: skip
