@@ -85,8 +85,9 @@ class AnswerRules:
         thresholds = np.array([rule.threshold * _STRICTER.get(rule.name, 1) for rule in self._rules])[:, None]
         doubtful = np.flatnonzero((scores > thresholds).any(axis=0))
         of_sources = np.zeros_like(scores)  # by the rules that look at a side alone
-        of_sources[:, doubtful] = judge([(pairs[place][0], "") for place in doubtful], self._rules).scores
-        of_sources[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
+        if len(doubtful):
+            of_sources[:, doubtful] = judge([(pairs[place][0], "") for place in doubtful], self._rules).scores
+            of_sources[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
         reasons = [_length_fault(*pair) for pair in pairs]
         broken = scores - np.maximum(of_sources, 0) > thresholds
         for place in doubtful:

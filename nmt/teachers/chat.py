@@ -3,11 +3,14 @@ source has too belongs to the translation."""
 
 import html
 import re
-from typing import NamedTuple
+
+
+def _words(*lists: str) -> tuple[str, ...]:
+    """The words of lists that are separated by `|`. A space at an end is the end of a word."""
+    return tuple("|".join(lists).split("|"))
 
 
 def _any(*words: str) -> str:
-    """A pattern that matches any of the words in these lists, which are separated by `|`."""
     return f"(?:{'|'.join(words)})"
 
 
@@ -36,63 +39,61 @@ _ENTITY = _compiled(r"&(?:#\d+|#x[0-9a-f]+|[a-z]\w*);")
 
 _COLON = re.compile(r"[:：](?!\d|//)")  # not in times and addresses
 # Stems of "translate" in many languages.
-_TRANSLATE = _any(
-    r"translat|übersetz|tradu[cçz]|traduir|vertal|översätt|overs[eæ]t|käännö|kääntä|tõl[kg]|fordít|překlad|přelož|preklad",
-    r"tłumacz|prijevod|prevod|prevesti|превод|перев[оеё]д|перекла[дс]|пераклад|tulkoj|vertim|traduk|itzul|μετάφρα|çevir",
-    r"tercüme|翻[译譯訳]|[译譯訳]文|번역|ترجم|अनुवाद|भाषांतर|অনুবাদ|મનુવાદ|மொழிபெயர்|అనువ|คำแปล|แปล|terjemah|bản dịch|dịch|tafsir|fassara",
-    r"תרגו|תרגם|ትርጉም|თარგმ|аудар|орчуул|បកប្រែ|ແປ",
+_TRANSLATE = _words(
+    "translat|übersetz|traduc|tradução|traduz|traduç|traduir|vertal|översätt|oversæt|oversett|käännö|kääntä|tõlk|tõlg|fordít|překlad",
+    "přelož|preklad|tłumacz|prijevod|prevod|prevesti|превод|перевод|перевед|перевес|переклад|перекла|пераклад|tulkoj|traduk|itzul",
+    "μετάφρα|çevir|tercüme|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद|भाषांतर|অনুবাদ|அனுவாத|மொழிபெயர்|అనువ|คำแปล|แปล|terjemah|bản dịch",
+    " dịch|tafsir|fassara|תרגו|תרגם|ትርጉም|თარგმ|аудар|орчуул|បកប្រែ|ແປ",
 )
 # What a label before the answer is called: also by the name of a language in that language.
 _LABEL = _any(
-    rf"{_TRANSLATE}\w*",
+    rf"{_any(*map(str.strip, _TRANSLATE))}\w*",
     r"answer|output|response|assistant|result|target|source|text|version|antwort|réponse|respuesta|resposta|risposta|antwoord",
     r"ответ|回答|답변|deutsch|français|español|português|italiano|nederlands|svenska|dansk|norsk|suomi|polski|čeština|magyar",
     r"türkçe|русский|українська|中文|[汉漢英]语|日本語|한국어|العربية|فارسی|हिन्दी|हिंदी|বাংলা|தமிழ்|ไทย|bahasa|tiếng việt|kiswahili",
 )
+_LONGEST_LABEL = 250
 _FILLER = r"(?:the|my|final|your|in|into|to|of|from|is|for|correct|die|la|le|el|a|ins|auf|en|em|na|на)"
 _GREETING = (
     r"\b(?:sure|certainly|of course|here(?: is|['’]s| are| you)|hier ist|voici|aquí|aqui|ecco|вот|以下|这是|次の)"
 )
 
 
-class _Sign(NamedTuple):
-    """What shows that an answer is no translation."""
-
-    in_answer: re.Pattern[str]
-    not_in_source: re.Pattern[str]  # what shows that the source speaks of the same, and the answer may be good
-
-
-# What a model says that cannot: as the first person, or as an apology.
-_CANNOT = _any(
-    r"\bsorry\b|\bunable\b|\bi(?:['’]m| am) (?:not able|afraid)|\bapologi[sz]e|\bcan ?not\b|\bcan['’]t\b|\bwon['’]t\b|\bi do(?: not|n['’]t)",
-    r"\bleider\b|tut mir leid|\bich kann\b|\bkann ich\b|désolé|je ne (?:peux|suis)|lo siento|no puedo|desculpe|não posso|mi dispiace",
-    r"non posso|helaas|het spijt|ik kan|tyvärr|kan inte|desværre|kan ikke|valitettavasti|przepraszam|nie mogę|omlouvám|nemohu",
-    r"sajnálom|nem tud|îmi pare rău|nu pot|λυπάμαι|δεν μπορώ|üzgünüm|maaf|tidak (?:dapat|bisa)|xin lỗi|không thể|samahani|siwezi",
-    r"извините|к сожалению|не могу|вибачте|на жаль|не можу|抱歉|对不起|對不起|无法|無法|不能|申し訳|すみません|できません|죄송|수 없",
-    r"آسف|لا أستطيع|لا يمكنني|عذرا|متأسف|نمی[‌ ]?توان|क्षमा|माफ़|खेद|नहीं कर सकत|দুঃখিত|மன்னிக்க|ขออภัย|ขอโทษ|ไม่สามารถ|סליחה|מצטער|ይቅርታ",
-)  # fmt: skip
-_HELP = _any(
-    r"\bassist|\bhelp (?:you )?with|\bfulfil|\bcomply|\bprovide|\bgenerate|helfen|behilflich|aider|ayudar|ajudar|aiutar|helpen",
-    r"hjälpa|hjælpe|auttaa|pom[oó]c|segít|ajuta|βοηθ|yardım|bantu|giúp|kusaidia|помочь|допомог|帮助|幫助|提供|协助|お手伝い|お答え",
-    r"제공|도와|도움|مساعد|کمک|मदद|सहायता|সাহায্য|உதவ|ช่วย|לעזור|መርዳት",
+# What a model says that cannot or does not want to.
+_CANNOT = _words(
+    " sorry| unable| i'm not able| i am not able| i'm afraid| apologi| cannot | can not | can't | won't | i don't| i do not",
+    " leider| tut mir leid| ich kann | kann ich | désolé| je ne peux| je ne suis| lo siento| no puedo| desculpe| não posso",
+    " mi dispiace| non posso| helaas| het spijt| ik kan | tyvärr| kan inte| desværre| kan ikke| valitettavasti| przepraszam",
+    " nie mogę| omlouvám| nemohu| sajnálom| nem tud| îmi pare rău| nu pot| λυπάμαι| δεν μπορώ| üzgünüm| maaf| tidak dapat",
+    " tidak bisa| xin lỗi| không thể| samahani| siwezi| извините| к сожалению| не могу| вибачте| на жаль| не можу|抱歉",
+    "对不起|對不起|无法|無法|不能|申し訳|すみません|できません|죄송|수 없|آسف|لا أستطيع|لا يمكنني|عذرا|متأسف|نمی‌توان|نمی توان|क्षमा|माफ़|खेद",
+    "नहीं कर सकत|দুঃখিত|மன்னிக்க|ขออภัย|ขอโทษ|ไม่สามารถ|סליחה|מצטער|ይቅርታ",
 )
-_MODEL = _any(
-    r"\b(?:as|am|i['’]m) (?:only |just )?an? (?:ai|artificial intelligence|(?:large )?language model)\b|\bals ki\b|sprachmodell",
-    r"modèle de langage|modelo de leng|modelo de ling|modello linguistic|taalmodel|językow\w* model|model\w* językow",
-    r"языков\w+ модел|мовн\w+ модел|语言模型|語言模型|人工智能助手|言語モデル|언어 모델|نموذج لغ|भाषा मॉडल|dil modeli|model bahasa|mô hình ngôn ngữ",
+_HELP = _words(
+    " assist| help you with| help with| fulfil| comply| provide| generate|helfen|behilflich| aider| ayudar| ajudar| aiutar",
+    " helpen|hjälpa|hjælpe|auttaa|pomoc|pomóc|segít| ajuta|βοηθ|yardım| bantu|membantu| giúp|kusaidia|помочь|допомог|帮助|幫助",
+    "提供|协助|お手伝い|お答え|제공|도와|도움|مساعد|کمک|मदद|सहायता|সাহায্য|உதவ|ช่วย|לעזור|መርዳት",
 )
-_TEXT = r"text|sentence|line|phrase|content|passage|satz|texte|phrase|texto|frase|testo|zin|текст|предложен|文本|句子|テキスト|텍스트|문장"
-_ASK = _any(
-    r"\b(?:please|could you|can you|kindly)\b[^.!?]{0,30}\b(?:provide|share|give|send|paste|enter|supply)\b",
-    r"\bbitte\b|veuillez|por favor|per favore|alstublieft|пожалуйста|请|請|ください|주세요",
+_MODEL = _words(
+    " as an ai| as a language model| as a large language model| i'm an ai| i am an ai| i'm a language model| i'm just an ai",
+    " i am a language model| i'm a large language model| als ki|sprachmodell| modèle de langage| modelo de leng",
+    " modelo de ling| modello linguistic| taalmodel| model językow|языковая модель|языковой модел|мовна модель|语言模型",
+    "語言模型|人工智能助手|言語モデル|언어 모델|نموذج لغ|भाषा मॉडल| dil modeli| model bahasa| mô hình ngôn ngữ",
 )
+_ASK = _words(
+    " please| could you| can you| kindly| bitte | veuillez| por favor| per favore| alstublieft| пожалуйста|请|請|ください|주세요"
+)
+_TEXT = _words(
+    " the text| a text| your text| the sentence| a sentence| the source| the content| the line| den text| den satz",
+    " le texte| la phrase| el texto| la frase| o texto| a frase| il testo| de tekst| de zin|текст|предложение|文本|句子|原文",
+    "テキスト|텍스트|문장",
+)
+# What shows that an answer is a refusal: words of both lists, if the source has no word of the third one.
 _REFUSALS = (
-    _Sign(
-        _compiled(f"{_CANNOT}[^.!?。]{{0,60}}{_TRANSLATE}|{_TRANSLATE}[^.!?。]{{0,60}}{_CANNOT}"), _compiled(_TRANSLATE)
-    ),
-    _Sign(_compiled(f"{_CANNOT}[^.!?。]{{0,60}}{_HELP}"), _compiled(_any(_CANNOT, _HELP, r"n['’]t\b|\bnot\b|\bhelp"))),
-    _Sign(_compiled(_MODEL), _compiled(_any(_MODEL, r"\bai\b|language model"))),
-    _Sign(_compiled(rf"{_ASK}[^.!?。]{{0,40}}(?:{_TEXT})"), _compiled(_any(_ASK, _TEXT))),
+    (_CANNOT, _TRANSLATE, _TRANSLATE),
+    (_CANNOT, _HELP, _CANNOT + _HELP + _words("n't | not | help")),
+    (_MODEL, _MODEL, _MODEL + _words(" ai |language model")),
+    (_ASK, _TEXT, _ASK + _TEXT),
 )
 
 # What a note begins with.
@@ -103,13 +104,14 @@ _NOTE = _any(
     r"anm\.?|huom\.?|примечание|буквально|примітка|uwaga|dosłownie|poznámka|doslova|megjegyzés|σημείωση|not|catatan|secara harfiah",
     r"lưu ý|ghi chú|nghĩa đen|kumbuka|maelezo|注[意释釋]?|备注|備註|說明|说明|直译|注記|備考|直訳|참고|직역|ملاحظة|حرفيا|توضیح|नोट|टिप्पणी|शाब्दिक|หมายเหตุ|הערה",
 )
-_CHAT = _compiled(_any(
-    r"\blet me know if\b[^.!?]{0,40}\b(?:need|want|would like|questions|help|else|changes)|\bhope (?:this|that) helps",
-    r"\bfeel free to ask|\bhappy to help|\bwould you like me to|\bif you need (?:any|further|more|anything)\b",
-    r"\bthis (?:is a |sentence |phrase )?(?:translat(?:ion|es)|means)\b|\bin this translation\b|\b(?:is|are) the \w* ?translation of",
-    r"\bi (?:have )?(?:translated|used|kept|chose)\b[^.!?]{0,80}\b(?:translat|word|term|original)",
-    r"lass(?:en sie)? (?:es )?mich wissen, (?:wenn|falls|ob)|希望(?:这|這)?(?:对|對)?[您你]?有(?:所)?(?:帮助|幫助)|如果[您你](?:有|需要)",
-))  # fmt: skip
+# What a model says to the reader.
+_CHAT = _words(
+    "let me know if you need| let me know if you want| let me know if you'd like| let me know if you would like",
+    " let me know if you have any| hope this helps| hope that helps| feel free to ask| happy to help| would you like me to",
+    " if you need any| if you need further| if you need more| this translat|in this translation| is the translation of",
+    " is a translation of| i have translated| i translated| i've translated| lass mich wissen, wenn| lassen sie mich wissen",
+    "希望这对|希望对您|希望對您|希望对你|如果您有|如果您需要|如果你需要",
+)
 _BRACKET = re.compile(r"[(（\[]")
 # Notes, each with a sign of which the answer must have more than the source.
 _NOTES = (
@@ -143,7 +145,7 @@ class Unwrapping:
                 return match["rest"]
         if _is_marked(answer) and len(_MARK.findall(answer)) >= len(_MARK.findall(source)) + 2:
             return answer[1:-1]
-        match = self._label.match(answer)
+        match = self._label.match(answer[:_LONGEST_LABEL])
         if match and (":" not in match[0] or len(_COLON.findall(answer)) > len(_COLON.findall(source))):
             return answer[match.end() :]
         return _after_source(source, answer)
@@ -151,17 +153,28 @@ class Unwrapping:
 
 def is_refusal(source: str, answer: str) -> bool:
     """Whether the model speaks of itself or of its task in place of a translation."""
-    return any(sign.in_answer.search(answer) and not sign.not_in_source.search(source) for sign in _REFUSALS)
+    source, answer = _folded(source), _folded(answer)
+    return any(
+        _has(answer, first) and _has(answer, second) and not _has(source, others) for first, second, others in _REFUSALS
+    )
 
 
 def has_comment(source: str, answer: str) -> bool:
     """Whether there is a note on the translation, or a word to the reader."""
-    if _CHAT.search(answer) and not _CHAT.search(source):
+    if _has(_folded(answer), _CHAT) and not _has(_folded(source), _CHAT):
         return True
     return any(
-        note.search(answer) and not note.search(source) and len(sign.findall(answer)) > len(sign.findall(source))
+        len(sign.findall(answer)) > len(sign.findall(source)) and note.search(answer) and not note.search(source)
         for note, sign in _NOTES
     )
+
+
+def _folded(text: str) -> str:
+    return " " + text.lower().replace("’", "'") + " "
+
+
+def _has(text: str, words: tuple[str, ...]) -> bool:
+    return any(word in text for word in words)
 
 
 def _is_marked(text: str) -> bool:
