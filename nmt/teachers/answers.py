@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from nmt.config.data_section import CleaningConfig
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.cleaning.rules.judge import judge, not_checked, rules_of
+from nmt.data.cleaning.rules.judge import Rule, judge, not_checked, rules_of
+from nmt.data.cleaning.rules.scores import digits
 from nmt.teachers.chat import Unwrapping, has_comment, is_refusal
 
 log = logging.getLogger("nmt")
@@ -30,8 +32,9 @@ _WEIGHTS = (
 _SHORTEST, _LONGEST, _SHORT_LINE = 0.5, 2.5, 10
 _COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")
-# A model that reads the line has no reason to change its numbers: one wrong number of two is too much.
-_STRICTER = {"digits": 0.75}
+# People write numbers as words and round them. A model seldom does, so the rule `digits` is stricter here: by this factor
+# of its threshold, and numbers above this one must not be words.
+_SHARE_OF_NUMBERS, _LARGEST_WORD = 0.75, 20
 _BETWEEN_SIDES = ("copies", "digits")  # rules that compare the sides; all others look at each side alone
 
 
@@ -48,7 +51,7 @@ class AnswerRules:
 
     def __init__(self, clean: CleaningConfig, pair: LanguagePair) -> None:
         """Logs a warning for each language that the rules cannot check. Raises NmtError as `rules_of` does."""
-        self._rules = rules_of(clean, pair)
+        self._rules = tuple(_stricter(rule, pair) for rule in rules_of(clean, pair))
         self._unwrapping = Unwrapping(*map(english_name, pair))
         for problem in not_checked(self._rules, pair):
             log.warning("%s", problem)
@@ -82,7 +85,7 @@ class AnswerRules:
     def _by_rules(self, pairs: list[tuple[str, str]]) -> list[str]:
         """The name of the first rule of `data.clean` that each answer breaks, then its length; "": none."""
         scores = judge(pairs, self._rules).scores
-        thresholds = np.array([rule.threshold * _STRICTER.get(rule.name, 1) for rule in self._rules])[:, None]
+        thresholds = np.array([rule.threshold for rule in self._rules], np.float32)[:, None]
         doubtful = np.flatnonzero((scores > thresholds).any(axis=0))
         of_sources = np.zeros_like(scores)  # by the rules that look at a side alone
         if len(doubtful):
@@ -96,6 +99,13 @@ class AnswerRules:
                     reasons[place] = rule.name
                     break
         return reasons
+
+
+def _stricter(rule: Rule, pair: LanguagePair) -> Rule:
+    if rule.name != "digits":
+        return rule
+    score = partial(digits, codes=pair, largest_word=_LARGEST_WORD)
+    return rule._replace(threshold=_SHARE_OF_NUMBERS * rule.threshold, score=score)
 
 
 def _length_fault(source: str, answer: str) -> str:

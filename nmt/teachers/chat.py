@@ -30,7 +30,7 @@ _MARK = re.compile(f"(?<![^\\W_])[{''.join(_MARKS)}]|[{''.join(_MARKS.values())}
 _WRAPPINGS = (
     ("<think", _compiled(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)(?P<rest>.*)")),
     ("</think", _compiled(r".*</think(?:ing)?>(?P<rest>.*)")),  # it began in the prompt
-    ("```", _compiled(r"```[\w-]*[ \t]*\n?(?P<rest>.*?)\n?[ \t]*```")),
+    ("```", _compiled(r"```(?:[\w-]*[ \t]*\n)?(?P<rest>.*?)```")),
     ("<", _compiled(r"<(?P<tag>[a-z]\w*)>(?P<rest>.*)</(?P=tag)>")),
     # Ends of a turn that the service should have taken off.
     ("<", _compiled(r"(?P<rest>.*?)(?:</s>|<\|?(?:im_end|end_of_turn|endoftext|eot_id|eos|end)\|?>)+")),
@@ -42,7 +42,7 @@ _COLON = re.compile(r"[:：](?!\d|//)")  # not in times and addresses
 _TRANSLATE = _words(
     "translat|übersetz|traduc|tradução|traduz|traduç|traduir|vertal|översätt|oversæt|oversett|käännö|kääntä|tõlk|tõlg|fordít|překlad",
     "přelož|preklad|tłumacz|prijevod|prevod|prevesti|превод|перевод|перевед|перевес|переклад|перекла|пераклад|tulkoj|traduk|itzul",
-    "μετάφρα|çevir|tercüme|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद|भाषांतर|অনুবাদ|அனுவாத|மொழிபெயர்|అనువ|คำแปล|แปล|terjemah|bản dịch",
+    "μετάφρα|μεταφρά|çevir|tercüme|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद|भाषांतर|অনুবাদ|அனுவாத|மொழிபெயர்|అనువ|คำแปล|การแปล|แปลข้อความ|แปลเป็น|แปลประโยค|terjemah|bản dịch",
     " dịch|tafsir|fassara|תרגו|תרגם|ትርጉም|თარგმ|аудар|орчуул|បកប្រែ|ແປ",
 )
 # What a label before the answer is called: also by the name of a language in that language.
@@ -53,7 +53,7 @@ _LABEL = _any(
     r"türkçe|русский|українська|中文|[汉漢英]语|日本語|한국어|العربية|فارسی|हिन्दी|हिंदी|বাংলা|தமிழ்|ไทย|bahasa|tiếng việt|kiswahili",
 )
 _LONGEST_LABEL = 250
-_FILLER = r"(?:the|my|final|your|in|into|to|of|from|is|for|correct|die|la|le|el|a|ins|auf|en|em|na|на)"
+_FILLER = r"(?:the|my|final|your|in|into|to|of|from|is|for|correct|sentence|given|following|die|la|le|el|a|ins|auf|en|em|na|на)"
 _GREETING = (
     r"\b(?:sure|certainly|of course|here(?: is|['’]s| are| you)|hier ist|voici|aquí|aqui|ecco|вот|以下|这是|次の)"
 )
@@ -75,25 +75,28 @@ _HELP = _words(
     "提供|协助|お手伝い|お答え|제공|도와|도움|مساعد|کمک|मदद|सहायता|সাহায্য|உதவ|ช่วย|לעזור|መርዳት",
 )
 _MODEL = _words(
-    " as an ai| as a language model| as a large language model| i'm an ai| i am an ai| i'm a language model| i'm just an ai",
-    " i am a language model| i'm a large language model| als ki|sprachmodell| modèle de langage| modelo de leng",
+    " as an ai | as a language model| as a large language model| i'm an ai | i am an ai | i'm a language model| i'm just an ai ",
+    " i am a language model| i'm a large language model| als ki | als ki-|sprachmodell| modèle de langage| modelo de leng",
     " modelo de ling| modello linguistic| taalmodel| model językow|языковая модель|языковой модел|мовна модель|语言模型",
     "語言模型|人工智能助手|言語モデル|언어 모델|نموذج لغ|भाषा मॉडल| dil modeli| model bahasa| mô hình ngôn ngữ",
 )
 _ASK = _words(
-    " please| could you| can you| kindly| bitte | veuillez| por favor| per favore| alstublieft| пожалуйста|请|請|ください|주세요"
+    " please| could you| can you| kindly| bitte | veuillez| por favor| per favore| alstublieft| пожалуйста|请|請|ください|주세요",
+    " prosím| proszę| var god| vær så| lütfen| tolong| harap| vui lòng| tafadhali|будь ласка|παρακαλώ|يرجى|من فضلك|لطفا|कृपया",
+    "กรุณา|โปรด|בבקשה|தயவுசெய்து|অনুগ্রহ",
 )
 _TEXT = _words(
-    " the text| a text| your text| the sentence| a sentence| the source| the content| the line| den text| den satz",
+    " text | any text| the sentence| a sentence| the source| the content| the line| den text| den satz",
     " le texte| la phrase| el texto| la frase| o texto| a frase| il testo| de tekst| de zin|текст|предложение|文本|句子|原文",
     "テキスト|텍스트|문장",
 )
 # What shows that an answer is a refusal: words of both lists, if the source has no word of the third one.
 _REFUSALS = (
     (_CANNOT, _TRANSLATE, _TRANSLATE),
-    (_CANNOT, _HELP, _CANNOT + _HELP + _words("n't | not | help")),
+    (_CANNOT, _HELP, _CANNOT + _HELP + _words(" couldn't | could not | help")),
     (_MODEL, _MODEL, _MODEL + _words(" ai |language model")),
     (_ASK, _TEXT, _ASK + _TEXT),
+    (_ASK, _TRANSLATE, _ASK + _TRANSLATE),
 )
 
 # What a note begins with.
@@ -120,6 +123,9 @@ _NOTES = (
 )
 
 
+_PUNCTUATION = str.maketrans({"’": "'"} | dict.fromkeys('.,!?;:"()[]“”„«»*¿¡', " "))
+
+
 class Unwrapping:
     """Takes off what a chat puts around a translation."""
 
@@ -143,7 +149,9 @@ class Unwrapping:
         for sign, wrapping in _WRAPPINGS:
             if sign in answer.lower() and sign not in source.lower() and (match := wrapping.fullmatch(answer)):
                 return match["rest"]
-        if _is_marked(answer) and len(_MARK.findall(answer)) >= len(_MARK.findall(source)) + 2:
+        if _is_marked(answer) and (
+            source[:1] not in _MARKS or len(_MARK.findall(answer)) >= len(_MARK.findall(source)) + 2
+        ):
             return answer[1:-1]
         match = self._label.match(answer[:_LONGEST_LABEL])
         if match and (":" not in match[0] or len(_COLON.findall(answer)) > len(_COLON.findall(source))):
@@ -170,7 +178,8 @@ def has_comment(source: str, answer: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    return " " + text.lower().replace("’", "'") + " "
+    """In lower case, without punctuation, so that there is a space before and after each word."""
+    return f" {text.lower().translate(_PUNCTUATION)} "
 
 
 def _has(text: str, words: tuple[str, ...]) -> bool:
@@ -187,7 +196,7 @@ def _is_marked(text: str) -> bool:
         before, after = text[max(place - 1, 0)], text[min(place + 1, last)]
         if mark == opening and place < last and (opening != closing or place == 0 or before in " ([*_"):
             depth += 1
-        elif mark == closing and not (before.isalnum() and after.isalnum()):  # not an apostrophe
+        elif mark == closing and not (mark in "'’" and before.isalnum() and after.isalnum()):  # not an apostrophe
             depth -= 1
             if depth == 0:
                 return place == last
