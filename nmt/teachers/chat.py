@@ -61,7 +61,8 @@ _GREETING = (
 
 # What a model says that cannot or does not want to.
 _CANNOT = _words(
-    " sorry| unable| i'm not able| i am not able| i'm afraid| apologi| cannot | can not | can't | won't | i don't| i do not",
+    " i'm sorry| i am sorry| sorry but | i'm unable| i am unable| i'm not able| i am not able| i'm afraid| i apologi| i cannot ",
+    " i can not | i can't | i won't | i will not | i don't| i do not",
     " leider| tut mir leid| ich kann | kann ich | désolé| je ne peux| je ne suis| lo siento| no puedo| desculpe| não posso",
     " mi dispiace| non posso| helaas| het spijt| ik kan | tyvärr| kan inte| desværre| kan ikke| valitettavasti| przepraszam",
     " nie mogę| omlouvám| nemohu| sajnálom| nem tud| îmi pare rău| nu pot| λυπάμαι| δεν μπορώ| üzgünüm| maaf| tidak dapat",
@@ -93,7 +94,7 @@ _TEXT = _words(
 # What shows that an answer is a refusal: words of both lists, if the source has no word of the third one.
 _REFUSALS = (
     (_CANNOT, _TRANSLATE, _TRANSLATE),
-    (_CANNOT, _HELP, _CANNOT + _HELP + _words(" couldn't | could not | help")),
+    (_CANNOT, _HELP, _CANNOT + _HELP + _words(" sorry| unable| can't | cannot | couldn't | could not | help")),
     (_MODEL, _MODEL, _MODEL + _words(" ai |language model")),
     (_ASK, _TEXT, _ASK + _TEXT),
     (_ASK, _TRANSLATE, _ASK + _TRANSLATE),
