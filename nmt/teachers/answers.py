@@ -16,6 +16,7 @@ from nmt.config.data_section import CleaningConfig
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.cleaning.rules.judge import judge, not_checked, rules_of
+from nmt.data.cleaning.rules.language_identifier import FEW
 from nmt.teachers.chat import Unwrapping, has_comment, is_refusal
 
 log = logging.getLogger("nmt")
@@ -56,10 +57,12 @@ class AnswerRules:
     def check(self, sources: Sequence[str], answers: Sequence[str]) -> list[CheckedAnswer]:
         """The answers in the order of their sources. An answer does not depend on the other ones."""
         found = list(map(self._by_its_form, sources, answers))
-        open_ = [i for i, answer in enumerate(found) if not answer.reason and answer.text]
-        reasons = self._by_rules([(sources[i], found[i].text) for i in open_])
-        for i, reason in zip(open_, reasons, strict=True):
-            found[i] = CheckedAnswer(found[i].text, reason)
+        remaining = [i for i, answer in enumerate(found) if not answer.reason and answer.text]
+        for first in range(0, len(remaining), FEW):
+            some = remaining[first : first + FEW]
+            reasons = self._by_rules([(sources[i], found[i].text) for i in some])
+            for i, reason in zip(some, reasons, strict=True):
+                found[i] = CheckedAnswer(found[i].text, reason)
         return found
 
     def _by_its_form(self, source: str, answer: str) -> CheckedAnswer:
