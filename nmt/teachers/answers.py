@@ -28,7 +28,7 @@ _WEIGHTS = (
     (re.compile(r"[\u1200-\u139f]"), 1.5),  # Ethiopic
 )
 _COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|(?<![\w/.@:-])[^\W\d_]+(?![/.@:-]*\w)")
 # People leave out numbers and round them. A model seldom does, so the rule `digits` has this share of its threshold.
 _SHARE_FOR_DIGITS = 0.75
 _BETWEEN_SIDES = ("copies", "digits")  # rules that compare the sides; all others look at each side alone
@@ -116,11 +116,11 @@ def _length(text: str) -> float:
 
 def _is_copy(source: str, answer: str) -> bool:
     same = "".join(source.split()).casefold() == "".join(answer.split()).casefold()
-    return same and _common_words(source, answer) >= _COMMON_WORDS
+    return same and _common_words(source, source) >= _COMMON_WORDS
 
 
 def _common_words(source: str, answer: str) -> float:
-    """How many words stand on both sides that are no names or numbers: words in small letters. In a script without
-    capitals some words are names, so each counts a half; so do two Chinese characters."""
+    """How many words stand on both sides that are no names, numbers and addresses: words in small letters. In a script
+    without capitals some words are names, so each counts a half; so do two Chinese characters."""
     common = set(_WORD.findall(source)) & set(_WORD.findall(answer))
     return sum(1.0 if word.islower() else 0.5 for word in common if word.lower() == word)

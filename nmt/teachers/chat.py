@@ -137,8 +137,8 @@ class Unwrapping:
         label = _any(_LABEL, *(rf"\b{re.escape(name)}\b" for name in languages if name))
         words = rf"(?:{_FILLER}\s+){{0,3}}{label}(?:[\s()\[\]/→,-]*\b{_any(label, _FILLER)}){{0,6}}[)\]]?"
         greeting = rf"[^:：\n]{{0,40}}?{_GREETING}[^:：\n]{{0,80}}?{label}[^:：\n]{{0,60}}?"
-        label_or_greeting = rf"[#*_\s]*(?:{words}|{greeting})[*_\s]*(?:[:：][*_\s]*|\n\s*)"
-        self._label = _compiled(rf"(?:{label_or_greeting}|{_GREETING}[^\n]{{0,100}}\n\s*)(?=\S)")
+        bold = rf"[#\s]*(?P<bold>\*\*|__|)(?:{words}|{greeting})(?:(?P=bold)\s?[:：]|[:：](?P=bold)|(?P=bold)\s*\n)\s*"
+        self._label = _compiled(rf"(?:{bold}|{_GREETING}[^\n]{{0,100}}\n\s*)(?=\S)")
 
     def unwrapped(self, source: str, answer: str) -> str:
         """The answer without what stands around it and not around the source. It may have several lines."""
@@ -198,7 +198,7 @@ def _is_marked(text: str) -> bool:
     depth, last = 0, len(text) - 1
     for place, mark in enumerate(text):
         before, after = text[max(place - 1, 0)], text[min(place + 1, last)]
-        if mark == opening and place < last and (opening != closing or place == 0 or before in " ([*_"):
+        if mark == opening and place < last and (opening != closing or place == 0 or before in " ([*_" + opening):
             depth += 1
         elif mark == closing and not (mark in "'’" and before.isalnum() and after.isalnum()):  # not an apostrophe
             depth -= 1

@@ -95,14 +95,9 @@ class Endpoint:
             problems.append("limit.cost needs price: {input: …, output: …}")
         if self.messages and self.prompt != PROMPT:
             problems.append("prompt and messages are given: delete one of them")
-        unused = [
-            name
-            for name in _NOT_FOR_ANSWERS
-            if getattr(self.clean, name, None) != getattr(CleaningConfig(), name, None)
-        ]
-        problems += [
-            f"clean.{name}: an answer is checked by itself, without scores or other lines: delete it" for name in unused
-        ]
+        for name in _NOT_FOR_ANSWERS:
+            if getattr(self.clean, name, None) != getattr(CleaningConfig(), name, None):
+                problems.append(f"clean.{name}: needs more than the text of one answer: delete it")
         texts = _texts([message.content for message in self.messages]) if self.messages else [self.prompt]
         found = [field for text in texts for field in _FIELDS.findall(text)]
         name = "messages" if self.messages else "prompt"
