@@ -38,7 +38,7 @@ _WRAPPINGS = (
 )
 _ENTITY = _compiled(r"&(?:#\d+|#x[0-9a-f]+|[a-z]\w*);")
 
-_COLON = re.compile(r"[:：](?!\d|//)")  # not in times and addresses
+_COLON = re.compile(r":(?!\d|//)|：")  # not in times and addresses
 # Stems of "translate" in many languages.
 _TRANSLATE = _words(
     "translat|übersetz|traduc|tradução|traduz|traduç|traduir|vertal|översätt|oversæt|oversett|käännö|kääntä|tõlk|tõlg",

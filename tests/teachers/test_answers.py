@@ -110,6 +110,7 @@ FAULTS: dict[str, Callable[[str, str, int], str]] = {
     "comment": lambda good, code, line: f"{good} (Note: this is a literal translation.)",
     "several lines": lambda good, code, line: f"{good}\n{good[:-1]}!",
     "copy": lambda good, code, line: SOURCES[line].upper(),
+    "copies": lambda good, code, line: f"{good} {good} {SOURCES[line]}",
     "too short": lambda good, code, line: good[: len(good) // 3],
     "too long": lambda good, code, line: f"{more(code, line)} {good.replace(' ', '  ')}",
     "script": lambda good, code, line: TRANSLATIONS[OTHER_SCRIPT[code]][line],
@@ -162,7 +163,7 @@ WRAPPINGS = [
 BEFORE = ["", "<think>\nIs it: a park?\n</think>\n\n", "so I answer\n</think>\n"]
 
 
-@given(st.sampled_from(PAIRS), st.lists(st.sampled_from(WRAPPINGS), max_size=2), st.sampled_from(BEFORE))
+@given(st.sampled_from(PAIRS), st.lists(st.sampled_from(WRAPPINGS), max_size=2, unique=True), st.sampled_from(BEFORE))
 def test_what_is_around_an_answer_is_taken_off(pair: tuple[str, int], wrappings: list[str], before: str) -> None:
     code, line = pair
     answer = good = TRANSLATIONS[code][line]
