@@ -147,10 +147,12 @@ def test_a_rule_that_is_switched_off_finds_nothing(name: str) -> None:
     assert name not in {answer.reason for answer in off.check(SOURCES, answers)}
 
 
-WRAPPINGS = [
-    *("```\n{}\n```", "```text\n{}\n```", "```{}```"),
+MARKED = [
     *('"{}"', "“{}”", "„{}“", "«{}»", "« {} »", "‹{}›", "「{}」", "'{}'"),
-    *("″{}″", "**{}**", "\n\n {} \n", "### Translation\n{}"),
+    *("″{}″", "**{}**"),
+]  # fmt: skip
+LABELLED = [
+    *("```\n{}\n```", "```text\n{}\n```", "```{}```", "\n\n {} \n", "### Translation\n{}"),
     *("Translation: {}", "**Translation**: {}", "**Translation:** {}"),
     *("Here is the translation:\n\n{}", "Sure! Here's the {language} translation:\n{}", "Translation ({language}): {}"),
     *("{language}: {}", "Deutsch: {}", "Übersetzung: {}", "翻译：{}", "Перевод: {}", "الترجمة: {}", "अनुवाद: {}"),
@@ -163,17 +165,22 @@ WRAPPINGS = [
 BEFORE = ["", "<think>\nIs it: a park?\n</think>\n\n", "so I answer\n</think>\n"]
 
 
-@given(st.sampled_from(PAIRS), st.lists(st.sampled_from(WRAPPINGS), max_size=2, unique=True), st.sampled_from(BEFORE))
-def test_what_is_around_an_answer_is_taken_off(pair: tuple[str, int], wrappings: list[str], before: str) -> None:
+@given(
+    st.sampled_from(PAIRS),
+    st.sampled_from(["{}", *MARKED]),
+    st.sampled_from(["{}", *LABELLED]),
+    st.sampled_from(BEFORE),
+)
+def test_what_is_around_an_answer_is_taken_off(pair: tuple[str, int], marked: str, labelled: str, before: str) -> None:
     code, line = pair
-    answer = good = TRANSLATIONS[code][line]
-    for wrapping in wrappings:
-        answer = wrapping.format(answer, source=SOURCES[line], language=english_name(code))
+    good = TRANSLATIONS[code][line]
+    answer = labelled.format(marked.format(good), source=SOURCES[line], language=english_name(code))
     assert check(SOURCES[line], before + answer, code) == (good, "")
 
 
 @given(
-    st.sampled_from(PAIRS), st.sampled_from([text for text in WRAPPINGS if "{source}" not in text and "\n" not in text])
+    st.sampled_from(PAIRS),
+    st.sampled_from([text for text in MARKED + LABELLED if "{source}" not in text and "\n" not in text]),
 )
 def test_what_the_source_has_too_stays(pair: tuple[str, int], wrapping: str) -> None:
     code, line = pair
