@@ -17,6 +17,8 @@ from nmt.errors import NmtError
 _FIELDS = re.compile(r"\{(\w*)\}")
 PROMPT = "Translate from {source} to {target}. Answer with the translation only.\n\n{text}"
 FIELDS = ("source", "target", "source_code", "target_code", "text")  # that a prompt can contain, in braces
+# Settings of `data.clean` that need more than the text of one pair.
+_NOT_FOR_ANSWERS = ("near_duplicates", "score", "scores", "same_source", "same_target")
 SUFFIXES = (".yaml", ".yml")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -93,6 +95,9 @@ class Endpoint:
             problems.append("limit.cost needs price: {input: …, output: …}")
         if self.messages and self.prompt != PROMPT:
             problems.append("prompt and messages are given: delete one of them")
+        for name in _NOT_FOR_ANSWERS:
+            if getattr(self.clean, name, None) != getattr(CleaningConfig(), name, None):
+                problems.append(f"clean.{name}: needs more than the text of one answer: delete it")
         texts = _texts([message.content for message in self.messages]) if self.messages else [self.prompt]
         found = [field for text in texts for field in _FIELDS.findall(text)]
         name = "messages" if self.messages else "prompt"
