@@ -1,6 +1,7 @@
 """An evaluation from files and models to scores: what is compared with what, and what is refused."""
 
 import json
+import logging
 import re
 import unicodedata
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+from helpers.chat_server import Asked, Said, backwards, serving
 from helpers.model_files import make_checkpoint
 from typer.testing import CliRunner
 
@@ -21,6 +23,7 @@ from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.output import Evaluation, to_json, to_text
 from nmt.evaluation.scores import MetricScore
+from nmt.evaluation.systems import count_words
 from nmt.loading.opened_model import OpenedModel, open_model
 
 
@@ -180,6 +183,82 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
     data = json.loads(to_json(result))
     assert data.keys() == {"scores", "robustness"} and len(data["robustness"]) == 2
     assert data["robustness"][0]["variations"][6]["kept"][0] == {"kind": "number", "in_source": 3, "kept": 0}
+
+
+# ------------------------------------------------------------------------ endpoints, speed and size
+
+ENDPOINT = """
+endpoint: {address}
+model: tiny
+key: very-secret
+source_language: en
+target_language: de
+retries: 0
+clean: {{language: null, script: null}}
+"""
+
+
+def refuses_the_second(asked: Asked) -> Said:
+    return Said("I'm sorry, I can't translate this." if asked.line == "four five" else backwards(asked.line))
+
+
+def test_an_endpoint_is_a_system_beside_models(
+    models: list[Path], texts: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It translates last, but stays in its place; a line without a translation is empty; what it used is logged."""
+    caplog.set_level(logging.INFO, "nmt")
+    teacher, outputs = tmp_path / "teacher.yaml", [tmp_path / "teacher.out", tmp_path / "a.out"]
+    with serving(refuses_the_second) as server:
+        teacher.write_text(ENDPOINT.format(address=server.address), encoding="utf-8")
+        given = {"models": [teacher, models[0]], "source": texts["source"], "references": [texts["reference"]]}
+        with pytest.raises(NmtError, match="beam_sise"):
+            evaluate(EvaluateRequest(**given, overrides=["decoding.beam_sise=2"]))
+        with pytest.raises(NmtError, match="an endpoint has only"):
+            evaluate(EvaluateRequest(**{**given, "models": [teacher]}, overrides=["decoding.beam_size=2"]))
+        assert server.asked == [], "paid for before another system failed"
+        result = evaluate(
+            EvaluateRequest(
+                **given, hypotheses=[texts["first"]], overrides=["decoding.beam_size=2"], outputs=outputs, details=True
+            )
+        )
+        assert len(server.asked) == 3
+        robust = evaluate(EvaluateRequest(**{**given, "models": [teacher]}, robustness=True)).robustness
+    assert outputs[0].read_text("utf-8") == "eno owt eerht\n\nxis neves\n"
+    assert [score.system for score in result.scores[::3]] == [str(teacher), str(models[0]), str(texts["first"])]
+    assert [one.name for one in result.systems] == [str(teacher), str(models[0]), str(texts["first"])]
+    assert [one.bytes for one in result.systems] == [None, models[0].stat().st_size, None]
+    assert result.details is not None and result.details.worst[0].sentences[0].translations[0].text == ""
+    assert "1 of 3 lines have no translation: 1 " in caplog.text and "used: 3 requests, " in caplog.text
+    assert "very-secret" not in caplog.text
+    assert [one.variation for one in robust[0].variations][:2] == ["clean", "uppercase"]
+
+
+def test_speed_and_size_of_what_translated(models: list[Path], texts: dict[str, Path]) -> None:
+    given = {"models": models[:1], "source": texts["source"], "references": [texts["reference"]]}
+    result = evaluate(EvaluateRequest(**given, hypotheses=[texts["first"], texts["second"]]))
+    model, *others = result.systems
+    assert model.speed is not None and (model.speed.lines, model.speed.words) == (3, 7) and model.speed.seconds > 0
+    assert [one.speed for one in others] == [None, None]
+    assert re.search(r"\nwords per second +[\d,.]+ +- +-\nlines per second +[\d,.]+ +- +-\n", to_text(result))
+    rows = json.loads(to_json(result))
+    assert [row["bytes"] for row in rows[::3]] == [models[0].stat().st_size, None, None]
+    assert rows[0]["speed"].keys() == {"lines", "words", "seconds"} and rows[3]["speed"] is None
+    assert (rows[1]["system"], rows[1]["name"]) == (str(models[0]), "chrF2")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("  A dog's  life, 3 days.\t", 5),
+        ("我喜欢在公园里散步。", 9),
+        ("GPT 模型\u3000好", 4),  # with an ideographic space
+        ("사과를 먹었다.", 2),
+        ("ฉันกิน", 4),  # without the vowels above
+        ("", 0),
+    ],
+)
+def test_words_are_counted_where_there_are_spaces_and_letters_elsewhere(line: str, words: int) -> None:
+    assert count_words([line]) == words
 
 
 # ------------------------------------------------------------------------ the form in which texts are compared

@@ -10,6 +10,7 @@ from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.output import Details, Evaluation, to_json, to_text
 from nmt.evaluation.scores import Difference, MetricScore, score
 from nmt.evaluation.sentences import example_sentences
+from nmt.evaluation.systems import Speed, System
 
 REFERENCE = AlignedText("ref.de", [f"Der Hund Nummer {i} rennt im Park." for i in range(12)])
 SOURCE = AlignedText("in.en", [f"Dog number {i} runs in the park." for i in range(12)])
@@ -71,6 +72,31 @@ def test_sentences_are_shown_with_all_that_belongs_to_them(scored: list[MetricSc
     assert "System 2 translates 12 lines differently from system 1" in text
     one = to_text(Evaluation(scored[:3], details(of[:1], 1)))
     assert "\n\nThe lines with the lowest chrF\n\nline " in one and "system 1" not in one
+
+
+def test_systems_are_compared_in_rows_of_at_most_80_columns(scored: list[MetricScore]) -> None:
+    """With the numbers of the other table. What no system has is no column."""
+    speeds = (Speed(10, 1_234_567, 1.0), Speed(10, 123, 10.0), None)
+    sizes = (123_456_789, 1_234_567_890, None)
+    known = [System(f"{i}.de", sizes[i], speeds[i]) for i in range(3)]
+    comet = [MetricScore(f"{i}.de", "COMET", 0.81234, None, None, "model:x") for i in range(3)]
+    text = to_text(Evaluation([*scored, *comet], systems=known), compare=True)
+    signatures = [one.signature for one in scored]
+    assert all(len(line) <= 80 or line.endswith(tuple(signatures)) for line in text.split("\n"))
+    names, table, explanation, _ = text.split("\n\n")
+    assert names.startswith("system 1  0.de  (the baseline)\nsystem 2  1.de\n")
+    heads, *rows = [line.split() for line in table.split("\n")]
+    assert heads == ["system", "MB", "words/s", "BLEU", "±", "difference", "chrF2", "COMET"]
+    assert rows[0][:3] == ["1", "123.5", "1,234,567"] and rows[1][:3] == ["2", "1,234.6", "12.3"]
+    assert rows[2][:3] == ["3", "-", "-"] and [len(row) for row in rows] == [7, 9, 9]
+    for row, bleu, chrf in zip(rows, scored[::3], scored[1::3], strict=True):
+        assert bleu.interval is not None
+        assert row[3:5] == [f"{bleu.value:.2f}", f"{bleu.interval.half_width:.2f}"]
+        assert row[-2:] == [f"{chrf.value:.2f}", "0.8123"]
+        assert bleu.difference is None or row[5:7] == [f"{bleu.difference.value:+.2f}", "*"]
+    assert all(explained in explanation for explained in ("MB  ", "words/s  ", "±  ", "*  p below 0.05"))
+    alone = to_text(Evaluation([replace(one, interval=None) for one in scored[:3]]), compare=True)
+    assert alone.split("\n")[0].split() == ["system", "MB", "words/s", "BLEU", "chrF2"]
 
 
 def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[MetricScore]) -> None:
