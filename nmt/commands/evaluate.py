@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from tqdm import tqdm
 
@@ -31,14 +32,17 @@ from nmt.files.text import lines_out, read_lines
 from nmt.loading.command_models import ModelsOfCommand
 from nmt.loading.opened_model import open_model
 from nmt.teachers.endpoint import is_endpoint
-from nmt.teachers.opened_endpoint import OpenedEndpoint
-from nmt.teachers.teacher import Teacher
+
+if TYPE_CHECKING:
+    from nmt.teachers.opened_endpoint import OpenedEndpoint
+    from nmt.teachers.teacher import Teacher
 
 log = logging.getLogger("nmt")
 
 _LINES_LOOKED_AT = 100  # to find out whether a text has spaces
 
-_Opened = ModelsOfCommand | OpenedEndpoint
+_Opened: TypeAlias = "ModelsOfCommand | OpenedEndpoint"
+_Translator: TypeAlias = "Translator | Teacher"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +152,8 @@ def _open(request: EvaluateRequest, model: Path) -> _Opened:
     """Open a model or an endpoint. A model of several language pairs uses the pair of the test set, if there is one."""
     to, from_ = request.to, request.from_
     if is_endpoint(model):
+        from nmt.teachers.opened_endpoint import OpenedEndpoint  # its HTTP client may be missing
+
         return OpenedEndpoint.open(model, to, from_)
     opened = open_model(model)
     if not (to or from_) and request.language_pair and opened.languages.several:
@@ -213,7 +219,7 @@ def _translations(
     for system in opened:
         system.log()
     translated = dict[int, _Translated]()
-    for index in sorted(range(len(opened)), key=lambda index: isinstance(opened[index], OpenedEndpoint)):
+    for index in sorted(range(len(opened)), key=lambda index: not isinstance(opened[index], ModelsOfCommand)):
         assert source is not None
         system, name, translator = opened[index], str(request.models[index]), _translator(request, opened, index)
         description = "translating" if len(opened) == 1 else f"translating, model {index + 1}"
@@ -239,29 +245,27 @@ def _translations(
     return [translated[index] for index in range(len(opened))]
 
 
-def _translator(request: EvaluateRequest, opened: Sequence[_Opened], index: int) -> Translator | Teacher:
+def _translator(request: EvaluateRequest, opened: Sequence[_Opened], index: int) -> _Translator:
     """The translator of a system. Settings for decoding are for the models if there are any."""
     system = opened[index]
     if isinstance(system, ModelsOfCommand):
         return system.translator(request.device, request.overrides)
-    only_endpoints = all(isinstance(other, OpenedEndpoint) for other in opened)
-    return system.teacher(request.overrides if only_endpoints else ())
+    has_models = any(isinstance(other, ModelsOfCommand) for other in opened)
+    return system.teacher(() if has_models else request.overrides)
 
 
-def _translate(
-    translator: Translator | Teacher, description: str, lines: Sequence[str], variation: str = ""
-) -> list[str]:
+def _translate(translator: _Translator, description: str, lines: Sequence[str], variation: str = "") -> list[str]:
     """The translations of the lines, with a progress bar."""
     with line_bar(f"{description}, {variation}" if variation else description, len(lines)) as bar:
         translator.on_lines = bar.update
         return translator.translate(lines)
 
 
-def _log_counts(translator: Translator | Teacher) -> None:
-    if isinstance(translator, Teacher):
-        translator.log_counts()
-    else:
+def _log_counts(translator: _Translator) -> None:
+    if isinstance(translator, Translator):
         log_counts(translator.counts, translator.longest_part)
+    else:
+        translator.log_counts()
 
 
 def _details(
