@@ -8,14 +8,17 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import compress
 
 import numpy as np
 
 from nmt.config.data_section import CleaningConfig
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.cleaning.rules.judge import judge, not_checked, rules_of
-from nmt.teachers.chat import Labels, has_comment, is_refusal
+from nmt.data.cleaning.rules.judge import Rule, judge, not_checked, rules_of
+from nmt.data.cleaning.rules.scores import digits
+from nmt.teachers.chat import Unwrapping, has_comment, is_refusal
 
 log = logging.getLogger("nmt")
 
@@ -27,7 +30,11 @@ _WEIGHTS = (
 )
 # The bounds of the length of an answer, divided by that of its source, with a constant added to both for short lines.
 _SHORTEST, _LONGEST, _SHORT_LINE = 0.5, 2.5, 10
-_ORDINARY_WORDS = 3  # a line with fewer may be the same in both languages: names, numbers, addresses
+_COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")
+# People write numbers as words and round them. A model seldom does, so the rule `digits` is stricter here: by this factor
+# of its threshold, and numbers above this one must not be words.
+_SHARE_OF_NUMBERS, _LARGEST_WORD = 0.75, 20
 _BETWEEN_SIDES = ("copies", "digits")  # rules that compare the sides; all others look at each side alone
 
 
@@ -44,8 +51,8 @@ class AnswerRules:
 
     def __init__(self, clean: CleaningConfig, pair: LanguagePair) -> None:
         """Logs a warning for each language that the rules cannot check. Raises NmtError as `rules_of` does."""
-        self._rules = rules_of(clean, pair)
-        self._labels = Labels(tuple(english_name(code) for code in pair))
+        self._rules = tuple(_stricter(rule, pair) for rule in rules_of(clean, pair))
+        self._unwrapping = Unwrapping(*map(english_name, pair))
         for problem in not_checked(self._rules, pair):
             log.warning("%s", problem)
 
@@ -60,7 +67,7 @@ class AnswerRules:
 
     def _by_its_form(self, source: str, answer: str) -> CheckedAnswer:
         source = source.strip()
-        text = self._labels.unwrapped(source, answer.replace("\r\n", "\n"))
+        text = self._unwrapping.unwrapped(source, answer.replace("\r\n", "\n"))
         line = re.sub(r"\s*[\n\r\t\v\f\x85\u2028\u2029]\s*", " ", text)
         reason = ""
         if not line:
@@ -78,14 +85,27 @@ class AnswerRules:
     def _by_rules(self, pairs: list[tuple[str, str]]) -> list[str]:
         """The name of the first rule of `data.clean` that each answer breaks, then its length; "": none."""
         scores = judge(pairs, self._rules).scores
-        of_sources = judge([(source, "") for source, _ in pairs], self._rules).scores
+        thresholds = np.array([rule.threshold for rule in self._rules], np.float32)[:, None]
+        doubtful = np.flatnonzero((scores > thresholds).any(axis=0))
+        of_sources = np.zeros_like(scores)  # by the rules that look at a side alone
+        if len(doubtful):
+            of_sources[:, doubtful] = judge([(pairs[place][0], "") for place in doubtful], self._rules).scores
+            of_sources[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
         reasons = [_length_fault(*pair) for pair in pairs]
-        for rule, row, of_source in reversed(list(zip(self._rules, scores, of_sources, strict=True))):
-            worse = row if rule.name in _BETWEEN_SIDES else row - np.maximum(of_source, 0)
-            for place in np.flatnonzero(worse > rule.threshold):
-                if rule.name != "copies" or _ordinary_words(pairs[place][0]) >= _ORDINARY_WORDS:
+        broken = scores - np.maximum(of_sources, 0) > thresholds
+        for place in doubtful:
+            for rule in compress(self._rules, broken[:, place]):
+                if rule.name != "copies" or _common_words(*pairs[place]) >= _COMMON_WORDS:
                     reasons[place] = rule.name
+                    break
         return reasons
+
+
+def _stricter(rule: Rule, pair: LanguagePair) -> Rule:
+    if rule.name != "digits":
+        return rule
+    score = partial(digits, codes=pair, largest_word=_LARGEST_WORD)
+    return rule._replace(threshold=_SHARE_OF_NUMBERS * rule.threshold, score=score)
 
 
 def _length_fault(source: str, answer: str) -> str:
@@ -102,11 +122,11 @@ def _length(text: str) -> float:
 
 def _is_copy(source: str, answer: str) -> bool:
     same = "".join(source.split()).casefold() == "".join(answer.split()).casefold()
-    return same and _ordinary_words(source) >= _ORDINARY_WORDS
+    return same and _common_words(source, answer) >= _COMMON_WORDS
 
 
-def _ordinary_words(text: str) -> int:
-    """How many words are no names or numbers: those in small letters, and two letters of a script that writes more
-    than one sound with a letter and has no capitals are a word."""
-    words = sum(word.isalpha() and word.islower() for word in re.findall(r"\S*\w", text))
-    return words + sum(character >= "\u0590" and character.isalpha() for character in text) // 4
+def _common_words(source: str, answer: str) -> float:
+    """How many words stand on both sides that are no names or numbers: words in small letters. In a script without
+    capitals some words are names, so each counts a half; so do two Chinese characters."""
+    common = set(_WORD.findall(source)) & set(_WORD.findall(answer))
+    return sum(1.0 if word.islower() else 0.5 for word in common if word.lower() == word)

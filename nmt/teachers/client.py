@@ -37,7 +37,7 @@ _SAID_SECONDS = 60.0  # at least, between two messages on failures
 _NOTED = 200  # characters of what the service says
 _TRY_AGAIN = (408, 409, 425, 429)
 _FULL_CONTEXT = re.compile(
-    r"context[_ ](length|size|window)|maximum context|max_model_len|too (long|many tokens)|exceeds?.{,40}(context|token)"
+    r"context[_ ](length|size|window)|maximum context|max_model_len|too (long|many tokens)|exceed.{,40}(context|token)"
 )
 _NO_MODEL = re.compile(r"\bmodel\b.*(not (found|exist|available)|unknown|invalid)|(unknown|invalid|no such) model")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import count
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.config.language_pairs import LanguagePair
@@ -16,8 +17,8 @@ from nmt.teachers.answers import AnswerRules, CheckedAnswer
 from nmt.teachers.client import Client, NoAnswer, Reply
 from nmt.teachers.endpoint import Endpoint
 from nmt.teachers.journal import Journal
-from nmt.teachers.prompts import Prompts
-from nmt.teachers.usage import LimitReached, TeacherCounts, Usage, estimated
+from nmt.teachers.prompts import Chat, Prompts
+from nmt.teachers.usage import LimitReached, TeacherCounts, Tokens, Usage, estimated
 
 log = logging.getLogger("nmt")
 
@@ -103,7 +104,7 @@ class Teacher:
         Raises NmtError if the service does not answer or refuses a request, and if the limit is reached: then the
         replies to all open requests have arrived.
         """
-        self.check_samples(n_best)
+        self.check(n_best)
         self._rules  # noqa: B018 (loads the rules before the first request)
         try:
             asyncio.run(self._run(chunks, n_best, done))
@@ -117,12 +118,26 @@ class Teacher:
         """How many samples of each line are asked for."""
         return n_best if self._decoding.consensus == "none" else max(n_best, self._decoding.candidates)
 
-    def check_samples(self, n_best: int) -> None:
-        """Raises NmtError if there are to be several samples, and all would be the same."""
+    @property
+    def sampling(self) -> dict[str, object]:
+        """The settings of `decoding` on which translations depend."""
+        return {name: getattr(self._decoding, name) for name in ("consensus", "candidates", "seed")}
+
+    def check(self, n_best: int = 1, with_prefixes: bool = False) -> None:
+        """Raises NmtError if there are to be several samples, and all would be the same, and for prefixes if the prompt
+        is not a text."""
         if self.samples(n_best) > 1 and self.body("", "", 0, 1).get("temperature") == 0:
-            raise NmtError(
-                "temperature: 0: all samples would be the same: set temperature in the endpoint's file, such as 0.7"
-            )
+            raise NmtError("temperature: 0: all samples would be equal: set it in the endpoint's file, such as 0.7")
+        if with_prefixes:
+            self._prompts.check_text("--prefixes")
+
+    def estimate(self, lines: int, size: int, samples: int) -> Tokens:
+        """About how many tokens are used for lines of so many bytes together."""
+        return estimated(self._empty_prompt, lines, size, samples)
+
+    @cached_property
+    def _empty_prompt(self) -> Chat:
+        return self._prompts.chat("")
 
     def body(self, line: str, prefix: str, request: int, samples: int) -> dict[str, Any]:
         """The request for a line. request: how many requests for this line there were before."""
@@ -136,13 +151,20 @@ class Teacher:
         fields = own | dict(self._endpoint.parameters or {})
         return {name: value for name, value in fields.items() if value is not None}
 
-    def log_counts(self) -> None:
-        """Log what was used, and why lines were rejected."""
-        log.info("used: %s", self.counts.used(self._endpoint.price))
+    def used(self, counts: TeacherCounts) -> str:
+        """What was used, for messages."""
+        requests = "1 request" if counts.requests == 1 else f"{counts.requests:,} requests"
+        return f"{requests}, {self.usage.in_words((counts.input_tokens, counts.output_tokens))}"
+
+    def log_counts(self, listed: Path | None = None) -> None:
+        """Log what was used, and why lines were rejected. listed: the file that lists them."""
+        log.info("used: %s", self.used(self.counts))
         if rejected := self.counts.rejected:
             by_number = sorted(rejected.items(), key=itemgetter(1), reverse=True)
             reasons = ", ".join(f"{number:,} {reason}" for reason, number in by_number)
-            log.warning("%d of %d lines have no translation: %s", sum(rejected.values()), self.counts.lines, reasons)
+            numbers = f"{sum(rejected.values()):,} of {self.counts.lines:,}"
+            where = f": see {listed}" if listed else ""
+            log.warning("%s lines have no good translation: %s%s", numbers, reasons, where)
 
     async def _run(self, chunks: Iterable[Chunk], n_best: int, done: Callable[[Chunk], object]) -> None:
         opened, slots = asyncio.Queue[Chunk](), asyncio.Semaphore(_OPEN_CHUNKS)
@@ -222,13 +244,13 @@ class Teacher:
         reply = chunk.journal.replies.get((place, request))
         if reply is None:
             body = self.body(*line, request, samples)
-            estimate = estimated(body, line[0])
+            estimate = self.estimate(1, len(line[0].encode()), samples)
             self.usage.begin(estimate)
             try:
                 reply = await self._client.ask(body, f"line {chunk.first_line + place}")
             finally:
                 self.usage.end(estimate)
-            self.usage.add(reply[1:], None if request else estimate)
+            self.usage.add((reply.input_tokens, reply.output_tokens), None if request else estimate)
             chunk.journal.add(place, request, reply)
         chunk.counts.requests += 1
         chunk.counts.input_tokens += reply.input_tokens

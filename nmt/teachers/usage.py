@@ -1,13 +1,16 @@
 """What an endpoint has used, will use, and may use: tokens and their cost."""
 
+import math
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nmt.errors import NmtError
-from nmt.teachers.endpoint import Endpoint, Price
+from nmt.teachers.endpoint import Endpoint
 
+Tokens = tuple[float, float]  # of requests and of answers
 _BYTES = 4  # of UTF-8 for a token: four characters in Latin script, two in Cyrillic, more than one in Chinese
 
 
@@ -32,66 +35,84 @@ class TeacherCounts:
             dict(Counter(self.rejected) + Counter(other.rejected)),
         )
 
-    def used(self, price: Price | None) -> str:
-        """Requests, tokens and cost, for messages."""
-        number = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
-        return f"{number}, {in_words(self.input_tokens, self.output_tokens, price)}"
-
 
 class LimitReached(Exception):
     """A request would exceed the limit of the endpoint."""
 
 
 class Usage:
-    """Counts the tokens of requests. It expects the tokens that the bytes of a request stand for, corrected by what the
-    requests before used."""
+    """Counts the tokens of requests, and expects those of others. Each pair of numbers is for requests and for answers.
+
+    An estimate has a token for every four bytes. It is corrected by what the requests before used.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._price, self._limit = endpoint.price, endpoint.limit
-        self.tokens = [0.0, 0.0]  # of requests and of answers, also in earlier commands of the job
-        self._of_replies, self._estimated, self._open = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+        self.tokens: Tokens = (0, 0)  # also of earlier commands of a job
+        self.lines = 0  # answered in this command
+        self._of_replies: Tokens = (0, 0)
+        self._estimated: Tokens = (0, 0)
+        self._open: Tokens = (0, 0)  # the estimates of open requests
+        self._started = math.inf
 
-    def begin(self, estimate: Sequence[float]) -> None:
+    @property
+    def seconds(self) -> float:
+        """Since the first request."""
+        return time.monotonic() - self._started
+
+    def begin(self, estimate: Tokens) -> None:
         """Before a request. Raises LimitReached."""
         opened = _sum(self._open, estimate)
         expected = _sum(self.tokens, self.corrected(opened))
-        limit = self._limit
-        if limit and limit.tokens is not None and sum(expected) > limit.tokens:
-            raise LimitReached
-        if limit and limit.cost is not None and self._price and cost(self._price, *expected) > limit.cost:
-            raise LimitReached
-        self._open = opened
+        if self._limit:
+            if self._limit.tokens is not None and sum(expected) > self._limit.tokens:
+                raise LimitReached
+            if self._limit.cost is not None and self._cost(expected) > self._limit.cost:
+                raise LimitReached
+        self._open, self._started = opened, min(self._started, time.monotonic())
 
-    def end(self, estimate: Sequence[float]) -> None:
-        """After a request."""
-        self._open = _sum(self._open, [-number for number in estimate])
+    def end(self, estimate: Tokens) -> None:
+        """After a request, answered or not."""
+        self._open = _sum(self._open, (-estimate[0], -estimate[1]))
 
-    def add(self, tokens: Sequence[float], estimate: Sequence[float] | None) -> None:
-        """Count the tokens of a reply. estimate: None for a line that was asked for again, so that what is expected for
-        other lines has a share for this."""
+    def add(self, tokens: Tokens, estimate: Tokens | None) -> None:
+        """Count a reply. estimate: None for a line that was asked for again, so that the correction includes this."""
         self.tokens, self._of_replies = _sum(self.tokens, tokens), _sum(self._of_replies, tokens)
         if estimate is not None:
-            self._estimated = _sum(self._estimated, estimate)
+            self._estimated, self.lines = _sum(self._estimated, estimate), self.lines + 1
 
-    def corrected(self, estimate: Sequence[float]) -> list[float]:
+    def corrected(self, estimate: Tokens) -> Tokens:
         """The tokens that are expected where `estimate` is."""
-        pairs = zip(estimate, self._of_replies, self._estimated, strict=True)
-        return [number * (used / estimated if estimated else 1) for number, used, estimated in pairs]
+        by_side = zip(estimate, self._of_replies, self._estimated, strict=True)
+        input_tokens, output_tokens = (count * (used / base if base else 1) for count, used, base in by_side)
+        return input_tokens, output_tokens
 
     def limit_error(self) -> NmtError:
-        limit = self._limit
-        assert limit is not None
-        name, most = ("tokens", limit.tokens) if limit.tokens is not None else ("cost", limit.cost)
-        used = in_words(self.tokens[0], self.tokens[1], self._price)
+        """The error of a command that stops at the limit."""
         return NmtError(
-            f"limit.{name}: {most:,}: {used} were used: raise the limit, and run the same command to continue"
+            f"limit: reached: {self.in_words(self.tokens)} were used: raise it in the endpoint's file, and run the same "
+            "command to continue"
         )
 
+    def in_words(self, tokens: Tokens) -> str:
+        """Tokens and their cost, for messages."""
+        words = f"{tokens[0]:,.0f} tokens of requests and {tokens[1]:,.0f} of answers"
+        return words if self._price is None else f"{words}, cost {self._cost(tokens):,.2f}"
 
-def estimated(body: Mapping[str, Any], line: str) -> list[float]:
-    """About how many tokens a request has, and its answer if that is as long as the line."""
-    samples = body.get("n") or 1
-    return [_bytes(body["messages"]) / _BYTES, samples * max(1.0, len(line.encode()) / _BYTES)]
+    def in_short(self, whole: Tokens) -> str:
+        """What was used of what is expected, for a progress bar."""
+        if self._price is not None:
+            return f"cost {self._cost(self.tokens):,.2f} of {self._cost(whole):,.2f}"
+        return f"{sum(self.tokens):,.0f} of {sum(whole):,.0f} tokens"
+
+    def _cost(self, tokens: Tokens) -> float:
+        return 0.0 if self._price is None else (self._price.input * tokens[0] + self._price.output * tokens[1]) / 1e6
+
+
+def estimated(prompt: Any, lines: int, size: int, samples: int) -> Tokens:
+    """About how many tokens there are in the requests for lines, and in answers that are as long as the lines. prompt:
+    the messages without a line; size: of all lines, in bytes."""
+    return (lines * _bytes(prompt) + size) / _BYTES, samples * size / _BYTES
 
 
 def _bytes(value: Any) -> int:
@@ -102,15 +123,5 @@ def _bytes(value: Any) -> int:
     return sum(map(_bytes, items))
 
 
-def cost(price: Price, input_tokens: float, output_tokens: float) -> float:
-    return (price.input * input_tokens + price.output * output_tokens) / 1e6
-
-
-def in_words(input_tokens: float, output_tokens: float, price: Price | None) -> str:
-    """Tokens and their cost, for messages."""
-    tokens = f"{input_tokens:,.0f} tokens of requests and {output_tokens:,.0f} of answers"
-    return tokens if price is None else f"{tokens}, cost {cost(price, input_tokens, output_tokens):,.2f}"
-
-
-def _sum(numbers: Sequence[float], others: Sequence[float]) -> list[float]:
-    return [number + other for number, other in zip(numbers, others, strict=True)]
+def _sum(tokens: Tokens, others: Tokens) -> Tokens:
+    return tokens[0] + others[0], tokens[1] + others[1]
