@@ -1,0 +1,132 @@
+"""Whether the answer of a large language model is a translation of a line.
+
+What a chat puts around a translation is taken off. Then rules of this file say why an answer is none, and then the
+rules of `data.clean`. A fault that the source has itself is not a fault of the answer.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress
+
+import numpy as np
+
+from nmt.config.data_section import CleaningConfig
+from nmt.config.language_codes import english_name
+from nmt.config.language_pairs import LanguagePair
+from nmt.data.cleaning.rules.judge import Rule, judge, not_checked, rules_of
+from nmt.data.cleaning.rules.scores import digits
+from nmt.teachers.chat import Unwrapping, has_comment, is_refusal
+
+log = logging.getLogger("nmt")
+
+# How many characters of an alphabet a character stands for, measured in news in 48 languages.
+_WEIGHTS = (
+    (re.compile(r"[\u2e80-\u2fff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"), 3.0),  # Chinese characters
+    (re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"), 2.2),  # Kana and Hangul
+    (re.compile(r"[\u1200-\u139f]"), 1.5),  # Ethiopic
+)
+# The bounds of the length of an answer, divided by that of its source, with a constant added to both for short lines.
+_SHORTEST, _LONGEST, _SHORT_LINE = 0.5, 2.5, 10
+_COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")
+# People write numbers as words and round them. A model seldom does, so the rule `digits` is stricter here: by this factor
+# of its threshold, and numbers above this one must not be words.
+_SHARE_OF_NUMBERS, _LARGEST_WORD = 0.75, 20
+_BETWEEN_SIDES = ("copies", "digits")  # rules that compare the sides; all others look at each side alone
+
+
+@dataclass(frozen=True)
+class CheckedAnswer:
+    """An answer of a model."""
+
+    text: str  # the answer as one line, without what a chat puts around a translation
+    reason: str  # why it is not a translation, a short plain name such as "refusal"; "" for a translation
+
+
+class AnswerRules:
+    """Says which answers are translations. Takes 2 seconds to load."""
+
+    def __init__(self, clean: CleaningConfig, pair: LanguagePair) -> None:
+        """Logs a warning for each language that the rules cannot check. Raises NmtError as `rules_of` does."""
+        self._rules = tuple(_stricter(rule, pair) for rule in rules_of(clean, pair))
+        self._unwrapping = Unwrapping(*map(english_name, pair))
+        for problem in not_checked(self._rules, pair):
+            log.warning("%s", problem)
+
+    def check(self, sources: Sequence[str], answers: Sequence[str]) -> list[CheckedAnswer]:
+        """The answers in the order of their sources. An answer does not depend on the other ones."""
+        found = list(map(self._by_its_form, sources, answers))
+        open_ = [i for i, answer in enumerate(found) if not answer.reason and answer.text]
+        reasons = self._by_rules([(sources[i], found[i].text) for i in open_])
+        for i, reason in zip(open_, reasons, strict=True):
+            found[i] = CheckedAnswer(found[i].text, reason)
+        return found
+
+    def _by_its_form(self, source: str, answer: str) -> CheckedAnswer:
+        source = source.strip()
+        text = self._unwrapping.unwrapped(source, answer.replace("\r\n", "\n"))
+        line = re.sub(r"\s*[\n\r\t\v\f\x85\u2028\u2029]\s*", " ", text)
+        reason = ""
+        if not line:
+            reason = "empty" if source else ""
+        elif is_refusal(source, line):
+            reason = "refusal"
+        elif has_comment(source, line):
+            reason = "comment"
+        elif "\n" in text:
+            reason = "several lines"
+        elif _is_copy(source, line):
+            reason = "copy"
+        return CheckedAnswer(line, reason)
+
+    def _by_rules(self, pairs: list[tuple[str, str]]) -> list[str]:
+        """The name of the first rule of `data.clean` that each answer breaks, then its length; "": none."""
+        scores = judge(pairs, self._rules).scores
+        thresholds = np.array([rule.threshold for rule in self._rules], np.float32)[:, None]
+        doubtful = np.flatnonzero((scores > thresholds).any(axis=0))
+        of_sources = np.zeros_like(scores)  # by the rules that look at a side alone
+        if len(doubtful):
+            of_sources[:, doubtful] = judge([(pairs[place][0], "") for place in doubtful], self._rules).scores
+            of_sources[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
+        reasons = [_length_fault(*pair) for pair in pairs]
+        broken = scores - np.maximum(of_sources, 0) > thresholds
+        for place in doubtful:
+            for rule in compress(self._rules, broken[:, place]):
+                if rule.name != "copies" or _common_words(*pairs[place]) >= _COMMON_WORDS:
+                    reasons[place] = rule.name
+                    break
+        return reasons
+
+
+def _stricter(rule: Rule, pair: LanguagePair) -> Rule:
+    if rule.name != "digits":
+        return rule
+    score = partial(digits, codes=pair, largest_word=_LARGEST_WORD)
+    return rule._replace(threshold=_SHARE_OF_NUMBERS * rule.threshold, score=score)
+
+
+def _length_fault(source: str, answer: str) -> str:
+    ratio = (_length(answer) + _SHORT_LINE) / (_length(source) + _SHORT_LINE)
+    return "too short" if ratio < _SHORTEST else "too long" if ratio > _LONGEST else ""
+
+
+def _length(text: str) -> float:
+    """The length in characters of an alphabet."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum((weight - 1) * len(letters.findall(text)) for letters, weight in _WEIGHTS)
+
+
+def _is_copy(source: str, answer: str) -> bool:
+    same = "".join(source.split()).casefold() == "".join(answer.split()).casefold()
+    return same and _common_words(source, answer) >= _COMMON_WORDS
+
+
+def _common_words(source: str, answer: str) -> float:
+    """How many words stand on both sides that are no names or numbers: words in small letters. In a script without
+    capitals some words are names, so each counts a half; so do two Chinese characters."""
+    common = set(_WORD.findall(source)) & set(_WORD.findall(answer))
+    return sum(1.0 if word.islower() else 0.5 for word in common if word.lower() == word)

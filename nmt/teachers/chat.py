@@ -1,0 +1,212 @@
+"""What chat models write around a translation, or in place of one. All of it is compared with the source: what the
+source has too belongs to the translation."""
+
+import html
+import re
+
+
+def _words(*lists: str) -> tuple[str, ...]:
+    """The words of lists that are separated by `|`. A space at an end is the end of a word."""
+    return tuple("|".join(lists).split("|"))
+
+
+def _any(*words: str) -> str:
+    return f"(?:{'|'.join(words)})"
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
+
+
+# Opening marks, with those that close them. Bold text and code have marks too.
+_MARKS = {
+    '"': '"', "'": "'", "`": "`", "“": "”“", "„": "“”„", "”": "”", "‘": "’‘", "‚": "‘’", "«": "»", "»": "«", "‹": "›",
+    "›": "‹", "「": "」", "『": "』", "《": "》", "〈": "〉", "″": "″", "＂": "＂", "〝": "〞〟", "״": "״", "*": "*", "_": "_",
+}  # fmt: skip
+# Not the apostrophe in a word or the underscore in a name, which have letters on both sides.
+_MARK = re.compile(f"(?<![^\\W_])[{''.join(_MARKS)}]|[{''.join(_MARKS.values())}](?![^\\W_])")
+
+# Wrappings of other kinds: a sign that the source must not have, and a pattern with the answer in the group `rest`.
+_WRAPPINGS = (
+    ("<think", _compiled(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)(?P<rest>.*)")),
+    ("</think", _compiled(r".*</think(?:ing)?>(?P<rest>.*)")),  # it began in the prompt
+    ("```", _compiled(r"```(?:[\w-]*[ \t]*\n)?(?P<rest>.*?)```")),
+    ("<", _compiled(r"<(?P<tag>[a-z]\w*)>(?P<rest>.*)</(?P=tag)>")),
+    # Ends of a turn that the service should have taken off.
+    ("<", _compiled(r"(?P<rest>.*?)(?:</s>|<\|?(?:im_end|end_of_turn|endoftext|eot_id|eos|end)\|?>)+")),
+)
+_ENTITY = _compiled(r"&(?:#\d+|#x[0-9a-f]+|[a-z]\w*);")
+
+_COLON = re.compile(r"[:：](?!\d|//)")  # not in times and addresses
+# Stems of "translate" in many languages.
+_TRANSLATE = _words(
+    "translat|übersetz|traduc|tradução|traduz|traduç|traduir|vertal|översätt|oversæt|oversett|käännö|kääntä|tõlk|tõlg|fordít|překlad",
+    "přelož|preklad|tłumacz|prijevod|prevod|prevesti|превод|перевод|перевед|перевес|переклад|перекла|пераклад|tulkoj|traduk|itzul",
+    "μετάφρα|μεταφρά|çevir|tercüme|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद|भाषांतर|অনুবাদ|அனுவாத|மொழிபெயர்|అనువ|คำแปล|การแปล|แปลข้อความ|แปลเป็น|แปลประโยค|terjemah|bản dịch",
+    " dịch|tafsir|fassara|תרגו|תרגם|ትርጉም|თარგმ|аудар|орчуул|បកប្រែ|ແປ",
+)
+# What a label before the answer is called: also by the name of a language in that language.
+_LABEL = _any(
+    rf"{_any(*map(str.strip, _TRANSLATE))}\w*",
+    r"answer|output|response|assistant|result|target|source|text|version|antwort|réponse|respuesta|resposta|risposta|antwoord",
+    r"ответ|回答|답변|deutsch|français|español|português|italiano|nederlands|svenska|dansk|norsk|suomi|polski|čeština|magyar",
+    r"türkçe|русский|українська|中文|[汉漢英]语|日本語|한국어|العربية|فارسی|हिन्दी|हिंदी|বাংলা|தமிழ்|ไทย|bahasa|tiếng việt|kiswahili",
+)
+_LONGEST_LABEL = 250
+_FILLER = r"(?:the|my|final|your|in|into|to|of|from|is|for|correct|sentence|given|following|die|la|le|el|a|ins|auf|en|em|na|на)"
+_GREETING = (
+    r"\b(?:sure|certainly|of course|here(?: is|['’]s| are| you)|hier ist|voici|aquí|aqui|ecco|вот|以下|这是|次の)"
+)
+
+
+# What a model says that cannot or does not want to.
+_CANNOT = _words(
+    " sorry| unable| i'm not able| i am not able| i'm afraid| apologi| cannot | can not | can't | won't | i don't| i do not",
+    " leider| tut mir leid| ich kann | kann ich | désolé| je ne peux| je ne suis| lo siento| no puedo| desculpe| não posso",
+    " mi dispiace| non posso| helaas| het spijt| ik kan | tyvärr| kan inte| desværre| kan ikke| valitettavasti| przepraszam",
+    " nie mogę| omlouvám| nemohu| sajnálom| nem tud| îmi pare rău| nu pot| λυπάμαι| δεν μπορώ| üzgünüm| maaf| tidak dapat",
+    " tidak bisa| xin lỗi| không thể| samahani| siwezi| извините| к сожалению| не могу| вибачте| на жаль| не можу|抱歉",
+    "对不起|對不起|无法|無法|不能|申し訳|すみません|できません|죄송|수 없|آسف|لا أستطيع|لا يمكنني|عذرا|متأسف|نمی‌توان|نمی توان|क्षमा|माफ़|खेद",
+    "नहीं कर सकत|দুঃখিত|மன்னிக்க|ขออภัย|ขอโทษ|ไม่สามารถ|סליחה|מצטער|ይቅርታ",
+)
+_HELP = _words(
+    " assist| help you with| help with| fulfil| comply| provide| generate|helfen|behilflich| aider| ayudar| ajudar| aiutar",
+    " helpen|hjälpa|hjælpe|auttaa|pomoc|pomóc|segít| ajuta|βοηθ|yardım| bantu|membantu| giúp|kusaidia|помочь|допомог|帮助|幫助",
+    "提供|协助|お手伝い|お答え|제공|도와|도움|مساعد|کمک|मदद|सहायता|সাহায্য|உதவ|ช่วย|לעזור|መርዳት",
+)
+_MODEL = _words(
+    " as an ai | as a language model| as a large language model| i'm an ai | i am an ai | i'm a language model| i'm just an ai ",
+    " i am a language model| i'm a large language model| als ki | als ki-|sprachmodell| modèle de langage| modelo de leng",
+    " modelo de ling| modello linguistic| taalmodel| model językow|языковая модель|языковой модел|мовна модель|语言模型",
+    "語言模型|人工智能助手|言語モデル|언어 모델|نموذج لغ|भाषा मॉडल| dil modeli| model bahasa| mô hình ngôn ngữ",
+)
+_ASK = _words(
+    " please| could you| can you| kindly| bitte | veuillez| por favor| per favore| alstublieft| пожалуйста|请|請|ください|주세요",
+    " prosím| proszę| var god| vær så| lütfen| tolong| harap| vui lòng| tafadhali|будь ласка|παρακαλώ|يرجى|من فضلك|لطفا|कृपया",
+    "กรุณา|โปรด|בבקשה|தயவுசெய்து|অনুগ্রহ",
+)
+_TEXT = _words(
+    " text | any text| the sentence| a sentence| the source| the content| the line| den text| den satz",
+    " le texte| la phrase| el texto| la frase| o texto| a frase| il testo| de tekst| de zin|текст|предложение|文本|句子|原文",
+    "テキスト|텍스트|문장",
+)
+# What shows that an answer is a refusal: words of both lists, if the source has no word of the third one.
+_REFUSALS = (
+    (_CANNOT, _TRANSLATE, _TRANSLATE),
+    (_CANNOT, _HELP, _CANNOT + _HELP + _words(" couldn't | could not | help")),
+    (_MODEL, _MODEL, _MODEL + _words(" ai |language model")),
+    (_ASK, _TEXT, _ASK + _TEXT),
+    (_ASK, _TRANSLATE, _ASK + _TRANSLATE),
+)
+
+# What a note begins with.
+_NOTE = _any(
+    r"(?:translat(?:ion|or)(?:['’]s)? )?notes?|n\.?b\.?|literal(?:ly)?(?: meaning| translation)?|lit\.?|explanation|alternative(?:ly)?",
+    r"alternate(?: translation)?|pronunciation|transliteration|romani[sz]ation|pinyin|meaning|context|breakdown|or",
+    r"anmerkung|hinweis|wörtlich|remarque|note de traduction|littéralement|nota|literalmente|letteralmente|opmerking|letterlijk",
+    r"anm\.?|huom\.?|примечание|буквально|примітка|uwaga|dosłownie|poznámka|doslova|megjegyzés|σημείωση|not|catatan|secara harfiah",
+    r"lưu ý|ghi chú|nghĩa đen|kumbuka|maelezo|注[意释釋]?|备注|備註|說明|说明|直译|注記|備考|直訳|참고|직역|ملاحظة|حرفيا|توضیح|नोट|टिप्पणी|शाब्दिक|หมายเหตุ|הערה",
+)
+# What a model says to the reader.
+_CHAT = _words(
+    "let me know if you need| let me know if you want| let me know if you'd like| let me know if you would like",
+    " let me know if you have any| hope this helps| hope that helps| feel free to ask| happy to help| would you like me to",
+    " if you need any| if you need further| if you need more| this translat|in this translation| is the translation of",
+    " is a translation of| i have translated| i translated| i've translated| lass mich wissen, wenn| lassen sie mich wissen",
+    "希望这对|希望对您|希望對您|希望对你|如果您有|如果您需要|如果你需要",
+)
+_BRACKET = re.compile(r"[(（\[]")
+# Notes, each with a sign of which the answer must have more than the source.
+_NOTES = (
+    (_compiled(rf"(?:^|[\s*(（\[。])(?:{_NOTE})\**\s?[:：]"), _COLON),
+    (_compiled(rf"[(（\[]\s*(?:{_NOTE})(?![^\W_])[^)）\]]*[)）\]]\W*$"), _BRACKET),
+)
+
+
+_PUNCTUATION = str.maketrans({"’": "'"} | dict.fromkeys('.,!?;:"()[]“”„«»*¿¡', " "))
+
+
+class Unwrapping:
+    """Takes off what a chat puts around a translation."""
+
+    def __init__(self, *languages: str) -> None:
+        """languages: the English names of both languages, which may stand in a label."""
+        label = _any(_LABEL, *(rf"\b{re.escape(name)}\b" for name in languages if name))
+        words = rf"(?:{_FILLER}\s+){{0,3}}{label}(?:[\s()\[\]/→,-]*\b{_any(label, _FILLER)}){{0,6}}[)\]]?"
+        greeting = rf"[^:：\n]{{0,40}}?{_GREETING}[^:：\n]{{0,80}}?{label}[^:：\n]{{0,60}}?"
+        self._label = _compiled(rf"[#*_\s]*(?:{words}|{greeting})[*_\s]*(?:[:：][*_\s]*|\n\s*)(?=\S)")
+
+    def unwrapped(self, source: str, answer: str) -> str:
+        """The answer without what stands around it and not around the source. It may have several lines."""
+        before, answer = "", answer.strip()
+        while before != answer:  # one may stand in another, such as a label in a fence
+            before, answer = answer, self._once(source, answer).strip()
+        if "&" in answer and not _ENTITY.search(source):
+            answer = _ENTITY.sub(lambda entity: html.unescape(entity[0]), answer)
+        return answer
+
+    def _once(self, source: str, answer: str) -> str:
+        for sign, wrapping in _WRAPPINGS:
+            if sign in answer.lower() and sign not in source.lower() and (match := wrapping.fullmatch(answer)):
+                return match["rest"]
+        if _is_marked(answer) and (
+            source[:1] not in _MARKS or len(_MARK.findall(answer)) >= len(_MARK.findall(source)) + 2
+        ):
+            return answer[1:-1]
+        match = self._label.match(answer[:_LONGEST_LABEL])
+        if match and (":" not in match[0] or len(_COLON.findall(answer)) > len(_COLON.findall(source))):
+            return answer[match.end() :]
+        return _after_source(source, answer)
+
+
+def is_refusal(source: str, answer: str) -> bool:
+    """Whether the model speaks of itself or of its task in place of a translation."""
+    source, answer = _folded(source), _folded(answer)
+    return any(
+        _has(answer, first) and _has(answer, second) and not _has(source, others) for first, second, others in _REFUSALS
+    )
+
+
+def has_comment(source: str, answer: str) -> bool:
+    """Whether there is a note on the translation, or a word to the reader."""
+    if _has(_folded(answer), _CHAT) and not _has(_folded(source), _CHAT):
+        return True
+    return any(
+        len(sign.findall(answer)) > len(sign.findall(source)) and note.search(answer) and not note.search(source)
+        for note, sign in _NOTES
+    )
+
+
+def _folded(text: str) -> str:
+    """In lower case, without punctuation, so that there is a space before and after each word."""
+    return f" {text.lower().translate(_PUNCTUATION)} "
+
+
+def _has(text: str, words: tuple[str, ...]) -> bool:
+    return any(word in text for word in words)
+
+
+def _is_marked(text: str) -> bool:
+    """Whether a pair of marks is around the whole text: not in `"A" and "B"`."""
+    opening, closing = text[:1], text[-1:]
+    if len(text) < 3 or closing not in _MARKS.get(opening, ""):
+        return False
+    depth, last = 0, len(text) - 1
+    for place, mark in enumerate(text):
+        before, after = text[max(place - 1, 0)], text[min(place + 1, last)]
+        if mark == opening and place < last and (opening != closing or place == 0 or before in " ([*_"):
+            depth += 1
+        elif mark == closing and not (mark in "'’" and before.isalnum() and after.isalnum()):  # not an apostrophe
+            depth -= 1
+            if depth == 0:
+                return place == last
+    return False
+
+
+def _after_source(source: str, answer: str) -> str:
+    """What follows the source and a sign such as an arrow or a new line; otherwise the whole answer."""
+    start = answer.find(source, 0, len(source) + 1) if source else -1
+    if start < 0:
+        return answer
+    sign = re.match(r"[^\w\s]?\s*(?:→|⇒|[-=]+>|=|\n)\s*(?=\S)", answer[start + len(source) :])
+    return answer if sign is None else answer[start + len(source) + sign.end() :]
