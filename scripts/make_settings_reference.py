@@ -6,7 +6,6 @@ With --check nothing is written; the exit status is 1 if the file is outdated.
 """
 
 import argparse
-import dataclasses
 import inspect
 import re
 import sys
@@ -70,11 +69,11 @@ def reference(declaration: type, without: str | None = None, path: str = "") -> 
         if name == without:
             continue
         kind = _escaped(setting.expected)
-        for nested in filter(dataclasses.is_dataclass, typing.get_args(setting.type)):
-            title = typing.cast(type, nested).__name__
+        for nested in setting.declarations:
+            title = nested.__name__
             about = inspect.cleandoc(nested.__doc__ or "")
-            inner[title] = f"### {title}\n\n{about}\n\n{reference(typing.cast(type, nested))}"
-            kind = re.sub("mappings?", f"[{title}](#{title.lower()})", kind)
+            inner[title] = f"### {title}\n\n{about}\n\n{reference(nested)}"
+            kind = re.sub("mappings?(?! of)", f"[{title}](#{title.lower()})", kind)
         default = "**required**" if setting.required else f"`{in_one_line(setting.default)}`"
         rows.append(row(name, kind, default, setting))
     tables = list(inner.values())

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from nmt.config import data_section, model_section, sections
@@ -78,12 +79,27 @@ def in_languages(data: data_section.DataConfig) -> Iterator[str]:
 
 
 def in_scores(data: data_section.DataConfig) -> Iterator[str]:
-    scored = [i for i, corpus in enumerate(data.train) if corpus.scores is not None]
-    threshold = data.clean.score if data.clean else None
-    if scored and threshold is None:
+    clean = data.clean or data_section.CleaningConfig()
+    bounds = clean.scores or {}
+    names = list(dict.fromkeys(chain.from_iterable(corpus.named_scores for corpus in data.train)))
+    unused = clean.score is None and "score" not in bounds and not clean.same_source and not clean.same_target
+    scored = [i for i, corpus in enumerate(data.train) if isinstance(corpus.scores, str)]
+    if scored and unused:
         yield f"data.train[{scored[0]}].scores is only for data.clean.score: set it, such as -5, or delete the scores"
-    if threshold is not None and not scored:
+    if clean.score is not None and "score" not in names:
         yield "data.clean.score needs scores of pairs: give data.train[0].scores, a file that nmt score wrote"
+    for name, bound in bounds.items():
+        if name not in names:
+            meant = _meant(name, names) if names else f": give data.train[0].scores: {{{name}: FILE}}"
+            yield f"data.clean.scores.{name}: no corpus in data.train has this score{meant}"
+        if bound.min is not None and bound.max is not None and bound.min > bound.max:
+            yield f"data.clean.scores.{name}: min {bound.min:g} is above max {bound.max:g}: no pair would be kept"
+    for i, name in ((i, name) for i, corpus in enumerate(data.train) for name in corpus.named_scores):
+        if not re.fullmatch(r"\w[\w-]*", name):
+            yield f"data.train[{i}].scores: {name!r}: a name has letters, digits, - and _: choose another"
+    for name in data_section.RULE_NAMES:
+        if getattr(clean, name) not in (getattr(clean.applied, name), getattr(data_section.CleaningConfig, name)):
+            yield f"data.clean.{name} does nothing, as data.clean.rules leaves it out: list it there, or delete it"
 
 
 def in_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
@@ -108,6 +124,9 @@ def in_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
     ending = plain_ending(Path(corpus.file)) if corpus.file else ""
     if corpus.invalid != "error" and (corpus.hub or corpus.sacrebleu or ending in (".tmx", ".parquet")):
         yield f"{key}.invalid is only for files of lines, .tsv, .csv, .jsonl and OPUS: delete it"
+    columns = [name for name, place in corpus.named_scores.items() if isinstance(place, data_section.ScoreColumn)]
+    if columns and (kinds not in (["file"], ["hub"]) or ending == ".tmx"):
+        yield f"{key}.scores.{columns[0]}: this corpus is no table with columns: give a file with a line for each pair"
     if (name := corpus.own_name) is not None and name != name.strip():
         yield f"{key}.name: {name!r}: begins or ends with a space: delete it"
     if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):

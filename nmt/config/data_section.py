@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs, LanguageTags
@@ -16,6 +16,23 @@ subword_setting = partial(setting, affects=("vocabulary", "tokens"))
 
 # In subwords. Up to this length, length penalties and scores are finite in float32 for every allowed α.
 LONGEST_OUTPUT = 1_000_000
+
+# The rules of `data.clean` that are on by default.
+RuleName = Literal[
+    "language", "script", "digits", "symbols", "repetition", "copies", "addresses", "markup", "encoding",
+    "near_duplicates",
+]  # fmt: skip
+RULE_NAMES: tuple[RuleName, ...] = get_args(RuleName)
+
+
+@dataclass(frozen=True)
+class ScoreColumn:
+    """Scores in a column of the corpus's own table, an entry of `scores`: `{column: 3}` or `{column: kiwi}`."""
+
+    column: int | str = required(
+        "its number, from 1, or its heading; in .jsonl, .parquet and datasets its dotted path, such as `scores.kiwi`",
+        affects="text",
+    )
 
 
 @dataclass(frozen=True)
@@ -77,9 +94,16 @@ class Corpus:
     weight: float | None = mix_setting(
         None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
     )
-    scores: str | None = content_setting(
-        "for `data.clean.score`: file that `nmt score` wrote for this corpus, a line for each pair", path=True
+    scores: str | Mapping[str, str | ScoreColumn] | None = content_setting(
+        "scores of the pairs by name, `{kiwi: web.kiwi, mx: {column: 3}}`: a file with a line for each pair (the last "
+        "column counts), or a column of the table; for `data.clean.score`: a file that `nmt score` wrote",
+        path=True,
     )
+
+    @property
+    def named_scores(self) -> Mapping[str, str | ScoreColumn]:
+        """Where the scores of the pairs are, by name. A file alone has the name `score`."""
+        return {"score": self.scores} if isinstance(self.scores, str) else self.scores or {}
 
     @property
     def own_name(self) -> str | None:
@@ -103,11 +127,38 @@ class Corpus:
 
 
 @dataclass(frozen=True)
+class ScoreBounds:
+    """An entry of `scores` in `data.clean`: which pairs are kept by a score that a corpus names.
+
+        {min: 0.7}
+        {max: 4}
+        {keep_best: 0.9, lower_is_better: true}
+        {}
+
+    Each bound applies by itself. Without a bound the entry only names the score by which `same_source` and
+    `same_target` choose."""
+
+    min: float | None = text_setting(None, "pairs with a lower score are dropped")
+    max: float | None = text_setting(None, "pairs with a higher score are dropped")
+    keep_best: float | None = text_setting(
+        None, "share of the pairs of each corpus, those with the best scores, that is kept", above=0, at_most=1
+    )
+    lower_is_better: bool | None = text_setting(None, "as for MetricX; null: where `max` is given without `min`")
+
+    @property
+    def sign(self) -> int:
+        """1 if a higher score is better, -1 if a lower one is."""
+        given_alone = self.max is not None and self.min is None
+        return -1 if (given_alone if self.lower_is_better is None else self.lower_is_better) else 1
+
+
+@dataclass(frozen=True)
 class CleaningConfig:
     """`data.clean`: rules that drop training pairs which are no translations of each other, or no sentences.
 
         clean: {}
         clean: {digits: null, symbols: 0.6}
+        clean: {rules: none, scores: {kiwi: {min: 0.7}}, same_target: 1}
 
     A rule gives each pair a score, and drops it if the score is above the rule's setting; `null` switches a rule off.
     [The rules in detail](../docs/cleaning.md)."""
@@ -137,6 +188,25 @@ class CleaningConfig:
         "drop pairs whose log-probability per subword, in `scores` of their corpus, is below this, such as -5",
         at_most=0,
     )
+    scores: Mapping[str, ScoreBounds] | None = text_setting(
+        None, "bounds of the scores that corpora name, such as `{kiwi: {min: 0.7}, mx: {max: 4}}`"
+    )
+    same_source: int | None = text_setting(
+        None, "at most so many pairs with one source: the best by the first of `scores`, or else the first", at_least=1
+    )
+    same_target: int | None = text_setting(None, "the same for one target, after `same_source`", at_least=1)
+    rules: Literal["all", "none"] | tuple[RuleName, ...] = text_setting(
+        "all", "the rules of this section that are applied: all, none, or a list of names; `score` and the settings "
+        "after it apply wherever they are given",
+    )  # fmt: skip
+
+    @property
+    def applied(self) -> "CleaningConfig":
+        """The same without the rules that `rules` leaves out."""
+        if self.rules == "all":
+            return self
+        off: dict[str, Any] = dict.fromkeys(set(RULE_NAMES) - set(() if self.rules == "none" else self.rules))
+        return replace(self, rules="all", **off | ({"near_duplicates": False} if "near_duplicates" in off else {}))
 
 
 @dataclass(frozen=True)
@@ -304,6 +374,14 @@ class DataConfig:
         """The languages that a corpus is translated from and into."""
         pair = LanguagePair(*(corpus.languages or (self.source_language, self.target_language)))
         return LanguagePair(pair.target, pair.source) if corpus.reversed else pair
+
+    @property
+    def choosing_score(self) -> tuple[str, int] | None:
+        """The score by which `clean.same_source` and `same_target` choose: its name, and 1 if a higher one is better or
+        -1 if a lower one is. None: they take the first pairs."""
+        bounds = (self.clean and self.clean.scores) or {}
+        names = [*bounds, *(name for corpus in self.train for name in corpus.named_scores)]
+        return (names[0], bounds.get(names[0], ScoreBounds()).sign) if names else None
 
     @property
     def language_pairs(self) -> LanguagePairs:

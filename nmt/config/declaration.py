@@ -193,7 +193,8 @@ def type_name(annotation: Any) -> str:
         return " or ".join(type_name(argument) for argument in arguments)
     if origin is tuple:
         count = "" if arguments[-1] is Ellipsis else f"{len(arguments)} "
-        return f"list of {count}{type_name(arguments[0])}s"
+        item = type_name(arguments[0])
+        return f"list of {count}{item}{'' if '|' in item else 's'}"
     if origin is Mapping:
         return f"mapping of names to {type_name(arguments[1])}s"
     if dataclasses.is_dataclass(annotation):

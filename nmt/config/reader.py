@@ -231,7 +231,13 @@ class _Reader:
             advice = _advice(annotation, node) or _choice_of_another(annotation, node, path, beside)
             self._break(f"{node.where}{path}: expected {expected}; found {node.written}{advice}")
             return None
-        if not (setting.path and isinstance(value, str) and value.startswith("~")):
+        if setting.path and isinstance(value, dict):
+            return {key: self._expanded(item, node, f"{path}.{key}") for key, item in value.items()}
+        return self._expanded(value, node, path) if setting.path else value
+
+    def _expanded(self, value: Any, node: Node, path: str) -> Any:
+        """The path of a file, with the user's home instead of `~`; other values as they are."""
+        if not (isinstance(value, str) and value.startswith("~")):
             return value
         expanded = os.path.expanduser(value)  # noqa: PTH111 (Path would change the rest of the text)
         if expanded.startswith("~"):

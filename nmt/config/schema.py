@@ -14,6 +14,8 @@ from nmt.config.data_section import AugmentConfig as AugmentConfig
 from nmt.config.data_section import CleaningConfig as CleaningConfig
 from nmt.config.data_section import Corpus as Corpus
 from nmt.config.data_section import DataConfig as DataConfig
+from nmt.config.data_section import ScoreBounds as ScoreBounds
+from nmt.config.data_section import ScoreColumn as ScoreColumn
 from nmt.config.data_section import Sides as Sides
 from nmt.config.data_section import Stage as Stage
 from nmt.config.data_section import Variation as Variation

@@ -349,7 +349,7 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
         with atomic.new_folder(folder) as content:
             encoded = encode_text(cleaned, subwords, config, unfinished, counted)
             token_store.write(content, encoded, cleaned.examples)
-            statistics.write(content, counted, cleaned.notes, subwords)
+            statistics.write(content, counted, cleaned.notes, subwords, cleaned.surveys)
             checksums.write(content, content.iterdir())
 
 

@@ -27,6 +27,7 @@ from nmt.config.schema import CleaningConfig
 from nmt.data.cleaning.cleaner import SeenPairs
 from nmt.data.cleaning.rules.judge import judge, rules_of
 from nmt.data.cleaning.rules.near_duplicates import folded_hashes
+from nmt.data.cleaning.score_survey import bounds_of
 
 Pair = tuple[str, str]
 SENTENCES = Path(__file__).with_name("cleaning_sentences.tsv")  # the same 32 sentences in eight languages
@@ -140,12 +141,13 @@ def find(
     scores: Sequence[float] | None = None,
 ) -> Result:
     """Which rule drops each of the planted pairs."""
-    rules, seen, found = rules_of(settings, languages), SeenPairs(), []
+    given = {} if scores is None else {"score": np.array(scores, np.float32)}
+    rules, seen, found = rules_of(settings, languages, bounds_of(settings, given)), SeenPairs(), []
     judge([("a", "b")], rules)  # loads what is loaded once
     start = time.process_time()
     for first in range(0, len(planted), CHUNK):
         pairs = [pair for _, pair in planted[first : first + CHUNK]]
-        judgement = judge(pairs, rules, scores[first : first + CHUNK] if scores else None)
+        judgement = judge(pairs, rules, {name: values[first : first + CHUNK] for name, values in given.items()})
         dropped_by: list[str | None] = [None if rule < 0 else rules[rule].name for rule in judgement.dropped_by]
         kept = np.flatnonzero(judgement.kept)
         new = seen.add_hashes(folded_hashes([pairs[place] for place in kept]))

@@ -7,7 +7,7 @@ each line (corpus 0 is the first corpus of data.train). `0-00003.json` is writte
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from nmt.data.cleaning.cleaner import CleanChunk, RawChunk
 from nmt.data.cleaning.rules.examples import DropExamples
+from nmt.data.cleaning.score_survey import Survey, Values
 from nmt.data.cleaning.summary import CorpusCounts, counts_from
 from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.normalization import UsedCharacters
@@ -27,6 +28,7 @@ from nmt.files import atomic, checksums
 CHUNK_PAIRS = 4096  # pairs that are cleaned and encoded together: this bounds the memory
 SHARD_CHUNKS = 16
 SIDES = ("source", "target")
+_RANKS = "rank"  # ending of a third file, which is there until `same_side` has chosen: `CleanChunk.ranks`
 _CONTENT = "text.json"  # exists in the folder when the text is complete
 
 
@@ -35,7 +37,7 @@ class Shard:
     corpus: int  # its index in data.train
     index: int  # of the shard in its corpus
     raw: str  # a hash of the text that was read for it
-    text: tuple[str, ...]  # hashes of its two files
+    text: tuple[str, ...]  # hashes of its files
     kept: tuple[int, ...]  # pairs of each of its chunks
     counts: CorpusCounts
     examples: DropExamples  # of dropped pairs
@@ -48,10 +50,16 @@ class Shard:
     def chunks(self, folder: Path) -> Iterator[list[Pair]]:
         """The pairs of each chunk. Raises NmtError if the files of text have changed or are missing."""
         source, target = (
-            _lines(folder, f"{self.name}.{side}", digest) for side, digest in zip(SIDES, self.text, strict=True)
+            _lines(folder, f"{self.name}.{side}", digest) for side, digest in zip(SIDES, self.text, strict=False)
         )
         pairs = zip(source, target, strict=True)
         return (list(islice(pairs, size)) for size in self.kept)
+
+    def ranks(self, folder: Path) -> Values | None:
+        """`CleanChunk.ranks` of all its pairs. Raises NmtError as `chunks` does."""
+        if len(self.text) == len(SIDES):
+            return None
+        return np.array(_lines(folder, f"{self.name}.{_RANKS}", self.text[-1]), np.float32)
 
     def write(self, folder: Path) -> None:
         """Write everything except the text."""
@@ -104,19 +112,24 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
     """Write the chunks of one shard, and yield each after it is written. Raises NmtError if they cannot be written."""
     kept, raw, counts, examples = list[int](), hashlib.blake2b(digest_size=16), CorpusCounts(), DropExamples()
     used, (corpus, index) = (UsedCharacters(), UsedCharacters()), (0, 0)
-    text, opened = tuple(hashlib.blake2b(digest_size=16) for _ in SIDES), list[BinaryIO]()
+    text, opened = list[Any](), list[BinaryIO]()
     try:
         for chunk in chunks:
             with atomic.reporting(folder, "data.store_dir"):
                 if not opened:
                     corpus, index = shard_of(chunk.raw)
-                    opened = [(folder / f"{shard_name(corpus, index)}.{side}").open("wb") for side in SIDES]
+                    endings = SIDES if chunk.ranks is None else (*SIDES, _RANKS)
+                    opened = [(folder / f"{shard_name(corpus, index)}.{ending}").open("wb") for ending in endings]
+                    text = [hashlib.blake2b(digest_size=16) for _ in endings]
                 for side, file in enumerate(opened):
-                    lines = [pair[side] for pair in chunk.pairs]
+                    if side < len(SIDES):
+                        lines = [pair[side] for pair in chunk.pairs]
+                        used[side].add(lines)
+                    elif chunk.ranks is not None:
+                        lines = list(map(str, chunk.ranks.tolist()))
                     data = "\n".join([*lines, ""]).encode("utf-8", "surrogatepass")
                     file.write(data)
                     text[side].update(data)
-                    used[side].add(lines)
             kept.append(len(chunk.pairs))
             raw.update(_text_of(chunk.raw))
             counts += chunk.counts
@@ -141,6 +154,7 @@ def find_kept(folder: Path, chunks: Sequence[RawChunk]) -> list[list[Pair]] | No
         raw.update(_text_of(chunk))
     try:
         shard = Shard.read(folder, shard_name(*shard_of(chunks[0])))
+        shard.ranks(folder)
         same = shard.raw == raw.hexdigest() and len(shard.kept) == len(chunks)
         return list(shard.chunks(folder)) if same else None
     except (OSError, ValueError, KeyError, TypeError, NmtError):
@@ -149,7 +163,7 @@ def find_kept(folder: Path, chunks: Sequence[RawChunk]) -> list[list[Pair]] | No
 
 def _text_of(chunk: RawChunk) -> bytes:
     text = "\n".join(map("\n".join, chunk.pairs)).encode("utf-8", "surrogatepass")
-    return text + b"\n" + (b"" if chunk.scores is None else np.array(chunk.scores, np.float32).tobytes())
+    return text + b"\n" + b"".join(scores.tobytes() for scores in chunk.scores.values())
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,7 @@ class CleanedText:
     folder: Path
     shards: tuple[Shard, ...]
     notes: tuple[tuple[str, ...], ...]  # of each corpus: how its file was read, and which lines were left out
+    surveys: Sequence[Mapping[str, Survey]]  # of the scores of each corpus, by name
 
     @classmethod
     def open(cls, folder: Path) -> "CleanedText":
@@ -167,7 +182,7 @@ class CleanedText:
         try:
             content = json.loads((folder / _CONTENT).read_text(encoding="utf-8"))
             shards = tuple(Shard.read(folder, name) for name in content["shards"])
-            return cls(folder, shards, tuple(map(tuple, content["notes"])))
+            return cls(folder, shards, tuple(map(tuple, content["notes"])), content.get("scores", []))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _damaged(folder, error) from None
 
@@ -208,12 +223,17 @@ def sampled_evenly(indices: npt.NDArray[np.int64], total: int, size: int) -> npt
     return indices * size % total < size
 
 
-def finish(unfinished: Path, folder: Path, notes: Sequence[Sequence[str]]) -> CleanedText:
-    """Rename the folder of complete text to `folder`, and open it. notes: of each corpus."""
-    with atomic.reporting(folder, "data.store_dir"):
-        numbers = sorted(tuple(map(int, path.stem.split("-"))) for path in unfinished.glob("*-*.json"))
-        shards = [shard_name(corpus, index) for corpus, index in numbers]
-        atomic.write_text(unfinished / _CONTENT, json.dumps({"shards": shards, "notes": notes}, indent=1) + "\n")
-        checksums.write(unfinished, unfinished.glob("*.json"))  # these have the hashes of the text
-        unfinished.rename(folder)
-    return CleanedText.open(folder)
+def shards_in(folder: Path) -> list[Shard]:
+    """The complete shards in a folder, in the order of the corpora. Raises NmtError if one is damaged."""
+    numbers = sorted(tuple(map(int, path.stem.split("-"))) for path in folder.glob("*-*.json"))
+    try:
+        return [Shard.read(folder, shard_name(corpus, index)) for corpus, index in numbers]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(folder, error) from None
+
+
+def complete(folder: Path, notes: Sequence[Sequence[str]], surveys: Sequence[Mapping[str, Survey]]) -> None:
+    """Write what belongs to all shards of a folder. notes, surveys: as in `CleanedText`."""
+    content = {"shards": [shard.name for shard in shards_in(folder)], "notes": notes, "scores": surveys}
+    atomic.write_text(folder / _CONTENT, json.dumps(content, indent=1) + "\n")
+    checksums.write(folder, folder.glob("*.json"))  # these have the hashes of the text

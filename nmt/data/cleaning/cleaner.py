@@ -1,8 +1,8 @@
 """Decide which pairs of the training corpora are kept, and count the dropped pairs by reason."""
 
 import logging
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import chain, compress
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from nmt.config import reader, schema
 from nmt.data.cleaning.rules import judge
 from nmt.data.cleaning.rules.examples import DropExamples
 from nmt.data.cleaning.rules.near_duplicates import folded_hashes, hashes
+from nmt.data.cleaning.score_survey import Bound, Values, numbers
 from nmt.data.cleaning.summary import CorpusCounts
 from nmt.data.processes import mapped
 from nmt.data.sources.corpus import Pair
@@ -32,7 +33,7 @@ class RawChunk(NamedTuple):
     corpus: int  # its number in data.train
     position: int  # of the chunk in its corpus
     pairs: list[Pair]
-    scores: list[float] | None  # of the pairs; None: the corpus has none
+    scores: Mapping[str, Values]  # of the pairs [pairs], by name
 
 
 class CleanChunk(NamedTuple):
@@ -42,6 +43,7 @@ class CleanChunk(NamedTuple):
     pairs: list[Pair]
     counts: CorpusCounts
     examples: DropExamples  # of dropped pairs
+    ranks: Values | None = None  # of the kept pairs: the higher, the better, for `same_side`; None: by their order
 
 
 class _Candidates(NamedTuple):
@@ -60,9 +62,10 @@ class _Job(NamedTuple):
     """A chunk of pairs and the rules for it, for another process."""
 
     pairs: Sequence[Pair]
-    scores: npt.NDArray[np.float32] | None  # [pairs], for the rule on scores
-    clean: schema.CleaningConfig
+    scores: Mapping[str, Values]  # [pairs], for the rules on scores
+    clean: schema.CleaningConfig  # without bounds of scores
     languages: tuple[str, str]  # of source and target
+    bounds: tuple[Bound, ...]  # of the corpus's scores
 
 
 class _Verdict(NamedTuple):
@@ -82,17 +85,18 @@ class Cleaner:
     for a language code that they cannot use.
     """
 
-    def __init__(self, data: schema.DataConfig) -> None:
-        self._data = data
+    def __init__(self, data: schema.DataConfig, bounds: Sequence[tuple[Bound, ...]]) -> None:
+        """bounds: of the scores of each corpus."""
+        self._data, self._bounds = data, bounds
+        self._clean = data.clean and replace(data.clean.applied, scores=None)
         self._seen = seen_pairs(data) if data.drop_duplicates else None
         self._seen_folded = seen_pairs(data)  # by letters only, for near-duplicates
-        self._unscored = [0] * len(data.train)  # pairs of each corpus whose score is not a number
         for problem in not_checked(data):
             log.warning("%s", problem)
 
     def clean(self, chunks: Iterable[RawChunk]) -> Iterator[CleanChunk]:
         """Yield the kept pairs of each chunk."""
-        clean, processes = self._data.clean, self._data.workers or usable_cores()
+        clean, processes = self._clean, self._data.workers or usable_cores()
         without_repeats = map(self._without_repeats, chunks)
         if clean is None:
             for chunk in without_repeats:
@@ -101,19 +105,20 @@ class Cleaner:
         jobs = ((chunk, self._job(chunk, clean)) for chunk in without_repeats)
         for chunk, verdict in mapped(_verdict, jobs, processes, serial_first=FIRST_CHUNKS, task="applies data.clean"):
             pairs, rules = list(compress(chunk.pairs(), verdict.kept.tolist())), verdict.dropped
+            ranks = self._ranks(chunk, verdict.kept)
             chunk.examples.merge(verdict.examples)
             if clean.near_duplicates:
                 new = self._seen_folded[chunk.raw.corpus].add_hashes(verdict.hashes)
                 chunk.examples.add_dropped("near_duplicates", list(compress(pairs, (~new).tolist())))
-                pairs = list(compress(pairs, new.tolist()))
+                pairs, ranks = list(compress(pairs, new.tolist())), None if ranks is None else ranks[new]
                 rules = {**rules, "near_duplicates": int((~new).sum())}
-            yield CleanChunk(chunk.raw, pairs, chunk.counts + CorpusCounts(rules=rules), chunk.examples)
+            yield CleanChunk(chunk.raw, pairs, chunk.counts + CorpusCounts(rules=rules), chunk.examples, ranks)
 
     def skip(self, chunk: RawChunk, kept: list[Pair]) -> CleanChunk:
         """Process the next chunk, of which an earlier preparation kept these pairs. It computes only the state that
         later chunks depend on."""
         candidates = self._without_repeats(chunk)
-        if self._data.clean and self._data.clean.near_duplicates:
+        if self._clean and self._clean.near_duplicates:
             self._seen_folded[chunk.corpus].add_hashes(folded_hashes(kept))
         return CleanChunk(chunk, kept, candidates.counts, candidates.examples)
 
@@ -136,34 +141,32 @@ class Cleaner:
         if self._seen is not None:
             new = self._seen[chunk.corpus].add([pairs[i] for i in remaining])
             duplicates = drop("drop_duplicates", new.tolist())
-        scores = [] if chunk.scores is None else [chunk.scores[i] for i in remaining]
-        valid = [score for score in scores if not math.isnan(score)]
-        self._unscored[chunk.corpus] += len(scores) - len(valid)
-        extremes = (min(valid), max(valid)) if valid else None
+        extremes = None
+        if "score" in chunk.scores and len(valid := numbers(chunk.scores["score"][remaining])):
+            extremes = (float(valid.min()), float(valid.max()))
         counts = CorpusCounts(len(pairs), empty, copies, duplicates, scores=extremes)
         return _Candidates(chunk, remaining, counts, examples)
 
     def _job(self, chunk: _Candidates, clean: schema.CleaningConfig) -> _Job:
         """The input of the rules."""
-        scores = None if chunk.raw.scores is None else np.array(chunk.raw.scores, np.float32)[chunk.indices]
-        return _Job(chunk.pairs(), scores, clean, self._data.pair_of(self._data.train[chunk.raw.corpus]))
+        corpus, bounds = chunk.raw.corpus, self._bounds[chunk.raw.corpus]
+        scores = {bound.score: chunk.raw.scores[bound.score][chunk.indices] for bound in bounds}
+        return _Job(chunk.pairs(), scores, clean, self._data.pair_of(self._data.train[corpus]), bounds)
 
-    def report_unscored(self) -> None:
-        """Log how many pairs of each corpus have no score."""
-        if self._data.clean is None or self._data.clean.score is None:
-            return
-        for corpus, unscored in zip(self._data.train, self._unscored, strict=True):
-            if corpus.scores is None:
-                log.warning("data.clean.score: %s has no scores: it is not checked", corpus.label)
-            elif unscored:
-                log.warning(
-                    "data.clean.score: %s: pairs not checked, as their score is nan: %d", corpus.scores, unscored
-                )
+    def _ranks(self, chunk: _Candidates, kept: npt.NDArray[np.bool_]) -> Values | None:
+        """See `CleanChunk`. A pair without a score comes after those with one."""
+        clean, choosing = self._clean, self._data.choosing_score
+        if clean is None or choosing is None or not (clean.same_source or clean.same_target):
+            return None
+        name, sign = choosing
+        scores = chunk.raw.scores.get(name, np.full(len(chunk.raw.pairs), np.nan, np.float32))
+        return np.nan_to_num(sign * scores[chunk.indices][kept], nan=-np.inf)
 
 
 def _verdict(job: _Job) -> _Verdict:
     """Apply the rules to a chunk. It runs in other processes."""
-    judgement, examples = judge.judge(job.pairs, _rules_of(job.clean, job.languages), job.scores), DropExamples()
+    rules, examples = _rules_of(job.clean, job.languages, job.bounds), DropExamples()
+    judgement = judge.judge(job.pairs, rules, job.scores)
     examples.add(job.pairs, judgement)
     dropped = {rule.name: int((judgement.dropped_by == i).sum()) for i, rule in enumerate(judgement.rules)}
     kept = list(compress(job.pairs, judgement.kept.tolist()))
@@ -196,8 +199,11 @@ def keeps(rows: list[tuple[str | None, str | None]], languages: tuple[str, str],
 def _rules(languages: tuple[str, str], clean: tuple[str, ...]) -> tuple[judge.Rule, ...]:
     """Logs a warning for each language that the rules cannot check. Raises NmtError if a rule cannot be used."""
     settings = reader.parse(schema.CleaningConfig, "{}", "clean", clean)
-    if settings.score is not None:
-        raise NmtError("clean: score: needs the scores of a model: give them to data.train, where the text is used")
+    needs = {"score": "the scores of a model", "scores": "the scores of the pairs"}
+    needs |= dict.fromkeys(("same_source", "same_target"), "all pairs of the text")
+    for name, needed in needs.items():
+        if getattr(settings, name) is not None:
+            raise NmtError(f"clean: {name}: needs {needed}: give it to data.clean, where the text is used")
     rules = judge.rules_of(settings, languages)
     for problem in judge.not_checked(rules, languages):
         log.warning("%s", problem)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from nmt.data.batches.token_store import TokenStore
 from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.cleaning.rules.examples import DropExamples, shortened
+from nmt.data.cleaning.score_survey import Survey
 from nmt.data.cleaning.source_text import SourceText
 from nmt.data.cleaning.summary import SideChanges
 from nmt.data.cleaning.suspicious import suspicions
@@ -190,10 +191,14 @@ class StatisticsCounter:
 
 
 def write(
-    folder: Path, corpora: Sequence[CorpusStatistics], notes: Sequence[Sequence[str]], vocabulary: Vocabulary
+    folder: Path,
+    corpora: Sequence[CorpusStatistics],
+    notes: Sequence[Sequence[str]],
+    vocabulary: Vocabulary,
+    surveys: Sequence[Mapping[str, Survey]] = (),
 ) -> None:
     """Write the statistics of all corpora into the folder of a token store. notes: how each corpus was read, and which
-    lines were left out."""
+    lines were left out. surveys: of the scores of each corpus, by name."""
     both, sides = CorpusStatistics(), (vocabulary.source, vocabulary.target)
     for corpus in corpora:
         both.merge(corpus)
@@ -209,6 +214,7 @@ def write(
         "characters": list(map(coverage, sides, characters)),
         "changes": [asdict(side.changes()) for side in both.sides],
         "notes": notes,
+        "scores": surveys,
     }
     (folder / FILE).write_text(json.dumps(content) + "\n", encoding="ascii")
 

@@ -57,6 +57,12 @@ class Dropped(NamedTuple):
         return f"{self.reason} ({self.setting})" if self.setting else self.reason
 
 
+def _dropped_by(rule: str, pairs: int) -> Dropped:
+    """Pairs dropped by a rule of data.clean, or by a bound of a score, such as `kiwi below 0.7`."""
+    setting = rule if rule in MEANINGS else f"scores.{rule.split()[0]}"
+    return Dropped(f"data.clean.{setting}", MEANINGS.get(rule, rule), pairs)
+
+
 @dataclass(frozen=True)
 class CorpusCounts:
     """The pairs of a corpus, or of a part of it: read, dropped for each reason, and kept.
@@ -94,7 +100,7 @@ class CorpusCounts:
             Dropped("", "empty on a side", self.empty),
             Dropped("data.drop_copies", "copies", self.copies),
             Dropped("data.drop_duplicates", "duplicates", self.duplicates),
-            *(Dropped(f"data.clean.{rule}", MEANINGS[rule], pairs) for rule, pairs in self.rules.items()),
+            *(_dropped_by(rule, pairs) for rule, pairs in self.rules.items()),
             Dropped("data.max_length", "too long", self.too_long),
             Dropped("data.max_length_ratio", "too different in length", self.ratio),
         ]

@@ -1,24 +1,27 @@
 """The training corpora → cleaned text. It is made when it is first needed, and reused by its key."""
 
 import logging
-import math
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, count, groupby, islice
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from nmt.config import schema, writer
 from nmt.data.cleaning import cleaned_text
 from nmt.data.cleaning.cleaned_text import CleanedText, find_kept, shard_name, shard_of, written
 from nmt.data.cleaning.cleaner import CleanChunk, Cleaner, RawChunk
+from nmt.data.cleaning.same_side import write_chosen
+from nmt.data.cleaning.score_survey import Bound, Survey, bounds_of, not_scored, survey
 from nmt.data.cleaning.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.data.sources.corpus import Pair, read_pairs
-from nmt.errors import NmtError
+from nmt.data.sources.pair_scores import next_scores, score_rows
 from nmt.files import atomic
-from nmt.files.text import content_key, read_lines
+from nmt.files.text import content_key
 
 log = logging.getLogger("nmt")
 
@@ -56,20 +59,34 @@ class TrainingText:
     def cleaned(self) -> CleanedText:
         """The text, reused or made now. Raises NmtError as `read_pairs` does, and if a rule cannot be used."""
         folder = self._store / f"text-{content_key(self.key)}"
+        start, unfinished = time.perf_counter(), self._store / f"{folder.name}.unfinished"
         if folder.exists():
             log.info("cleaned text: reused from %s", folder)
+            shutil.rmtree(unfinished, ignore_errors=True)  # if it was killed after `same_side`
             return CleanedText.open(folder)
-        start, unfinished = time.perf_counter(), self._store / f"{folder.name}.unfinished"
+        surveys, bounds = self._surveyed()
         with atomic.reporting(folder, "data.store_dir"):
             atomic.make_folder(unfinished)
         search = OverlapSearch(self.held_out, compared(self.data) if self.held_out else [])
         notes = [list[str]() for _ in self.data.train]
         with tqdm(desc="cleaning", unit=" pairs", unit_scale=True, disable=None, leave=False) as bar:
-            for chunk in self._chunks(unfinished, notes):
+            for chunk in self._chunks(unfinished, notes, bounds):
                 search.add(chunk.raw.corpus, chunk.pairs)
                 bar.update(len(chunk.raw.pairs))
-        self.overlaps = search.overlaps()
-        text = cleaned_text.finish(unfinished, folder, notes)
+        for message in not_scored(self.data, surveys):
+            log.warning("%s", message)
+        clean = self.data.clean
+        with atomic.reporting(folder, "data.store_dir"):
+            if clean and (clean.same_source or clean.same_target):  # the overlap is found in what these leave
+                with atomic.new_folder(folder) as chosen:
+                    write_chosen(self.data, clean, unfinished, chosen)
+                    cleaned_text.complete(chosen, notes, surveys)
+                shutil.rmtree(unfinished)
+            else:
+                self.overlaps = search.overlaps()
+                cleaned_text.complete(unfinished, notes, surveys)
+                unfinished.rename(folder)
+        text = CleanedText.open(folder)
         read, kept = (sum(getattr(counts, name) for counts in text.counts) for name in ("read", "kept"))
         seconds = time.perf_counter() - start
         log.info("cleaned text: %s of %s pairs kept in %s (%.1f s)", f"{kept:,}", f"{read:,}", folder, seconds)
@@ -85,10 +102,27 @@ class TrainingText:
             self.overlaps = search.overlaps()
         return self.overlaps or []
 
-    def _chunks(self, folder: Path, notes: Sequence[list[str]]) -> Iterator[CleanChunk]:
+    def _surveyed(self) -> tuple[list[dict[str, Survey]], list[tuple[Bound, ...]]]:
+        """The distributions of the scores of each corpus, and the rules on them. Corpora with scores are read to their
+        end for this, so that wrong scores are an error before any work. Memory: 4 bytes for each score of a corpus."""
+        surveys = [dict[str, Survey]() for _ in self.data.train]
+        bounds = [tuple[Bound, ...]() for _ in self.data.train]
+        scored = [i for i, corpus in enumerate(self.data.train) if corpus.scores]
+        for i, chunks in groupby(self._read([[] for _ in self.data.train], scored), lambda chunk: chunk.corpus):
+            parts = [chunk.scores for chunk in chunks]
+            scores = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            surveys[i] = {name: survey(values) for name, values in scores.items()}
+            bounds[i] = bounds_of(self.data.clean, scores) if self.data.clean else ()
+        return surveys, bounds
+
+    def _chunks(
+        self, folder: Path, notes: Sequence[list[str]], bounds: Sequence[tuple[Bound, ...]]
+    ) -> Iterator[CleanChunk]:
         """Yield all chunks. Chunks that are not in the folder yet are written."""
-        cleaner, reused = Cleaner(self.data), set[str]()
-        shards: Iterator[list[RawChunk]] = (list(chunks) for _, chunks in groupby(self._read(notes), shard_of))
+        cleaner, reused = Cleaner(self.data, bounds), set[str]()
+        shards: Iterator[list[RawChunk]] = (
+            list(chunks) for _, chunks in groupby(self._read(notes, range(len(notes))), shard_of)
+        )
         for chunks in shards:
             kept = find_kept(folder, chunks)
             if kept is None:
@@ -106,44 +140,16 @@ class TrainingText:
         cleaned = cleaner.clean(chain.from_iterable(shards))
         for _, shard_chunks in groupby(cleaned, lambda chunk: shard_of(chunk.raw)):
             yield from written(folder, shard_chunks)
-        cleaner.report_unscored()
 
-    def _read(self, notes: Sequence[list[str]]) -> Iterator[RawChunk]:
-        for i, (corpus, expected) in enumerate(zip(self.data.train, self.fingerprints, strict=True)):
-            pairs = read_pairs(corpus, self.data, "train", expected, notes[i])
-            scores = _read_scores(Path(corpus.scores)) if corpus.scores else None
+    def _read(self, notes: Sequence[list[str]], corpora: Sequence[int]) -> Iterator[RawChunk]:
+        for i in corpora:
+            corpus = self.data.train[i]
+            pairs = read_pairs(corpus, self.data, "train", self.fingerprints[i], notes[i])
+            rows = score_rows(corpus, self.data) if corpus.scores else None
             for chunk_index in count():
                 chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
-                chunk_scores = None if scores is None else _next_scores(scores, len(chunk), corpus)
+                scores = () if rows is None else next_scores(rows, len(chunk), corpus)
                 if not chunk:
                     break
-                yield RawChunk(i, chunk_index, chunk, chunk_scores)
-
-
-def _read_scores(path: Path) -> Iterator[float]:
-    """Yield the scores of a corpus's pairs from a file of `nmt score`: the last column of each line, log P(target |
-    source) per subword. NaN stands for a pair that was too long for the model.
-
-    Raises NmtError for a file that cannot be read, and for a line that does not end in a number."""
-    for line_number, line in enumerate(read_lines(path), start=1):
-        last = line.rpartition("\t")[2]
-        try:
-            score = float(last)
-        except ValueError:
-            score = math.inf
-        if math.isinf(score):
-            expected = "expected a score in the last column, as nmt score writes it in its text format"
-            raise NmtError(f"{path}:{line_number}: {expected}; found {last[:40]!r}")
-        yield score
-
-
-def _next_scores(scores: Iterator[float], count: int, corpus: schema.Corpus) -> list[float]:
-    """The scores of the next pairs of a corpus. count: their number; 0 at the end of the corpus. Raises NmtError if the
-    file of scores has fewer or more lines than the corpus has pairs."""
-    taken = list(islice(scores, max(1, count)))
-    if len(taken) == count:
-        return taken
-    fewer = "fewer" if len(taken) < count else "more"
-    raise NmtError(
-        f"{corpus.scores}: has {fewer} lines than {corpus.label} has pairs: score the same text with nmt score again"
-    )
+                by_name = zip(corpus.named_scores, np.array(scores, np.float32).T, strict=True) if scores else ()
+                yield RawChunk(i, chunk_index, chunk, dict(by_name))

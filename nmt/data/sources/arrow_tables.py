@@ -2,14 +2,14 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import schema
-from nmt.data.sources.tables import column_names, one_line
+from nmt.data.sources.tables import check_columns, column_names, one_line
 from nmt.errors import NmtError, in_one_line
 from nmt.files.packages import install_command, is_installed
 from nmt.files.text import file_digest, reading
@@ -35,13 +35,13 @@ def _not_installed(corpus: schema.Corpus, library: str) -> NmtError:
 
 def parquet_pairs(path: Path, corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[tuple[str, str]]:
     """The pairs of a Parquet file. Raises NmtError if it is damaged or has no such columns of text."""
-    return _pairs(_parquet_tables(path, corpus), corpus, data)
+    return _pairs(parquet_tables(path, corpus), corpus, data)
 
 
 def hub_pairs(corpus: schema.Corpus, data: schema.DataConfig, default_split: str) -> Iterator[tuple[str, str]]:
     """The pairs of a dataset of the hub, or of a local folder. Raises NmtError as `parquet_pairs` does, and for errors
     of the library `datasets`."""
-    return _pairs(_hub_tables(corpus, default_split), corpus, data)
+    return _pairs(hub_tables(corpus, default_split), corpus, data)
 
 
 def _pairs(
@@ -59,8 +59,7 @@ def _arrow_texts(
     keys that have occurred so far."""
     from pyarrow import compute, types
 
-    while any(types.is_struct(field.type) for field in table.schema):
-        table = table.flatten()  # a struct `translation` of `en` and `de`: translation.en, translation.de
+    table = _flat(table)
     named_columns = list(zip(table.column_names, table.columns, strict=True))
     columns = {name: column for name, column in named_columns if not types.is_map(column.type)}
     lookups: dict[str, tuple[pyarrow.ChunkedArray, str]] = {}  # a map `translation` of `en` and `de`, as a struct
@@ -85,7 +84,26 @@ def _arrow_texts(
             raise NmtError(f"{corpus.label}: column {name!r} is not UTF-8: {error.reason}: convert it") from None
 
 
-def _parquet_tables(path: Path, corpus: schema.Corpus) -> "Iterator[pyarrow.Table]":
+def _flat(table: "pyarrow.Table") -> "pyarrow.Table":
+    """The table with the fields of structs as columns: of a struct `translation`, translation.en and translation.de."""
+    from pyarrow import types
+
+    while any(types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    return table
+
+
+def column_rows(
+    tables: "Iterator[pyarrow.Table]", corpus: schema.Corpus, names: Sequence[str]
+) -> Iterator[tuple[object, ...]]:
+    """The values of these columns in each row. Raises NmtError for a column that does not exist."""
+    for table in map(_flat, tables):
+        check_columns(names, table.column_names, corpus.label)
+        yield from zip(*(table[name].to_pylist() for name in names), strict=True)
+
+
+def parquet_tables(path: Path, corpus: schema.Corpus) -> "Iterator[pyarrow.Table]":
+    """The rows of a Parquet file, in parts."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -99,7 +117,8 @@ def _parquet_tables(path: Path, corpus: schema.Corpus) -> "Iterator[pyarrow.Tabl
         raise NmtError(f"{path}: not a complete Parquet file: {reason}: write or download it again") from None
 
 
-def _hub_tables(corpus: schema.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":
+def hub_tables(corpus: schema.Corpus, default_split: str) -> "Iterator[pyarrow.Table]":
+    """The rows of a dataset of the hub, in parts."""
     datasets = _datasets_library(corpus)
     which = {"split": corpus.split or default_split, "revision": corpus.revision}
     with _library_reason(corpus):

@@ -122,8 +122,9 @@ def files_of(data: schema.DataConfig) -> list[Path]:
 
 
 def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
-    files = chain.from_iterable((corpus.source, corpus.target, corpus.file, corpus.scores) for corpus in corpora)
-    return [Path(file) for file in files if file]
+    texts = chain.from_iterable((corpus.source, corpus.target, corpus.file) for corpus in corpora)
+    scores = chain.from_iterable(corpus.named_scores.values() for corpus in corpora)
+    return [Path(file) for file in (*texts, *scores) if isinstance(file, str)]
 
 
 def check_files(data: schema.DataConfig) -> None:
@@ -161,7 +162,7 @@ def fingerprint(
     def digest(file: Path) -> str:
         return (digests or {}).get(file) or file_digest(file)
 
-    content: list[str | None] = [corpus.source_column, corpus.target_column, corpus.invalid]
+    content: list[object] = [corpus.source_column, corpus.target_column, corpus.invalid]
     if corpus.hub:
         content += [corpus.name, corpus.split or default_split, *arrow_tables.hub_content(corpus)]
     elif corpus.opus:
@@ -171,6 +172,7 @@ def fingerprint(
         content += [compression.plain_ending(path), digest(path)]  # the format follows from the ending
     else:
         content += [digest(path) for path in _text_files(corpus, data.with_languages_of(corpus))]
-    if corpus.scores:
-        content.append(digest(Path(corpus.scores)))
+    for name, place in corpus.named_scores.items():
+        scores = digest(Path(place)) if isinstance(place, str) else [place.column]
+        content.append(scores if isinstance(corpus.scores, str) else [name, scores])
     return content_key(*content)

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from nmt.config import schema
 from nmt.data.sources import table_layout
+from nmt.data.sources.invalid_lines import KEPT_BYTES
 from nmt.data.sources.table_layout import TableLayout
 from nmt.data.sources.tables import one_line
 from nmt.errors import NmtError
@@ -25,6 +27,23 @@ def delimited_pairs(
         note(remark)
     lines = read_lines(path, digests, errors)
     return _quoted(path, lines, layout, note) if layout.quoted else _plain(path, lines, layout, note)
+
+
+def column_rows(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, names: Sequence[int | str]
+) -> Iterator[list[str]]:
+    """The fields in these columns, given by number or heading, of each row that is a pair; empty where a row ends
+    before. Raises NmtError for a column that does not exist."""
+    errors = KEPT_BYTES if corpus.invalid == "drop" else "strict"
+    layout, indices = table_layout.layout_of(path, corpus, data, errors), list[int]()
+    for name in map(str, names):  # as the columns of text are found
+        named = replace(corpus, source_column=name, target_column=name)
+        indices.append(table_layout.layout_of(path, named, data, errors).source)
+        if indices[-1] >= layout.columns:
+            raise NmtError(f"{path}: no column {name} of scores: the first row has {layout.columns}")
+    lines = read_lines(path, errors=errors)
+    for _, fields in table_layout.rows(lines, layout.delimiter, layout.quoted, layout.skipped, path):
+        yield [fields[i] if i < len(fields) else "" for i in indices]
 
 
 def _plain(path: Path, lines: Iterator[str], layout: TableLayout, note: Note) -> Iterator[tuple[str, str]]:

@@ -63,12 +63,19 @@ def layout_of(path: Path, corpus: schema.Corpus, data: schema.DataConfig, errors
     if not path.is_file():
         return TableLayout(*_numbered_columns(named, path, []))
     stat = path.stat()
-    return _layout(path, named, languages, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    scores = corpus.named_scores.values()
+    scored = tuple(str(place.column) for place in scores if isinstance(place, schema.ScoreColumn))
+    return _layout(path, named, languages, scored, errors, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
 
 
 @cache  # a corpus is read several times
 def _layout(
-    path: Path, named: tuple[str | None, str | None], languages: tuple[str, str], errors: str, file: tuple[int, ...]
+    path: Path,
+    named: tuple[str | None, str | None],
+    languages: tuple[str, str],
+    scored: tuple[str, ...],
+    errors: str,
+    file: tuple[int, ...],
 ) -> TableLayout:
     delimiter, quoted, before, remarks = "\t", True, 0, list[str]()
     _check_line_ends(path, errors)
@@ -92,7 +99,7 @@ def _layout(
             f"the first line is read as text: if {first[source]!r} and {first[target]!r} are headings, give them as "
             "source_column and target_column"
         )
-    remarks += _unused(first, others[0] if by_heading and others else None, (source, target))
+    remarks += _unused(first, others[0] if by_heading and others else None, (source, target), scored)
     return TableLayout(source, target, delimiter, quoted, before, len(first), tuple(remarks))
 
 
@@ -155,10 +162,13 @@ def _may_be_headings(first: Sequence[str], others: Sequence[Sequence[str]], sour
     return _TIMES_SHORTER * lengths[0] < sum(lengths[1:]) / len(others)
 
 
-def _unused(first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int]) -> list[str]:
+def _unused(
+    first: Sequence[str], below: Sequence[str] | None, used: tuple[int, int], scored: Sequence[str]
+) -> list[str]:
     """A remark on columns that are not read, if there are any. below: the row after the headings; None if the first row
-    has no headings."""
-    unused = [i for i in range(len(first)) if i not in used]
+    has no headings. scored: the names or numbers of columns of scores."""
+    read = {*map(normal, scored)}
+    unused = [i for i, cell in enumerate(first) if i not in used and not read & {str(i + 1), normal(cell.strip())}]
     names = []
     for i in unused[:_MOST_NAMED]:
         cells = [first[i]] if below is None else [first[i], *below[i : i + 1]]

@@ -2,10 +2,12 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nmt.config import schema
+from nmt.data.sources.invalid_lines import KEPT_BYTES
 from nmt.errors import NmtError
 from nmt.files.notes import Note, counted
 from nmt.files.text import Digests, read_lines
@@ -52,6 +54,37 @@ def jsonl_pairs(
         column_names(columns, corpus, data, f"{path}:{waiting[0][0]}")  # raises
     if blank:
         note(f"{counted(blank, 'blank line is', 'blank lines are')} skipped")
+
+
+def column_rows(path: Path, names: Sequence[str]) -> Iterator[list[object]]:
+    """The values of these columns in each row of a file of JSON objects; None where a row lacks one. Raises NmtError
+    for a column that none of the first rows has."""
+    seen, lacking = set[str](), set(names)
+    for line_number, line in enumerate(read_lines(path, errors=KEPT_BYTES), start=1):
+        if line.strip():
+            row = _json_object(line, f"{path}:{line_number}")
+            columns = _row_columns(row)
+            values = list[object]()
+            for name in names:
+                value: Any = row
+                for key in columns.get(name, ()):
+                    value = value[key]
+                values.append(value if name in columns else None)
+            if lacking:
+                seen |= columns.keys()
+                lacking -= seen
+                if line_number >= _MOST_WAITING:
+                    check_columns(names, seen, str(path))
+            yield values
+    check_columns(names, seen if lacking else names, str(path))
+
+
+def check_columns(names: Sequence[str], columns: Collection[str], where: str) -> None:
+    """Raise NmtError if a column of scores does not exist."""
+    for name in names:
+        if name not in columns:
+            there = ", ".join(map(repr, sorted(columns))) or "none"
+            raise NmtError(f"{where}: no column {name!r} of scores; there are {there}")
 
 
 def _json_object(line: str, where: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.cleaning.rules.judge import MEANINGS, Judgement
+from nmt.data.cleaning.rules.judge import MEANINGS, Judgement, Rule
 from nmt.data.sources.corpus import Pair
 
 LONGEST = 500  # characters of a side that an example shows
@@ -52,15 +52,16 @@ class DropExamples:
             dropped = np.flatnonzero(judgement.dropped_by == i)
             shown = (rule.sign * scores[dropped]).tolist()
             self.add_dropped(rule.name, [pairs[j] for j in dropped.tolist()], shown)
-            examples, near = self.rules[rule.name], self._nearly_dropped(pairs, scores, judgement.kept, rule.sign)
+            examples, near = self.rules[rule.name], self._nearly_dropped(pairs, scores, judgement.kept, rule)
             examples.nearly_dropped = self._first(examples.nearly_dropped, near)
 
     def _nearly_dropped(
-        self, pairs: Sequence[Pair], scores: npt.NDArray[np.float32], kept: npt.NDArray[np.bool_], sign: int
+        self, pairs: Sequence[Pair], scores: npt.NDArray[np.float32], kept: npt.NDArray[np.bool_], rule: Rule
     ) -> list[Example]:
         """The kept pairs with the highest scores: `most` different pairs, and all that are tied with the last one. A
-        pair with a score of 0 or less is good, so it is not near to the threshold."""
-        near = np.flatnonzero(kept & (scores > 0))
+        pair with a score of 0 or less is good, so it is not near to the threshold, unless the scores are of the corpus.
+        """
+        near = np.flatnonzero(kept & (scores > (-np.inf if rule.given else 0)))
         nearest: dict[Pair, Example] = {}
         lowest = 0.0
         for i in near[np.argsort(-scores[near])].tolist():
@@ -68,7 +69,7 @@ class DropExamples:
             if len(nearest) >= self.most and score < lowest:
                 break
             lowest = score
-            nearest.setdefault(pairs[i], _example(pairs[i], sign * score, rank=-score))
+            nearest.setdefault(pairs[i], _example(pairs[i], rule.sign * score, rank=-score))
         return list(nearest.values())
 
     def add_dropped(self, rule: str, pairs: Sequence[Pair], scores: Sequence[float | None] | None = None) -> None:

@@ -1,6 +1,6 @@
 """The rules that a config uses, and the pairs that they drop."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,20 +12,26 @@ from nmt.config.language_codes import known_language, scripts
 from nmt.data.cleaning.rules.characters import TextLines
 from nmt.data.cleaning.rules.language_identifier import identifier
 from nmt.data.cleaning.rules.scores import RULES, Score, Scores
+from nmt.data.cleaning.score_survey import Bound, Values
 from nmt.data.sources.corpus import Pair
 from nmt.errors import NmtError
 
 MEANINGS = {  # of the rules, in the order in which they are applied
     **{name: meaning for name, (meaning, _) in RULES.items()},
-    "near_duplicates": "near-duplicates",  # found by `folded_hashes`, because it depends on earlier pairs
+    "score": "scored low by the model",  # by the scores of the corpus
+    # These depend on other pairs: see `folded_hashes` and `same_side`.
+    "near_duplicates": "near-duplicates",
+    "same_source": "more pairs with the same source",
+    "same_target": "more pairs with the same target",
 }
 
 
 class Rule(NamedTuple):
-    name: str  # a key of MEANINGS
+    name: str  # a key of MEANINGS, or of a bound of a score its name in reports
     threshold: float  # pairs with a score above it are dropped
     score: Callable[[TextLines, TextLines], Scores] | None  # None: the scores come from elsewhere
     sign: int = 1  # -1: the setting is a lower bound; threshold and scores here are negated
+    given: str | None = None  # the name of the scores of the corpus that it compares, on any scale
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,14 @@ class Judgement:
         return self.dropped_by < 0
 
 
-def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tuple[Rule, ...]:
-    """The rules whose threshold is not null. languages: the codes of source and target.
+def rules_of(
+    settings: schema.CleaningConfig, languages: tuple[str, str], bounds: tuple[Bound, ...] = ()
+) -> tuple[Rule, ...]:
+    """The rules that are applied and whose threshold is not null, then those on scores. languages: the codes of source
+    and target.
 
     Raises NmtError if a rule needs a language and its code is unknown."""
+    settings = settings.applied
     if settings.language is not None or settings.script is not None:
         for side, code in zip(("source", "target"), languages, strict=True):
             try:
@@ -62,9 +72,8 @@ def rules_of(settings: schema.CleaningConfig, languages: tuple[str, str]) -> tup
     for name, (_, score) in RULES.items():
         threshold: float | None = getattr(settings, name)
         if threshold is not None:
-            sign = -1 if name == "score" else 1
-            rules.append(Rule(name, sign * threshold, score and with_languages(score), sign))
-    return tuple(rules)
+            rules.append(Rule(name, threshold, with_languages(score)))
+    return (*rules, *(Rule(rule, sign * limit, None, sign, name) for rule, name, limit, sign in bounds))
 
 
 def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator[str]:
@@ -80,19 +89,18 @@ def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator
             yield f"data.clean.script: the script of {code} is not known: it is not checked"
 
 
-def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], model_scores: npt.ArrayLike | None = None) -> Judgement:
+def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: Mapping[str, Values] | None = None) -> Judgement:
     """Score pairs by each rule and decide which are dropped. The result for a pair does not depend on other pairs.
 
-    model_scores: the score of each pair for the rule `score`, such as log P(target | source) per subword, the last
-    column of `nmt score`. A pair whose score is NaN is kept. Without scores the rule drops nothing.
+    given: the scores of the corpus by name, each [pairs], for the rules on them. A pair whose score is NaN is kept.
     """
     sources, targets = (TextLines.from_texts([pair[side] for pair in pairs]) for side in (0, 1))
     table = np.zeros((len(rules), len(pairs)), np.float32)
     for row, rule in zip(table, rules, strict=True):
         if rule.score is not None:
             row[:] = rule.score(sources, targets)
-        elif model_scores is not None:
-            row[:] = rule.sign * np.asarray(model_scores, np.float32)
+        elif given and rule.given:
+            row[:] = rule.sign * given[rule.given]
         else:
             row[:] = np.nan
     beyond = table > np.array([rule.threshold for rule in rules], np.float32)[:, None]

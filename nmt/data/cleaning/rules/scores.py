@@ -181,9 +181,9 @@ def _worse_side(score: Callable[[TextLines], Scores]) -> Score:
     return lambda sources, targets, _: np.maximum(score(sources), score(targets))
 
 
-# For each rule what it finds, and its score of pairs in languages (source, target); None: the scores come from a model.
+# For each rule what it finds, and its score of pairs in languages (source, target).
 # Rules are applied in this order. A pair counts for the first rule that drops it.
-RULES: dict[str, tuple[str, Score | None]] = {
+RULES: dict[str, tuple[str, Score]] = {
     "encoding": ("wrong encoding", _worse_side(encoding)),
     "markup": ("HTML", _worse_side(markup)),
     "addresses": ("mostly web addresses", _worse_side(addresses)),
@@ -193,5 +193,4 @@ RULES: dict[str, tuple[str, Score | None]] = {
     "copies": ("a side copied into the other", lambda sources, targets, _: copies(sources, targets)),
     "digits": ("different numbers", digits),
     "language": ("wrong language", language),
-    "score": ("scored low by the model", None),
 }
