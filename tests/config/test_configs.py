@@ -157,9 +157,10 @@ def test_a_student_is_as_large_as_its_header_says_and_fits_its_engine() -> None:
 
 def test_the_students_settings_in_comments_can_be_uncommented() -> None:
     text = (ROOT / "configs" / "student.yaml").read_text(encoding="utf-8")
-    others = re.sub("^  clean: .*\n", "", re.sub("^( +)# (clean: |- )", r"\1\2", text, flags=re.M), count=1, flags=re.M)
-    kiwi = others.replace("data/student/mono.sw}", "data/student/mono.sw, weight: 4, scores: {kiwi: data/student/mono.kiwi}}")
-    run = schema.parse(kiwi, "uncommented")
+    text = re.sub("^  clean: {}.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub("^( +)# (clean: |- )", r"\1\2", text, flags=re.MULTILINE)
+    text = text.replace("mono.sw}", "mono.sw, weight: 4, scores: {kiwi: data/student/mono.kiwi}}")
+    run = schema.parse(text, "uncommented")
     assert [corpus.weight for corpus in run.data.train] == [4, 1]
     assert run.data.clean and run.data.clean.same_target == 1 and run.data.clean.scores
 
