@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_student_learns_from_its_teacher(folder: Path) -> None:
-    """The teacher's translations are the only German text that it sees. With the seeds 1, 2 and 3, chrF against them was
+    """The teacher's translations are the only German text that it sees. With seeds 1, 2 and 3, chrF against them was
     0 to 5 after 20 steps, 19 to 27 at the end, and up to 0.9 more or less with int8."""
     Path("teacher.yaml").write_text(TEACHER, encoding="utf-8")
     nmt("train", "teacher.yaml", *FEW_STEPS)
