@@ -33,6 +33,7 @@ A run is described by one YAML file. `nmt train` and `nmt prepare` read it, and 
 | [multi30k-both.yaml](multi30k-both.yaml) | the same captions in both directions, by one model |
 | [multi30k-tokenized.yaml](multi30k-tokenized.yaml) | the same corpus, lower-cased and tokenized, as papers score it |
 | [multi30k-recurrent.yaml](multi30k-recurrent.yaml) | the same captions by LSTMs with attention |
+| [student.yaml](student.yaml) | a small model, on [the translations of a large one](../docs/distillation.md) |
 | [wmt14-en-de-base.yaml](wmt14-en-de-base.yaml) | the base model of *Attention Is All You Need*, English to German |
 | [wmt14-en-de-big.yaml](wmt14-en-de-big.yaml) | the big model |
 | [wmt14-en-fr-big.yaml](wmt14-en-fr-big.yaml) | the big model, English to French |

@@ -21,7 +21,7 @@ SHOWING = [*PAGES, ROOT / "PACKAGE.md"]  # that is the page on the package index
 LINKING = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "configs" / "README.md"]
 SETTINGS = set(all_settings(schema.Config))
 SETTINGS |= {path.rpartition(".")[0] for path in SETTINGS}  # sections too
-WITHOUT_NMT = {"source", "pip", "for", "done"}  # first words of lines that are not checked
+WITHOUT_NMT = {"source", "pip", "for", "done", "shuf"}  # first words of lines that are not checked
 
 
 def name(page: Path) -> str:

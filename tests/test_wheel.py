@@ -22,6 +22,7 @@ COMMANDS = f"""
 settings training.max_steps
 split data/demo/test.en data/demo/test.de --output data/split --pairs 20
 init my.yaml --train data/split/train.en data/split/train.de --validation data/split/test.en data/split/test.de
+init --teacher teacher.yaml
 prepare demo.yaml --report data.html {TINY}
 train demo.yaml {TINY}
 average-checkpoints runs/demo --last 2 --output demo.safetensors

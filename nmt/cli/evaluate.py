@@ -26,8 +26,8 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="Model files, run folders, or exported folders; then settings that replace theirs, "
-            "such as decoding.beam_size=8.",
+            help="Model files, run folders, exported folders, or files of endpoints; then settings that replace those "
+            "of the models, such as decoding.beam_size=8.",
         ),
     ] = None,
     source: Annotated[
@@ -81,6 +81,9 @@ def evaluate(
         str | None,
         typer.Option(metavar="COMMAND", help="The program comet-score, if it is not in PATH: its file, or a command."),
     ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="A table with a row per system: size, speed, BLEU, chrF, COMET.")
+    ] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="text: tables; json: all numbers.")] = "text",
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
@@ -125,7 +128,7 @@ def evaluate(
         raise typer.BadParameter("--comet-command needs --comet MODEL: give both")
     with lines_out(None) as write:
         result = evaluation.evaluate(request)
-        write(to_json(*result) if format == "json" else to_text(*result))
+        write(to_json(result) if format == "json" else to_text(result, compare=compare))
 
 
 def _check_usage(request: "EvaluateRequest") -> None:

@@ -51,19 +51,15 @@ def serve(
     Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
     """
     try:
-        from nmt.serve import hosts, requests, server
+        from nmt.serve import hosts, queues, requests, server
     except ModuleNotFoundError as error:
         raise NmtError(f"serving needs the package {error.name}: {install_command('serve')}") from None
-    from nmt.loading.command_models import load_translator, log_chosen_files
-    from nmt.loading.opened_model import open_model
-
     sizes = max_answer * 2**20, max_file * 2**20
     limits = requests.RequestLimits(max_lines, max_characters, max_waiting, *sizes, document_seconds)
     allowed_hosts = hosts.allowed_hosts(host, allowed_host or ())
-    opened = open_model(model)
-    log_chosen_files(opened)
-    translator = load_translator(opened, device, options.decoding_overrides(overrides, beam_size, length_penalty))
+    settings = options.decoding_overrides(overrides, beam_size, length_penalty)
+    queue, languages = queues.open_queue(model, device, settings, max_waiting)
     try:
-        server.serve(translator, opened.languages, host, port, limits, log_requests, allowed_hosts)
+        server.serve(queue, languages, host, port, limits, log_requests, allowed_hosts)
     except KeyboardInterrupt:  # the service has reported it
         raise typer.Exit(130) from None

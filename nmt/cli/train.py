@@ -39,6 +39,9 @@ def init(
     ] = None,
     preset: Annotated[PresetName | None, typer.Option(help="Settings to start from.")] = None,
     slurm: Annotated[bool, typer.Option("--slurm", help="Also write the job script train.slurm beside it.")] = False,
+    teacher: Annotated[
+        bool, typer.Option("--teacher", help="Write the file of a large language model as a translator instead.")
+    ] = False,
 ) -> None:
     """Write a config file to start from, with comments. An existing file is not overwritten.
 
@@ -46,10 +49,28 @@ def init(
     50,000 pairs and two CPU cores; base and big are the paper's models, for GPUs. The default is small if the training
     text is small, else base.
 
+    With --teacher, the file describes a service with a large language model, which nmt translate, evaluate and serve
+    accept in place of a model file.
+
     Example: nmt init demo.yaml --preset demo
 
     Example: nmt init my.yaml --train train.en train.de
+
+    Example: nmt init --teacher teacher.yaml --target-language sw
     """
+    if teacher:
+        of_training = {
+            "--train": train, "--validation": validation, "--start-from": start_from, "--preset": preset,
+            "--slurm": slurm or None,
+        }  # fmt: skip
+        if given := [name for name, value in of_training.items() if value is not None]:
+            raise typer.BadParameter(f"--teacher writes no settings of training: leave out {', '.join(given)}")
+
+        from nmt.commands.init_teacher import init_teacher
+
+        init_teacher(config, source_language, target_language)
+        text.result(config)
+        return
     if preset is not None and start_from is not None:
         raise typer.BadParameter("--preset and --start-from both choose the settings: give only one of them")
     if preset == "demo" and any((source_language, target_language, train, validation)):

@@ -10,6 +10,7 @@ from nmt.cli import options, terminal
 from nmt.distributed.environment import terminate_with_launcher
 from nmt.errors import NmtError, NotAModelFile, no_such_file
 from nmt.files.text import to_path
+from nmt.teachers.endpoint import is_endpoint
 
 
 @terminal.reporting()
@@ -68,6 +69,10 @@ def translate(
         ),
     ] = None,
     device: options.Device = "auto",
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="With an endpoint: show the first requests and a forecast of tokens and cost."),
+    ] = False,
 ) -> None:
     """Translate a file or standard input, one sentence per line: the output has as many lines as the input.
 
@@ -81,8 +86,7 @@ def translate(
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
     """
     terminate_with_launcher()
-    from nmt.commands import output_format
-    from nmt.commands import translate as translation
+    from nmt.commands import output_format, translation_job
 
     if input is not None and options.is_setting(input):  # no INPUT is given
         overrides, input = [input, *(overrides or ())], None
@@ -94,7 +98,7 @@ def translate(
         raise typer.BadParameter(
             "--markup writes only the best translation: leave out --n-best, --scores, --prefixes and --format json"
         )
-    request = translation.TranslationJob(
+    request = translation_job.TranslationJob(
         model=model,
         source=source,
         output=output,
@@ -109,9 +113,17 @@ def translate(
         processes=nproc_per_node,
         only_missing=only_missing,
         device=device,
+        dry_run=dry_run,
     )
     if nproc_per_node is not None and not request.from_file_to_file:
         raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
+    if is_endpoint(model):
+        from nmt.commands import endpoint_job
+
+        endpoint_job.translate(request)
+        return
+    from nmt.commands import translate as translation
+
     try:
         status = translation.translate(request)
     except NotAModelFile as error:

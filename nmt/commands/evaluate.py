@@ -1,11 +1,13 @@
 """Evaluates systems: reads the texts, translates the source with models, and computes the scores."""
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from tqdm import tqdm
 
@@ -20,19 +22,27 @@ from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
 from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
-from nmt.evaluation.output import Details
+from nmt.evaluation.output import Details, Evaluation
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
-from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import example_sentences
+from nmt.evaluation.systems import Speed, System, count_words
 from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
 from nmt.loading.command_models import ModelsOfCommand
 from nmt.loading.opened_model import open_model
+from nmt.teachers.endpoint import is_endpoint
+
+if TYPE_CHECKING:
+    from nmt.teachers.opened_endpoint import OpenedEndpoint
+    from nmt.teachers.teacher import Teacher
 
 log = logging.getLogger("nmt")
 
 _LINES_LOOKED_AT = 100  # to find out whether a text has spaces
+
+_Opened: TypeAlias = "ModelsOfCommand | OpenedEndpoint"
+_Translator: TypeAlias = "Translator | Teacher"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +50,7 @@ class EvaluateRequest:
     """The options of an evaluation. The systems are the models, then the hypotheses; the first system is the
     baseline."""
 
-    models: Sequence[Path] = ()
+    models: Sequence[Path] = ()  # also files of endpoints
     overrides: Sequence[str] = ()
     hypotheses: Sequence[Path] = ()
     source: Path | None = None  # required with models
@@ -62,7 +72,7 @@ class EvaluateRequest:
     device: str = "auto"
 
 
-def evaluate(request: EvaluateRequest) -> tuple[list[MetricScore], Details | None, list[Robustness]]:
+def evaluate(request: EvaluateRequest) -> Evaluation:
     """The scores of all systems, and if requested their details and the robustness of the models. Raises NmtError for
     problems that the user can fix."""
     if request.comet is not None:  # before any work
@@ -92,8 +102,8 @@ def evaluate(request: EvaluateRequest) -> tuple[list[MetricScore], Details | Non
             references[0].name,
         )
     form = RAW if request.raw else NORMALIZED
-    translations, robustness = _translations(request, opened, source, references, languages, form)
-    systems = [*translations, *hypotheses]
+    translated = _translations(request, opened, source, references, languages, form)
+    systems = [*(one.text for one in translated), *hypotheses]
     _warn_of_tokenized(systems, references[0], request.tokenizer)
     source = source and source.in_form(form)
     systems = [text.in_form(form) for text in systems]
@@ -103,9 +113,13 @@ def evaluate(request: EvaluateRequest) -> tuple[list[MetricScore], Details | Non
         assert source is not None
         command = comet.split_command(request.comet_command)
         all_scores += comet.score(request.comet, command, source, systems, references[0], request.device)
-    if not (request.details or request.training_texts):
-        return all_scores, None, robustness
-    return all_scores, _details(request, source, systems, references, languages), robustness
+    has_details = request.details or request.training_texts
+    return Evaluation(
+        all_scores,
+        _details(request, source, systems, references, languages) if has_details else None,
+        [one.robustness for one in translated if one.robustness],
+        [*(one.system for one in translated), *(System(text.name) for text in hypotheses)],
+    )
 
 
 def _has_no_spaces(text: AlignedText) -> bool:
@@ -134,16 +148,20 @@ def _warn_of_tokenized(systems: Sequence[AlignedText], reference: AlignedText, t
         log.warning("%s: scores mean little: bring both texts into the same form first", "; ".join(contrasts))
 
 
-def _open(request: EvaluateRequest, model: Path) -> ModelsOfCommand:
-    """Open a model. A model of several language pairs uses the pair of the test set, if there is one."""
+def _open(request: EvaluateRequest, model: Path) -> _Opened:
+    """Open a model or an endpoint. A model of several language pairs uses the pair of the test set, if there is one."""
     to, from_ = request.to, request.from_
+    if is_endpoint(model):
+        from nmt.teachers.opened_endpoint import OpenedEndpoint  # its HTTP client may be missing
+
+        return OpenedEndpoint.open(model, to, from_)
     opened = open_model(model)
     if not (to or from_) and request.language_pair and opened.languages.several:
         from_, _, to = request.language_pair.partition("-")
     return ModelsOfCommand(opened, (), opened.languages.choose(to, from_))
 
 
-def _check_outputs(request: EvaluateRequest, opened: Sequence[ModelsOfCommand]) -> None:
+def _check_outputs(request: EvaluateRequest, opened: Sequence[_Opened]) -> None:
     """Raises NmtError for an output that cannot be written, or that would replace a text or another output."""
     read = list(chain.from_iterable(models.files for models in opened))
     read += [*request.hypotheses, *request.references, *request.training_texts]
@@ -157,7 +175,7 @@ def _check_outputs(request: EvaluateRequest, opened: Sequence[ModelsOfCommand]) 
         checked.add(output)
 
 
-def _languages(request: EvaluateRequest, opened: Sequence[ModelsOfCommand]) -> LanguagePair:
+def _languages(request: EvaluateRequest, opened: Sequence[_Opened]) -> LanguagePair:
     """The languages of the source and the target, from the options, the test set or the models; empty if unknown."""
     source, _, target = (request.language_pair or "").partition("-")
     targets = dict.fromkeys(models.pair.target for models in opened)
@@ -179,44 +197,75 @@ def _read(path: Path) -> AlignedText:
     return AlignedText(str(path), list(read_lines(path)))
 
 
+@dataclass(frozen=True)
+class _Translated:
+    """A system's translation of the source."""
+
+    text: AlignedText
+    system: System
+    robustness: Robustness | None
+
+
 def _translations(
     request: EvaluateRequest,
-    opened: Sequence[ModelsOfCommand],
+    opened: Sequence[_Opened],
     source: AlignedText | None,
     references: Sequence[AlignedText],
     languages: LanguagePair,
     form: TextForm,
-) -> tuple[list[AlignedText], list[Robustness]]:
-    """Each model's translation of the source, which is also written to the model's output file if there is one; and the
-    robustness of each model if requested."""
-    for models in opened:
-        models.log()
-    translations, robustness = list[AlignedText](), list[Robustness]()
-    for index, (model, models) in enumerate(zip(request.models, opened, strict=True)):
+) -> list[_Translated]:
+    """The translation by each model and endpoint, which is also written to its output file if there is one; and the
+    robustness of each if requested. Endpoints come last, because they may cost money and models may fail."""
+    for system in opened:
+        system.log()
+    translated = dict[int, _Translated]()
+    for index in sorted(range(len(opened)), key=lambda index: not isinstance(opened[index], ModelsOfCommand)):
         assert source is not None
-        translator = models.translator(request.device, request.overrides)
-        description = "translating" if len(request.models) == 1 else f"translating, model {index + 1}"
+        system, name, translator = opened[index], str(request.models[index]), _translator(request, opened, index)
+        description = "translating" if len(opened) == 1 else f"translating, model {index + 1}"
         translate = partial(_translate, translator, description)
+        started = time.perf_counter()
         texts = translate(source.lines)
-        log_counts(translator.counts, translator.longest_part)
-        translations.append(AlignedText(str(model), texts))
+        speed = Speed(len(texts), count_words(source.lines), time.perf_counter() - started)
+        _log_counts(translator)
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
                 for text in texts:
                     write(text)
+        robustness = None
         if request.robustness:
-            translator.counts = LineCounts()  # count the variations separately
+            if isinstance(translator, Translator):
+                translator.counts = LineCounts()  # count the variations separately
             varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
-            robustness.append(measure(str(model), texts, varied, translate, languages.target, request.tokenizer, form))
-            log_counts(translator.counts, translator.longest_part)
-    return translations, robustness
+            robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
+            _log_counts(translator)
+        is_model = isinstance(system, ModelsOfCommand)
+        size = sum(file.stat().st_size for file in system.files) if is_model else None
+        translated[index] = _Translated(AlignedText(name, texts), System(name, size, speed), robustness)
+    return [translated[index] for index in range(len(opened))]
 
 
-def _translate(translator: Translator, description: str, lines: Sequence[str], variation: str = "") -> list[str]:
+def _translator(request: EvaluateRequest, opened: Sequence[_Opened], index: int) -> _Translator:
+    """The translator of a system. Settings for decoding are for the models if there are any."""
+    system = opened[index]
+    if isinstance(system, ModelsOfCommand):
+        return system.translator(request.device, request.overrides)
+    has_models = any(isinstance(other, ModelsOfCommand) for other in opened)
+    return system.teacher(() if has_models else request.overrides)
+
+
+def _translate(translator: _Translator, description: str, lines: Sequence[str], variation: str = "") -> list[str]:
     """The translations of the lines, with a progress bar."""
     with line_bar(f"{description}, {variation}" if variation else description, len(lines)) as bar:
         translator.on_lines = bar.update
         return translator.translate(lines)
+
+
+def _log_counts(translator: _Translator) -> None:
+    if isinstance(translator, Translator):
+        log_counts(translator.counts, translator.longest_part)
+    else:
+        translator.log_counts()
 
 
 def _details(

@@ -80,17 +80,15 @@ def init(
     Raises NmtError if a file exists already or cannot be written, or if the model cannot be read.
     """
     job = config.parent / _SLURM
-    _check_new(config, "choose another name")
+    check_new(config, "choose another name")
     if slurm:
-        _check_new(job, "move it away, or leave out --slurm")
+        check_new(job, "move it away, or leave out --slurm")
     if preset == "demo":
         train = _DEMO / "train.en", _DEMO / "train.de"
         validation = _DEMO / "validation.en", _DEMO / "validation.de"
     start = None if start_from is None else model_file.load_header(model_file.locate(start_from))[0]
     languages = _languages(source_language, target_language, train, start)
     settings = {"run_dir": f"runs/{config.stem}", **_data(languages, train, validation)}
-    if not str(config).isprintable():
-        raise NmtError(f"{str(config)!r}: choose a name with printable characters only")
     origin, chosen = _origin_and_settings(preset, train)
     if start is not None:
         origin = "Settings of the model that it starts from, with a low learning rate."
@@ -103,10 +101,10 @@ def init(
     if preset == "demo":
         demo_corpus.write(_DEMO)
         log.info("demo corpus: %s pairs, written to %s", f"{sum(demo_corpus.SIZES.values()):,}", _DEMO)
-    _write_new(config, text)
+    write_new(config, text)
     _write_schema(config.with_name(_SCHEMA))
     if slurm:
-        _write_new(job, resources.files("nmt.commands").joinpath(_SLURM).read_text(encoding="utf-8"))
+        write_new(job, resources.files("nmt.commands").joinpath(_SLURM).read_text(encoding="utf-8"))
         log.info("job script: adapt the numbers at its top, then run: sbatch %s", shlex.join([str(job), str(config)]))
     if start is None:
         log.info("%s", origin)
@@ -150,14 +148,17 @@ def _data(
     }
 
 
-def _check_new(path: Path, remedy: str) -> None:
-    """Raises NmtError if a file exists already, or its folder cannot be used."""
+def check_new(path: Path, remedy: str) -> None:
+    """Raises NmtError if a file exists already, if its name cannot stand in a comment, or its folder cannot be used."""
+    if not str(path).isprintable():
+        raise NmtError(f"{str(path)!r}: choose a name with printable characters only")
     if path.exists():
         raise NmtError(f"{path}: exists already and is not overwritten: {remedy}")
     check_folder(path, path.parent, "CONFIG")
 
 
-def _write_new(path: Path, text: str) -> None:
+def write_new(path: Path, text: str) -> None:
+    """Write a file as a whole. Raises NmtError if it exists already or cannot be written."""
     with atomic.reporting(path, "CONFIG"):
         try:
             atomic.write_new_text(path, text)
@@ -272,6 +273,12 @@ def _text(name: str, origin: str, settings: dict[str, object], chosen: dict[str,
         if section != current_section:
             lines += ["", f"{section}:"]
             current_section = section
-        setting = f"{section and '  '}{'' if path in settings | chosen else '# '}{key}: {in_one_line(value)}"
-        lines.append(f"{setting:<34}  # {declared[path].meaning}")
+        indented = f"{section and '  '}{'' if path in settings | chosen else '# '}{key}"
+        lines.append(setting_line(indented, value, declared[path].meaning))
     return "\n".join(lines) + "\n"
+
+
+def setting_line(key: str, value: object, meaning: str) -> str:
+    """A setting with its meaning. key: with what stands before it, such as `# ` if the setting is commented out."""
+    setting = f"{key}: {in_one_line(value)}"
+    return f"{setting:<34}  # {meaning}"

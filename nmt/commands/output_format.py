@@ -1,12 +1,14 @@
-"""The output format of translations: text, scores or JSON."""
+"""The output format of translations: text, scores or JSON. Loads no PyTorch."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nmt.decoding.markup.blocks import Markup
-from nmt.decoding.translator import Translation, Translator
+
+if TYPE_CHECKING:
+    from nmt.decoding.translator import Translation, Translator
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class OutputFormat:
 
     def texts(
         self,
-        translator: Translator,
+        translator: "Translator",
         lines: Iterable[str],
         chunk_lines: int | None = None,
         *,
@@ -53,15 +55,24 @@ class OutputFormat:
         for line_number, translations in enumerate(translations_of_lines, start=first):
             yield self.to_text(line_number, translations)
 
-    def to_text(self, line_number: int, translations: Sequence[Translation]) -> str:
+    def to_text(self, line_number: int, translations: Sequence["Translation"]) -> str:
         """The text to write for a line with these translations: rows, or a JSON object."""
         if self.json:
             return to_json(line_number, translations)
         first_column = f"{line_number}\t" if self.n_best is not None else ""
         return "\n".join(f"{first_column}{translation.score:.6f}\t{translation.text}" for translation in translations)
 
+    def of_samples(self, line_number: int, texts: Sequence[str]) -> str:
+        """As `to_text`, for translations without scores: in a row, the score and its tab are missing."""
+        if self.json:
+            translations = [{"text": text} for text in texts]
+            return json.dumps({"line": line_number, "translations": translations}, ensure_ascii=False)
+        if self.n_best is None:
+            return texts[0]
+        return "\n".join(f"{line_number}\t{text}" for text in texts)
 
-def to_json(line_number: int, translations: Sequence[Translation]) -> str:
+
+def to_json(line_number: int, translations: Sequence["Translation"]) -> str:
     """The JSON object of a line's translations."""
     objects = []
     for translation in translations:
@@ -69,7 +80,7 @@ def to_json(line_number: int, translations: Sequence[Translation]) -> str:
     return json.dumps({"line": line_number, "translations": objects}, ensure_ascii=False)
 
 
-def score_row(line_number: int, translation: Translation | None, format: Literal["text", "json"]) -> str:
+def score_row(line_number: int, translation: "Translation | None", format: Literal["text", "json"]) -> str:
     """Score, log-probability and log-probability per subword, or a JSON object. translation: None for a pair that is
     too long."""
     if format == "json":

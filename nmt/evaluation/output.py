@@ -10,6 +10,7 @@ from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
 from nmt.evaluation.robustness import INSERTED, Robustness
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
+from nmt.evaluation.systems import Speed, System
 from nmt.files.table import aligned, table
 
 _WIDTH = 80
@@ -26,24 +27,39 @@ class Details:
     changed: list[ChangedSentences]
 
 
-def to_json(
-    scores: Sequence[MetricScore], details: Details | None = None, robustness: Sequence[Robustness] = ()
-) -> str:
-    """A list with an object for each score. With details or robustness: an object with that list as `scores`, the
-    fields of the details, and `robustness`."""
-    rows = [dataclasses.asdict(score) for score in scores]
-    more = {} if details is None else dataclasses.asdict(details)
-    if robustness:
-        more["robustness"] = [dataclasses.asdict(result) for result in robustness]
+@dataclass(frozen=True)
+class Evaluation:
+    """The results of an evaluation. systems: in the order of the scores; empty if nothing is known about them."""
+
+    scores: Sequence[MetricScore]
+    details: Details | None = None
+    robustness: Sequence[Robustness] = ()
+    systems: Sequence[System] = ()
+
+
+def to_json(result: Evaluation) -> str:
+    """A list with an object for each score, which also has the `bytes` and the `speed` of its system. With details or
+    robustness: an object with that list as `scores`, the fields of the details, and `robustness`."""
+    facts = {
+        system.name: {"bytes": system.bytes, "speed": system.speed and dataclasses.asdict(system.speed)}
+        for system in result.systems
+    }
+    rows = [dataclasses.asdict(score) | facts.get(score.system, {}) for score in result.scores]
+    more = {} if result.details is None else dataclasses.asdict(result.details)
+    if result.robustness:
+        more["robustness"] = [dataclasses.asdict(measured) for measured in result.robustness]
     return json.dumps({"scores": rows, **more} if more else rows, indent=2, ensure_ascii=False)
 
 
-def to_text(
-    scores: Sequence[MetricScore], details: Details | None = None, robustness: Sequence[Robustness] = ()
-) -> str:
-    """The scores, what their intervals and p-values mean, and their signatures; then the details and the robustness."""
-    systems = list(dict.fromkeys(score.system for score in scores))
-    sections = [_names(systems), _scores(systems, scores), _explanation(scores), _signatures(scores)]
+def to_text(result: Evaluation, *, compare: bool = False) -> str:
+    """The scores, what their intervals and p-values mean, and their signatures; then the details and the robustness.
+    compare: a table with a row for each system, with its size, speed and main scores."""
+    scores, details = result.scores, result.details
+    names = list(dict.fromkeys(score.system for score in scores))
+    known = {system.name: system for system in result.systems}
+    systems = [known.get(name, System(name)) for name in names]
+    shown = _comparison(systems, scores) if compare else _scores(systems, scores)
+    sections = [_names(names), shown, _explanation(systems, scores, compare), _signatures(scores)]
     if details is not None:
         numbers = range(1, len(systems) + 1) if len(systems) > 1 else [None]
         sections += [
@@ -52,8 +68,8 @@ def to_text(
             *(_worst(worst, number) for number, worst in zip(numbers, details.worst, strict=True) if worst.sentences),
             *(_changed(changed, number) for number, changed in enumerate(details.changed, start=2)),
         ]
-    for number, result in enumerate(robustness, start=1):
-        sections += [_robustness(result, number if len(systems) > 1 else None), _kept(result)]
+    for number, measured in enumerate(result.robustness, start=1):
+        sections += [_robustness(measured, number if len(systems) > 1 else None), _kept(measured)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -63,9 +79,9 @@ def _names(systems: Sequence[str]) -> str:
     return "\n".join([f"{rows[0]}  (the baseline)", *rows[1:]]) if len(rows) > 1 else ""
 
 
-def _scores(systems: Sequence[str], scores: Sequence[MetricScore]) -> str:
-    """A row for each metric and, below it, rows for the length (of BLEU) and for the differences from the baseline; a
-    column for each system."""
+def _scores(systems: Sequence[System], scores: Sequence[MetricScore]) -> str:
+    """A row for each metric and, below it, rows for the length (of BLEU) and for the differences from the baseline;
+    then the speed; a column for each system."""
     labels: list[list[str]] = []
     columns: list[list[tuple[str, str]]] = [[] for _ in systems]  # a number, and the text after it
     for name in dict.fromkeys(score.name for score in scores):
@@ -84,7 +100,36 @@ def _scores(systems: Sequence[str], scores: Sequence[MetricScore]) -> str:
                 column.append((f"{score.parts.length_ratio:.3f}" if score.parts else "", ""))
             if compared:
                 column += _difference(score)
+    if any(system.speed for system in systems):
+        labels += [["words per second"], ["lines per second"]]
+        for column, system in zip(columns, systems, strict=True):
+            column += [(rate, "") for rate in _rates(system.speed)]
     return _table(labels, [_joined(column) for column in columns])
+
+
+def _rates(speed: Speed | None) -> tuple[str, str]:
+    """Words and lines per second, with a decimal if there are few."""
+    if speed is None:
+        return "-", "-"
+    words, lines = (f"{rate:,.{0 if rate >= 100 else 1}f}" for rate in (speed.words_per_second, speed.lines_per_second))
+    return words, lines
+
+
+def _comparison(systems: Sequence[System], scores: Sequence[MetricScore]) -> str:
+    """A row for each system: the size of its model, its speed, BLEU and its difference from the baseline, chrF, and
+    COMET if there is one."""
+    rows = [["system", "MB", "words/s", "BLEU", "±", "difference", "chrF2", "COMET"]]
+    for number, system in enumerate(systems, start=1):
+        named = {score.name: score for score in scores if score.system == system.name}
+        bleu, (rate, _) = named["BLEU"], _rates(system.speed)
+        size = "-" if system.bytes is None else f"{system.bytes / 1e6:,.1f}"
+        (difference, _), (_, star), _ = _difference(bleu)
+        interval = f"{bleu.interval.half_width:.2f}" if bleu.interval else ""
+        comet = f"{named['COMET'].value:.4f}" if "COMET" in named else ""
+        cells = [f"{bleu.value:.2f}", interval, f"{difference} {star or ' '}", f"{named['chrF2'].value:.2f}", comet]
+        rows.append([str(number), size, rate, *cells])
+    columns = [column for column in zip(*rows, strict=True) if any(cell.strip() for cell in column[1:])]
+    return table(list(zip(*columns, strict=True)), left=())
 
 
 def _joined(column: Sequence[tuple[str, str]]) -> list[list[str]]:
@@ -112,18 +157,21 @@ def _p(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
-def _explanation(scores: Sequence[MetricScore]) -> str:
-    """The meaning of ±, the length ratio and p, if the table has them."""
+def _explanation(systems: Sequence[System], scores: Sequence[MetricScore], compare: bool) -> str:
+    """The meaning of ±, the length ratio, p, the size and the speed, if the table has them."""
     lines = []
     interval = next((score.interval for score in scores if score.interval), None)
     if interval:
         lines.append(
             f"±  half-width of the 95% interval (bootstrap, {interval.samples:,} samples, seed {interval.seed})"
         )
-    if any(score.parts for score in scores):
+    if any(score.parts for score in scores) and not compare:
         lines.append("length ratio  tokens of the system for each token of the reference; below 1 it lowers BLEU")
     differences = [score.difference for score in scores if score.difference]
-    if differences:
+    if differences and compare:
+        trials = differences[0].randomisation_trials
+        lines.append(f"*  p below {_SIGNIFICANT} by approximate randomisation ({trials:,} trials)")
+    elif differences:
         samples, trials = differences[0].bootstrap_samples, differences[0].randomisation_trials
         lines.append(
             "p  probability that chance alone gives a difference this large, by approximate randomisation "
@@ -137,6 +185,11 @@ def _explanation(scores: Sequence[MetricScore]) -> str:
             f"   {compared} systems are compared with the baseline: of 20 comparisons of equally good systems, about "
             "one gets a * by chance"
         )
+    if any(system.speed for system in systems):
+        name = "words/s" if compare else "words per second"
+        lines.append(f"{name}  words of the source, in the time of the translation alone, on this machine")
+    if compare and any(system.bytes is not None for system in systems):
+        lines.append("MB  millions of bytes of the model file, or of the files of the exported folder")
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="   ") for line in lines)
 
 

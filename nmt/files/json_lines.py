@@ -1,4 +1,5 @@
-"""JSON Lines files that a run appends to: each line is an object with the `step` at which it was written."""
+"""JSON Lines files that are appended to. In those of a run, each line is an object with the `step` at which it was
+written."""
 
 import json
 from contextlib import ExitStack, suppress
@@ -14,15 +15,16 @@ _MOST_STEPS = 2**53  # up to here a float is exact
 class JsonLines(ExitStack):
     """Appends rows to a file, which is closed on exit. path None writes nothing, for ranks other than the first."""
 
-    def __init__(self, path: Path | None, size: int | None = None):
-        """size: first truncate the file to this number of bytes, its size when the run was saved. Raises NmtError if
-        the file cannot be written."""
+    def __init__(self, path: Path | None, size: int | None = None, setting: str = "run_dir"):
+        """size: first truncate the file to this number of bytes, its size when the run was saved. setting: that decides
+        where the file is, for messages. Raises NmtError if the file cannot be written."""
         super().__init__()
+        self._setting = setting
         self._file = None
         if path is None:
             return
         self._path = path
-        with atomic.reporting(path, "run_dir"):
+        with atomic.reporting(path, setting):
             self._file = self.enter_context(path.open("a+b", buffering=0))
             if size is not None:
                 self._file.truncate(min(size, self.size))
@@ -32,7 +34,7 @@ class JsonLines(ExitStack):
         if self._file is None:
             return
         line = json.dumps(row, allow_nan=False, ensure_ascii=False).encode() + b"\n"
-        with atomic.reporting(self._path, "run_dir"):
+        with atomic.reporting(self._path, self._setting):
             atomic.write_all(self._file, line)
 
     @property

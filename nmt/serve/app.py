@@ -22,7 +22,7 @@ from nmt.config.language_pairs import LanguagePairs
 from nmt.documents.file_formats import FILE_FORMATS
 from nmt.errors import NmtError
 from nmt.pages.html_page import html_page
-from nmt.serve.batching import AnswerTooLarge, BatchingQueue, QueueFull
+from nmt.serve.batching import AnswerTooLarge, EndpointFailed, QueueFull, RequestQueue
 from nmt.serve.detection import detect
 from nmt.serve.documents import DocumentTranslator, TranslatedFiles, received_document
 from nmt.serve.hosts import SameSite
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def build(
-    queue: BatchingQueue,
+    queue: RequestQueue,
     languages: LanguagePairs,
     limits: RequestLimits,
     url: str,
@@ -65,7 +65,15 @@ def build(
     app.state.service = service
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     app.add_middleware(CountedRequests, metrics=service.metrics, log_requests=log_requests)  # the last is the outermost
-    for error in (StarletteHTTPException, NmtError, QueueFull, AnswerTooLarge, ClientDisconnect, Exception):
+    for error in (
+        StarletteHTTPException,
+        NmtError,
+        QueueFull,
+        AnswerTooLarge,
+        EndpointFailed,
+        ClientDisconnect,
+        Exception,
+    ):
         app.add_exception_handler(error, _error_response)
     for path, endpoint, methods in (
         ("/translate", service.translate, ["GET", "POST"]),
@@ -99,13 +107,16 @@ async def _error_response(_: Request, error: Exception) -> Response:
             return JSONResponse({"error": str(error)}, 413)
         case QueueFull():
             return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.retry_after)})
+        case EndpointFailed():
+            log.warning("%s", error)
+            return JSONResponse({"error": str(error)}, 502)
     return JSONResponse({"error": "the translator failed: see the log of the service"}, 500)
 
 
 class Service:
     """The functions of the paths."""
 
-    def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits):
+    def __init__(self, queue: RequestQueue, languages: LanguagePairs, limits: RequestLimits):
         self._queue, self._languages, self._limits = queue, languages, limits
         self._documents = DocumentTranslator(queue, languages, limits)
         self.files, self.metrics = TranslatedFiles(limits), Metrics(queue)
@@ -119,14 +130,12 @@ class Service:
 
     async def translate(self, request: Request) -> Response:
         fields = await read_fields(request, self._limits.body)
-        translator = self._queue.translator
+        offer = self._queue.offer
         # Work that grows with the text runs in other threads, because this one serves all requests.
-        job = await asyncio.to_thread(
-            job_from, fields, self._languages, self._limits, translator.decoding.beam_size, translator.engine.aligns
-        )
+        job = await asyncio.to_thread(job_from, fields, self._languages, self._limits, offer)
         future = await asyncio.to_thread(self._queue.submit, job.lines, job.options, self._limits.answer)
         n_best = await _while_connected(request, asyncio.wrap_future(future))
-        warning = await asyncio.to_thread(job_warning, job, n_best, self._languages, translator.decoding.keep)
+        warning = await asyncio.to_thread(job_warning, job, n_best, self._languages, offer)
         answer = await asyncio.to_thread(job.answer, n_best)
         if warning:
             answer["warning"] = warning
@@ -210,20 +219,21 @@ class Service:
         return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _page_data(queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits) -> dict[str, Any]:
+def _page_data(queue: RequestQueue, languages: LanguagePairs, limits: RequestLimits) -> dict[str, Any]:
     """The data of the page."""
     targets: dict[str, list[str]] = {code: [] for code in [*languages.sources, *languages.targets]}
     for source, target in languages.pairs:
         targets[source].append(target)
-    translator = queue.translator
+    offer = queue.offer
     return {
         "languages": [{"code": code, "name": english_name(code), "targets": targets[code]} for code in targets],
         "limits": {
             "lines": limits.lines,
             "characters": limits.characters,
             "file": limits.file,
-            "n_best": translator.decoding.beam_size,
-            "alignment": translator.engine.aligns,
+            "n_best": offer.n_best,
+            "alignment": offer.aligns,
+            "scores": offer.has_scores,
         },
         "formats": [*FILE_FORMATS] if limits.file else [],
     }

@@ -3,6 +3,7 @@
 import math
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ class QueueFull(Exception):
 
 class AnswerTooLarge(Exception):
     """The answer to a request could be larger than the limit."""
+
+
+class EndpointFailed(Exception):
+    """The endpoint did not translate. The message has one line."""
 
 
 @dataclass
@@ -62,18 +67,30 @@ class _Waiting:
     answer: "Future[NBest]" = field(default_factory=Future)
 
 
-class BatchingQueue:
-    """A queue of requests. As many requests as fit into one search are translated together.
+@dataclass(frozen=True)
+class Offer:
+    """What a queue gives for a line. n_best: most translations; aligns: alignments; has_scores: scores of translations,
+    and their subwords; keep: patterns of protected text."""
 
-    A request is translated immediately if the translator is free. The more requests wait, the larger the batches. The
-    translation of a line does not depend on the other lines, except for rounding in the last digits of its scores, and
-    with CTranslate2 for an output that reaches the length limit.
+    n_best: int
+    aligns: bool
+    has_scores: bool
+    keep: tuple[str, ...]
+
+
+class RequestQueue(ABC):
+    """A queue of requests. As many requests as fit into one batch are translated together, in one thread.
+
+    A request is translated immediately if the translator is free. The more requests wait, the larger the batches.
     """
 
-    def __init__(self, translator: Translator, max_waiting: int):
+    offer: Offer
+    close_seconds: float | None = None  # to wait for the last batch; None: until it is translated
+
+    def __init__(self, max_waiting: int):
         """max_waiting: maximum number of waiting lines, with 100 subwords each on average. Lines that are being
         translated do not count."""
-        self.translator, self.max_waiting = translator, max_waiting
+        self.max_waiting = max_waiting
         self.max_subwords = _SUBWORDS_PER_LINE * max_waiting
         self.totals = Totals()
         self._waiting: list[_Waiting] = []
@@ -81,6 +98,22 @@ class BatchingQueue:
         self._changed = threading.Condition()
         self._worker = threading.Thread(target=self._work, name="translating", daemon=True)
         self._worker.start()
+
+    @abstractmethod
+    def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
+        """The number of subwords of each line. Raises NmtError for lines and options that cannot be translated."""
+
+    @abstractmethod
+    def _answer_bytes(self, lengths: Sequence[int], options: BatchOptions) -> int:
+        """The estimated maximum size in bytes of an answer in JSON. lengths: of the lines, in subwords."""
+
+    @abstractmethod
+    def _room(self) -> int:
+        """The most subwords of several requests that are translated together."""
+
+    @abstractmethod
+    def _translations(self, lines: list[str], options: BatchOptions) -> NBest:
+        """The translations of each line, best first."""
 
     @property
     def waiting(self) -> int:
@@ -106,16 +139,16 @@ class BatchingQueue:
     def submit(
         self, lines: Sequence[str], options: BatchOptions | None = None, max_answer: int | None = None
     ) -> "Future[NBest]":
-        """Adds lines to the queue. Returns a future with the result of `Translator.hypotheses`. Cancel the future to
-        leave the queue. max_answer: maximum estimated bytes of an answer with all fields of the translations.
+        """Adds lines to the queue. Returns a future with the translations of each line, best first. Cancel the future
+        to leave the queue. max_answer: maximum estimated bytes of an answer with all fields of the translations.
 
-        Raises immediately: NmtError if n_best is larger than the beam size or a line is too long for the model,
-        AnswerTooLarge, QueueFull, and RuntimeError if the queue is closed. An empty queue accepts any number of
-        subwords, because a long request would not get more room later.
+        Raises immediately: NmtError for options and lines that cannot be translated, AnswerTooLarge, QueueFull, and
+        RuntimeError if the queue is closed. An empty queue accepts any number of subwords, because a long request would
+        not get more room later.
         """
         options = options or BatchOptions()
         lengths = self._lengths(list(lines), options)
-        size = answer_bytes(self.translator, lengths, options)
+        size = self._answer_bytes(lengths, options)
         if max_answer is not None and size > max_answer:
             fix = "send less text, ask for fewer translations, or leave out the alignment"
             raise AnswerTooLarge(
@@ -134,24 +167,11 @@ class BatchingQueue:
         return request.answer
 
     def close(self) -> None:
-        """Refuse new requests, and wait until all waiting requests are translated."""
+        """Refuse new requests, and wait until all waiting requests are translated, at most `close_seconds`."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._worker.join()
-
-    def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
-        """The number of subwords of each line. Raises NmtError for lines that the translator would refuse or cut."""
-        decoding, longest = self.translator.decoding, self.translator.longest_source
-        if options.n_best > decoding.beam_size:
-            raise NmtError(f"n_best: {options.n_best} is more than the beam size, {decoding.beam_size}")
-        pair = options.pair or self.translator.languages.choose()
-        encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair))
-        lengths = [len(ids) for ids in encoded]
-        for line_number, length in enumerate(lengths, start=1):
-            if decoding.long_input != "split" and longest is not None and length > longest:
-                raise NmtError(f"line {line_number} has {length} subwords, more than {longest}: shorten or split it")
-        return lengths
+        self._worker.join(self.close_seconds)
 
     def _seconds(self, subwords: int) -> int:
         """The expected time to translate this many subwords, at the mean speed so far; at least 1 second."""
@@ -170,7 +190,7 @@ class BatchingQueue:
     def _next_batch(self) -> list[_Waiting]:
         """The first request, and others with the same options that fit into one search with it. Empty if the queue is
         closed."""
-        room = self.translator.batch_tokens // self.translator.decoding.beam_size
+        room = self._room()
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
@@ -189,18 +209,8 @@ class BatchingQueue:
 
     def _translate(self, batch: list[_Waiting]) -> None:
         lines = list(chain.from_iterable(request.lines for request in batch))
-        options = batch[0].options
-        source, target = options.pair or (None, None)
         try:
-            translations = self.translator.hypotheses(
-                lines,
-                options.n_best,
-                alignment=options.alignment,
-                token_scores=options.token_scores,
-                keep=options.keep,
-                to=target,
-                from_=source or None,
-            )
+            translations = self._translations(lines, batch[0].options)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].answer.set_exception(error)
@@ -211,6 +221,47 @@ class BatchingQueue:
         for request in batch:
             request.answer.set_result(translations[: len(request.lines)])
             del translations[: len(request.lines)]
+
+
+class BatchingQueue(RequestQueue):
+    """A queue of requests to a model. The translation of a line does not depend on the other lines, except for rounding
+    in the last digits of its scores, and with CTranslate2 for an output that reaches the length limit."""
+
+    def __init__(self, translator: Translator, max_waiting: int):
+        decoding = translator.decoding
+        self.translator = translator
+        self.offer = Offer(decoding.beam_size, translator.engine.aligns, True, decoding.keep)
+        super().__init__(max_waiting)
+
+    def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
+        decoding, longest = self.translator.decoding, self.translator.longest_source
+        if options.n_best > decoding.beam_size:
+            raise NmtError(f"n_best: {options.n_best} is more than the beam size, {decoding.beam_size}")
+        pair = options.pair or self.translator.languages.choose()
+        encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair))
+        lengths = [len(ids) for ids in encoded]
+        for line_number, length in enumerate(lengths, start=1):
+            if decoding.long_input != "split" and longest is not None and length > longest:
+                raise NmtError(f"line {line_number} has {length} subwords, more than {longest}: shorten or split it")
+        return lengths
+
+    def _answer_bytes(self, lengths: Sequence[int], options: BatchOptions) -> int:
+        return answer_bytes(self.translator, lengths, options)
+
+    def _room(self) -> int:
+        return self.translator.batch_tokens // self.translator.decoding.beam_size
+
+    def _translations(self, lines: list[str], options: BatchOptions) -> NBest:
+        source, target = options.pair or (None, None)
+        return self.translator.hypotheses(
+            lines,
+            options.n_best,
+            alignment=options.alignment,
+            token_scores=options.token_scores,
+            keep=options.keep,
+            to=target,
+            from_=source or None,
+        )
 
 
 def answer_bytes(translator: Translator, lengths: Sequence[int], options: BatchOptions) -> int:

@@ -18,7 +18,7 @@ from starlette.responses import FileResponse
 
 from nmt.config.language_pairs import LanguagePairs
 from nmt.documents.file_formats import FILE_FORMATS
-from nmt.serve.batching import BatchingQueue, BatchOptions, QueueFull
+from nmt.serve.batching import BatchOptions, QueueFull, RequestQueue
 from nmt.serve.detection import DetectedLanguage
 from nmt.serve.document_process import DocumentProcess, document_process
 from nmt.serve.jobs import count_lost, placeholder_warning
@@ -78,7 +78,7 @@ async def received_document(
 class DocumentTranslator:
     """Translates documents through the queue, a few at a time."""
 
-    def __init__(self, queue: BatchingQueue, languages: LanguagePairs, limits: RequestLimits):
+    def __init__(self, queue: RequestQueue, languages: LanguagePairs, limits: RequestLimits):
         self.queue, self.languages, self.limits = queue, languages, limits
         self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
         self._requests = 0
@@ -121,7 +121,7 @@ class DocumentTranslator:
         name, lost = f"{path.stem}.{document.target}{path.suffix}", 0
         for part in await asyncio.to_thread(split_lines, lines, limits):
             has_tags = any(lines[i][1] for i in part)
-            aligned = has_tags and self.queue.translator.engine.aligns
+            aligned = has_tags and self.queue.offer.aligns
             options = BatchOptions(alignment=aligned, token_scores=False, pair=pair, keep=keep)
             lost += await self._translate_part(process, {i: texts[i] for i in part}, options)
         content, notes = await process.write(name)
@@ -135,7 +135,7 @@ class DocumentTranslator:
     async def _translate_part(self, process: DocumentProcess, lines: Mapping[int, str], options: BatchOptions) -> int:
         """Translates lines of a document, by their indices. Waits if the queue is full. Returns the number of lines
         that lost a placeholder of decoding.keep; the document checks its own placeholders."""
-        texts, model_keep = [*lines.values()], self.queue.translator.decoding.keep
+        texts, model_keep = [*lines.values()], self.queue.offer.keep
         while True:
             try:
                 n_best = await asyncio.wrap_future(await asyncio.to_thread(self.queue.submit, texts, options))

@@ -9,7 +9,7 @@ from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.protected_text import is_protected
 from nmt.decoding.translator import Translation
-from nmt.serve.batching import BatchOptions, NBest
+from nmt.serve.batching import BatchOptions, NBest, Offer
 from nmt.serve.detection import DetectedLanguage
 from nmt.serve.requests import (
     LibreTranslateRequest,
@@ -31,12 +31,15 @@ class OwnJob:
 
     lines: list[str]
     options: BatchOptions
+    has_scores: bool = True
 
     def answer(self, n_best: NBest) -> dict[str, Any]:
         """The fields of the answer. A translation has the fields of Translation."""
         return {"translations": [[*map(self._fields, translations)] for translations in n_best]}
 
     def _fields(self, translation: Translation) -> dict[str, Any]:
+        if not self.has_scores:
+            return {"text": translation.text}
         fields = dict(vars(translation))
         if not self.options.alignment:
             del fields["source_pieces"], fields["alignment"]
@@ -112,22 +115,21 @@ def _joined(text: PlainText | HtmlText, lines: NBest) -> list[str]:
 Job = OwnJob | LibreTranslateJob
 
 
-def job_from(
-    fields: dict[str, Any], languages: LanguagePairs, limits: RequestLimits, beam_size: int, aligns: bool
-) -> Job:
-    """The job of a request. aligns: whether the engine gives alignments. Raises HTTPException if the request is not
-    valid or too large, and NmtError for languages that the model does not have."""
+def job_from(fields: dict[str, Any], languages: LanguagePairs, limits: RequestLimits, offer: Offer) -> Job:
+    """The job of a request. offer: what the queue gives. Raises HTTPException if the request is not valid or too large,
+    and NmtError for languages that the model does not have."""
     if "text" not in fields and fields.keys() & {"q", "source", "target"}:
         request = checked(LibreTranslateRequest, fields)
-        return _libretranslate_job(request, languages, limits, beam_size, aligns)
+        return _libretranslate_job(request, languages, limits, offer)
     own = checked(OwnRequest, fields)
     lines = as_list(own.text)
     limits.check(lines, lines)
-    return OwnJob(lines, BatchOptions(own.n_best, own.alignment, True, chosen_pair(languages, own.to, own.from_)))
+    options = BatchOptions(own.n_best, own.alignment, True, chosen_pair(languages, own.to, own.from_))
+    return OwnJob(lines, options, offer.has_scores)
 
 
 def _libretranslate_job(
-    request: LibreTranslateRequest, languages: LanguagePairs, limits: RequestLimits, beam_size: int, aligns: bool
+    request: LibreTranslateRequest, languages: LanguagePairs, limits: RequestLimits, offer: Offer
 ) -> LibreTranslateJob:
     source, target = source_and_target(request, languages)
     sent = as_list(request.q)
@@ -138,20 +140,24 @@ def _libretranslate_job(
     limits.check(lines, ())
     detected = None if source else likeliest_source(lines, languages, target)
     options = BatchOptions(
-        n_best=min(1 + request.alternatives, beam_size),  # clients accept fewer
+        n_best=min(1 + request.alternatives, offer.n_best),  # clients accept fewer
         # Without an alignment, tags are placed as in the source.
-        alignment=aligns and any(text.has_tags for text in texts),
+        alignment=offer.aligns and any(text.has_tags for text in texts),
         token_scores=False,
         pair=chosen_pair(languages, target, detected.language if detected else source),
     )
     return LibreTranslateJob(texts, isinstance(request.q, list), detected, options)
 
 
-def job_warning(job: Job, n_best: NBest, languages: LanguagePairs, keep: tuple[str, ...]) -> str:
-    """The warning for the client about its translations; empty if there is none. keep: decoding.keep."""
+def job_warning(job: Job, n_best: NBest, languages: LanguagePairs, offer: Offer) -> str:
+    """The warning for the client about its translations; empty if there is none. offer: what the queue gives."""
     untrained = languages.warning(job.options.pair) if job.options.pair else ""
-    lost = placeholder_warning(count_lost(job.lines, n_best, keep), len(n_best))
-    return "; ".join(filter(None, (untrained, lost)))
+    lost = placeholder_warning(count_lost(job.lines, n_best, offer.keep), len(n_best))
+    rejected = 0
+    if not offer.has_scores:  # a model's translation of a line can be empty
+        rejected = sum(bool(line.strip()) and not best.text for line, [best, *_] in zip(job.lines, n_best, strict=True))
+    refused = f"{rejected} of {len(n_best)} lines: the answer is not a translation" if rejected else ""
+    return "; ".join(filter(None, (untrained, lost, refused)))
 
 
 def count_lost(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> int:

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt.serve.batching import BatchingQueue
+from nmt.serve.batching import RequestQueue
 
 log = logging.getLogger("nmt")
 
@@ -22,7 +22,7 @@ _COUNTED = ("/translate", "/detect", "/translate_file")
 class Metrics:
     """The number of requests by path and status, the duration of translated requests, and the counts of the queue."""
 
-    def __init__(self, queue: BatchingQueue):
+    def __init__(self, queue: RequestQueue):
         self._registry = CollectorRegistry()
         self._registry.register(_QueueCounts(queue))
         meaning = "Requests to /translate, /detect and /translate_file, by HTTP status."
@@ -42,7 +42,7 @@ class Metrics:
 
 
 class _QueueCounts(Collector):
-    def __init__(self, queue: BatchingQueue):
+    def __init__(self, queue: RequestQueue):
         self._queue = queue
 
     def collect(self) -> Iterator[Metric]:

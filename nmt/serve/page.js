@@ -37,7 +37,7 @@ async function received(path, options) {
   signal.throwIfAborted();
   const {status} = response, wait = Number(response.headers.get("Retry-After")) || 1;
   if (status === 429) throw new Refusal(`The server is busy. Try again in ${seconds(wait)}.`, status, wait);
-  if ([502, 503, 504].includes(status)) throw new Refusal("The server is not available at the moment. Try again in a minute.", status);
+  if ([503, 504].includes(status) || (status === 502 && !answer.error)) throw new Refusal("The server is not available at the moment. Try again in a minute.", status);
   throw new Refusal(answer.error ? `${answer.error}.` : `The server answered with status ${status}. Try again later.`, status);
 }
 
@@ -106,7 +106,7 @@ function show(lines, problem = "") {
   at("again").hidden = !problem;
   say("status", problem, problem !== "");
   say("copied", "");
-  at("details").hidden = blank;
+  at("details").hidden = blank || !limits.scores;
   at("lines").hidden = shown.length < 2;
   const before = at("line").value;
   at("line").replaceChildren(...shown.map(({target}, i) => make("option", {value: i, textContent: `${i + 1}: ${target.slice(0, 80)}`, disabled: !target})));

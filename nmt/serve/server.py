@@ -11,11 +11,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from nmt.config.language_pairs import LanguagePairs
-from nmt.decoding.translator import Translator
 from nmt.distributed.stopping import log_from_handler
 from nmt.errors import NmtError
 from nmt.serve import app
-from nmt.serve.batching import BatchingQueue
+from nmt.serve.batching import RequestQueue
 from nmt.serve.requests import RequestLimits
 
 log = logging.getLogger("nmt")
@@ -26,7 +25,7 @@ _HEADERS = 16 * 1024  # maximum bytes of the headers, without the query
 
 
 def serve(
-    translator: Translator,
+    queue: RequestQueue,
     languages: LanguagePairs,
     host: str,
     port: int,
@@ -45,7 +44,6 @@ def serve(
     url = f"http://{f'[{address}]' if ':' in address else address}:{bound_port}"
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         log.warning("%s: other machines can use it without a password: leave out --host to allow only this one", url)
-    queue = BatchingQueue(translator, limits.waiting)
     _text_log.disabled = True  # texts of clients are not logged
     try:
         service = app.build(queue, languages, limits, url, log_requests, hosts)

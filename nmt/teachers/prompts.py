@@ -21,17 +21,25 @@ class Prompts:
     """Writes the messages for each line: examples as requests with their answers, then the line."""
 
     def __init__(self, endpoint: Endpoint, glossary: Glossary | None = None):
-        """Raises NmtError if the file of examples cannot be read or has no pairs."""
+        """Raises NmtError if the file of examples cannot be read or has no pairs, and for a glossary if the last of the
+        messages is not a text."""
         self._messages = endpoint.messages or (Message("user", endpoint.prompt.rstrip("\n")),)
         source, target = endpoint.pair
         names = {"source": english_name(source), "target": english_name(target)}
         self._languages = names | {"source_code": source, "target_code": target}
         self._glossary = glossary
+        if glossary is not None:
+            self.check_text("--glossary")
         self._examples: Chat = []
         if endpoint.examples is not None:
             for text, translation in read_examples(Path(endpoint.examples)):
                 last = self._filled(self._messages[-1], text)
                 self._examples += [last, {"role": "assistant", "content": translation}]
+
+    def check_text(self, option: str) -> None:
+        """Raises NmtError if the last message is not a text, to which lines on terms or a prefix can be added."""
+        if not isinstance(self._messages[-1].content, str):
+            raise NmtError(f"{option}: cannot be added to `messages` whose last content is not a text: leave it out")
 
     def chat(self, line: str, prefix: str = "") -> Chat:
         """The messages that ask for the translation of a line. prefix: what the translation begins with."""

@@ -1,6 +1,7 @@
 """An evaluation from files and models to scores: what is compared with what, and what is refused."""
 
 import json
+import logging
 import re
 import unicodedata
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+from helpers.chat_server import Asked, Said, backwards, serving
 from helpers.model_files import make_checkpoint
 from typer.testing import CliRunner
 
@@ -19,8 +21,9 @@ from nmt.errors import NmtError
 from nmt.evaluation import comet
 from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
-from nmt.evaluation.output import to_json, to_text
+from nmt.evaluation.output import Evaluation, to_json, to_text
 from nmt.evaluation.scores import MetricScore
+from nmt.evaluation.systems import count_words
 from nmt.loading.opened_model import OpenedModel, open_model
 
 
@@ -56,13 +59,12 @@ def test_a_model_scores_as_the_file_of_its_translations(
     request = EvaluateRequest(
         models=models, overrides=overrides, source=texts["source"], references=references, outputs=outputs
     )
-    scores, details, _ = evaluate(request)
-    assert details is None
+    scores = evaluate(request).scores
     lines = texts["source"].read_text(encoding="utf-8").split("\n")[:-1]
     for model, output in zip(models, outputs, strict=True):
         translated = open_model(model).translator("cpu", overrides=overrides).translate(lines)
         assert output.read_text(encoding="utf-8").split("\n") == [*translated, ""]
-    again, *_ = evaluate(EvaluateRequest(hypotheses=outputs, references=references, language="de"))
+    again = evaluate(EvaluateRequest(hypotheses=outputs, references=references, language="de")).scores
     assert [(one.name, one.value, one.signature, one.difference) for one in scores] == [
         (one.name, one.value, one.signature, one.difference) for one in again
     ]
@@ -72,13 +74,13 @@ def test_details_say_where_words_were_counted(texts: dict[str, Path], tmp_path: 
     training = tmp_path / "train.de"
     training.write_text("eins\n" * 12, encoding="utf-8")
     request = EvaluateRequest(hypotheses=[texts["first"]], references=[texts["reference"]], language="de", sentences=1)
-    _, details, _ = evaluate(EvaluateRequest(**{**vars(request), "details": True}))
+    details = evaluate(EvaluateRequest(**{**vars(request), "details": True})).details
     assert details is not None and details.frequencies.text == str(texts["reference"])
     assert [one.text for one in details.lengths] == [str(texts["reference"])]
     assert len(details.worst[0].sentences) == 1 and details.changed == []
-    _, details, _ = evaluate(
+    details = evaluate(
         EvaluateRequest(**{**vars(request), "training_texts": [training, training], "source": texts["source"]})
-    )
+    ).details
     assert details is not None and details.frequencies.text == f"{training}, {training}"
     assert [(str(one.frequency), one.reference_words) for one in details.frequencies.buckets] == [
         ("0", 6),
@@ -100,7 +102,7 @@ def test_models_of_several_languages_leave_the_language_to_be_said(
     request = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
     with pytest.raises(NmtError, match=r"models have different target languages \(de, zh\): give --language"):
         evaluate(EvaluateRequest(**request))
-    scores, *_ = evaluate(EvaluateRequest(**request, language="zh"))
+    scores = evaluate(EvaluateRequest(**request, language="zh")).scores
     assert "|tok:zh|" in scores[0].signature
 
 
@@ -123,8 +125,9 @@ def test_a_named_test_set(texts: dict[str, Path], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         "nmt.commands.evaluate.load_test_set", lambda name, pair: {("wmt14", "en-de"): found}[name, pair]
     )
-    named, *_ = evaluate(EvaluateRequest(hypotheses=[texts["first"]], test_set="wmt14", language_pair="en-de"))
-    given, *_ = evaluate(EvaluateRequest(hypotheses=[texts["first"]], references=[texts["reference"]], language="de"))
+    hypotheses = [texts["first"]]
+    named = evaluate(EvaluateRequest(hypotheses=hypotheses, test_set="wmt14", language_pair="en-de")).scores
+    given = evaluate(EvaluateRequest(hypotheses=hypotheses, references=[texts["reference"]], language="de")).scores
     assert [one.value for one in named] == [one.value for one in given]
     assert "|lang:en-de|" in named[0].signature and "|test:wmt14" in named[0].signature
 
@@ -151,17 +154,19 @@ def test_comet_is_a_further_score(texts: dict[str, Path], monkeypatch: pytest.Mo
     monkeypatch.setattr(comet, "score", score)
     files = [texts["first"], texts["second"]]
     given = {"hypotheses": files, "source": texts["source"], "references": [texts["reference"]]}
-    found, *_ = evaluate(EvaluateRequest(**given, comet="x", comet_command="cat -n"))
+    found = evaluate(EvaluateRequest(**given, comet="x", comet_command="cat -n"))
     text = to_text(found)
     assert re.search(r"\nCOMET +0\.8123 +0\.8123\n", text) and "\nCOMET  model:x\n" in text
+    assert "words per second" not in text, "nothing was translated"
 
 
 def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, Path], tmp_path: Path) -> None:
     outputs = [tmp_path / "a.out", tmp_path / "b.out"]
     given = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
     request = EvaluateRequest(**given, hypotheses=[texts["first"]], outputs=outputs, robustness=True)
-    scores, details, found = evaluate(request)
-    assert details is None
+    result = evaluate(request)
+    scores, found = result.scores, result.robustness
+    assert result.details is None
     assert [score.system for score in scores[::3]] == [*map(str, models), str(texts["first"])]
     assert [score.difference is None for score in scores] == [True] * 3 + [False] * 6, "the first is the baseline"
     assert [one.system for one in found] == [str(model) for model in models]
@@ -171,13 +176,89 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
         lines = open_model(model).translator("cpu").translate(["ONE TWO THREE", "FOUR FIVE", "SIX SEVEN"])
         expected = sacrebleu.corpus_chrf(lines, [["DREI ZWEI EINS", "FÜNF VIER", "SIEBEN SECHS"]]).score
         assert (upper.variation, upper.changed, upper.chrf) == ("uppercase", 3, expected)
-    text = to_text(scores, details, found)
+    text = to_text(result)
     assert "Robustness of system 2: scores of variations of the 3 lines" in " ".join(text.split())
     assert "Robustness of system 3" not in text
     assert max(map(len, text.partition("Robustness")[2].split("\n"))) <= 80
-    data = json.loads(to_json(scores, details, found))
+    data = json.loads(to_json(result))
     assert data.keys() == {"scores", "robustness"} and len(data["robustness"]) == 2
     assert data["robustness"][0]["variations"][6]["kept"][0] == {"kind": "number", "in_source": 3, "kept": 0}
+
+
+# ------------------------------------------------------------------------ endpoints, speed and size
+
+ENDPOINT = """
+endpoint: {address}
+model: tiny
+key: very-secret
+source_language: en
+target_language: de
+retries: 0
+clean: {{language: null, script: null}}
+"""
+
+
+def refuses_the_second(asked: Asked) -> Said:
+    return Said("I'm sorry, I can't translate this." if asked.line == "four five" else backwards(asked.line))
+
+
+def test_an_endpoint_is_a_system_beside_models(
+    models: list[Path], texts: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It translates last, but stays in its place; a line without a translation is empty; what it used is logged."""
+    caplog.set_level(logging.INFO, "nmt")
+    teacher, outputs = tmp_path / "teacher.yaml", [tmp_path / "teacher.out", tmp_path / "a.out"]
+    with serving(refuses_the_second) as server:
+        teacher.write_text(ENDPOINT.format(address=server.address), encoding="utf-8")
+        given = {"models": [teacher, models[0]], "source": texts["source"], "references": [texts["reference"]]}
+        with pytest.raises(NmtError, match="beam_sise"):
+            evaluate(EvaluateRequest(**given, overrides=["decoding.beam_sise=2"]))
+        with pytest.raises(NmtError, match="an endpoint has only"):
+            evaluate(EvaluateRequest(**{**given, "models": [teacher]}, overrides=["decoding.beam_size=2"]))
+        assert server.asked == [], "paid for before another system failed"
+        result = evaluate(
+            EvaluateRequest(
+                **given, hypotheses=[texts["first"]], overrides=["decoding.beam_size=2"], outputs=outputs, details=True
+            )
+        )
+        assert len(server.asked) == 3
+        robust = evaluate(EvaluateRequest(**{**given, "models": [teacher]}, robustness=True)).robustness
+    assert outputs[0].read_text("utf-8") == "eno owt eerht\n\nxis neves\n"
+    assert [score.system for score in result.scores[::3]] == [str(teacher), str(models[0]), str(texts["first"])]
+    assert [one.name for one in result.systems] == [str(teacher), str(models[0]), str(texts["first"])]
+    assert [one.bytes for one in result.systems] == [None, models[0].stat().st_size, None]
+    assert result.details is not None and result.details.worst[0].sentences[0].translations[0].text == ""
+    assert "1 of 3 lines have no translation: 1 " in caplog.text and "used: 3 requests, " in caplog.text
+    assert "very-secret" not in caplog.text
+    assert [one.variation for one in robust[0].variations][:2] == ["clean", "uppercase"]
+
+
+def test_speed_and_size_of_what_translated(models: list[Path], texts: dict[str, Path]) -> None:
+    given = {"models": models[:1], "source": texts["source"], "references": [texts["reference"]]}
+    result = evaluate(EvaluateRequest(**given, hypotheses=[texts["first"], texts["second"]]))
+    model, *others = result.systems
+    assert model.speed is not None and (model.speed.lines, model.speed.words) == (3, 7) and model.speed.seconds > 0
+    assert [one.speed for one in others] == [None, None]
+    assert re.search(r"\nwords per second +[\d,.]+ +- +-\nlines per second +[\d,.]+ +- +-\n", to_text(result))
+    rows = json.loads(to_json(result))
+    assert [row["bytes"] for row in rows[::3]] == [models[0].stat().st_size, None, None]
+    assert rows[0]["speed"].keys() == {"lines", "words", "seconds"} and rows[3]["speed"] is None
+    assert (rows[1]["system"], rows[1]["name"]) == (str(models[0]), "chrF2")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("  A dog's  life, 3 days.\t", 5),
+        ("我喜欢在公园里散步。", 9),
+        ("GPT 模型\u3000好", 4),  # with an ideographic space
+        ("사과를 먹었다.", 2),
+        ("ฉันกิน", 4),  # without the vowels above
+        ("", 0),
+    ],
+)
+def test_words_are_counted_where_there_are_spaces_and_letters_elsewhere(line: str, words: int) -> None:
+    assert count_words([line]) == words
 
 
 # ------------------------------------------------------------------------ the form in which texts are compared
@@ -205,7 +286,8 @@ def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypat
     reference = written(tmp_path, "r", [unicodedata.normalize("NFD", line) for line in REFERENCES])
     training = written(tmp_path, "t", [unicodedata.normalize("NFD", "mi mi ń")])
     given = {"hypotheses": files, "references": [reference], "language": "yo", "training_texts": [training]}
-    scores, details, _ = evaluate(EvaluateRequest(**given))
+    result = evaluate(EvaluateRequest(**given))
+    scores, details = result.scores, result.details
     assert [round(one.value, 6) for one in scores[:6]] == [100, 100, 0] * 2
     assert {one.compared for one in scores} == {"in NFC with single spaces, without invisible characters"}
     assert not {"NFC", "norm:NFC"} & set(scores[0].signature.split("|"))  # it stays sacreBLEU's
@@ -216,11 +298,11 @@ def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypat
     assert [str(one.frequency) for one in details.frequencies.buckets] == ["0", "1", "2"]
     assert all(matches.f1 == 1 for one in details.frequencies.buckets for matches in one.systems[:2])
     assert all(one.bleu[0] == pytest.approx(100) for breakdown in details.lengths for one in breakdown.buckets)
-    text = to_text(scores)
+    text = to_text(Evaluation(scores))
     assert text.endswith("\ntexts  compared in NFC with single spaces, without invisible characters")
     monkeypatch.setattr(scoring, "MOST_LINES_RESAMPLED", 0)  # as intervals and p-values take long
-    raw, *_ = evaluate(EvaluateRequest(**given, raw=True))
-    assert raw[0].value < 50 and raw[3].value < 50 and "as they are" in to_text(raw)
+    raw = evaluate(EvaluateRequest(**given, raw=True)).scores
+    assert raw[0].value < 50 and raw[3].value < 50 and "as they are" in to_text(Evaluation(raw))
     assert [one.value for one in raw] == [
         metric(path.read_text("utf-8").split("\n")[:-1], [reference.read_text("utf-8").split("\n")[:-1]]).score
         for path in files

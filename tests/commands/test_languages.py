@@ -17,6 +17,7 @@ from nmt.cli import app
 from nmt.commands import average
 from nmt.commands.export import export
 from nmt.commands.train import train
+from nmt.commands.translation_job import TranslationJob
 from nmt.config import reader
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config
@@ -160,10 +161,8 @@ def test_another_target_continues_no_translation(run: Path, texts: Path, tmp_pat
     from nmt.commands import translate
 
     def key(to: str, from_: str | None) -> str:
-        request = translate.TranslationJob(
-            model=run, source=texts / "validation.en", output=tmp_path / "out", to=to, from_=from_
-        )
-        return translate.job_of(request, request.open_models()).key
+        request = TranslationJob(model=run, source=texts / "validation.en", output=tmp_path / "out", to=to, from_=from_)
+        return translate.job_of(request, translate.open_models(request)).key
 
     keys = {key(to, from_) for to, from_ in (("de", None), ("fr", None), ("fr", "en"))}
     assert len(keys) == 2

@@ -14,7 +14,8 @@ from helpers.model_files import make_checkpoint
 import nmt
 from nmt.checkpoints import model_file
 from nmt.commands.output_format import OutputFormat
-from nmt.commands.translate import TranslationJob, translate
+from nmt.commands.translate import translate
+from nmt.commands.translation_job import TranslationJob
 from nmt.config.schema import Config
 from nmt.decoding.chunks import CHUNK_LINES
 

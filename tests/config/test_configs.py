@@ -14,6 +14,7 @@ from pytest import approx
 from nmt.cli import app
 from nmt.config import schema, writer
 from nmt.config.schema import Config
+from nmt.interop.bergamot import export as bergamot
 from nmt.models.transformer.model import Transformer
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +129,40 @@ def test_the_models_are_as_large_as_the_papers() -> None:
     # parameters: 3,000 more or fewer of them are 2.4% of the base model and 1.4% of the big one.
     assert parameters(load("wmt14-en-de-base")) == approx(65e6, rel=0.03)
     assert parameters(load("wmt14-en-de-big")) == approx(213e6, rel=0.015)
+
+
+# --------------------------------------------------------------------------- the student's
+
+
+def test_a_student_is_as_large_as_its_header_says_and_fits_its_engine() -> None:
+    path = ROOT / "configs" / "student.yaml"
+    program = typer.main.get_command(app.app)
+    runs, formats = dict[str, Config](), dict[str, str]()
+    for _, command, *rest in commands(path):
+        given = program.commands[command].make_context(command, rest).params  # type: ignore[attr-defined]
+        if command == "train":
+            run = schema.load(path, given["overrides"] or ())
+            runs[run.run_dir] = run
+        elif command == "export":
+            formats[str(given["model"])] = given["format"]
+    assert formats == dict(zip(runs, ["bergamot", "bergamot", "ctranslate2"], strict=True))
+    sizes = [float(size) for size in re.findall(r"(\d+) MB", header(path))]  # 8-bit numbers: a byte for a parameter
+    assert [parameters(run) / 1e6 for run in runs.values()] == approx(sizes, abs=0.5)
+    for run, target in zip(runs.values(), formats.values(), strict=True):
+        assert (run.model.encoder_layers, run.model.decoder_layers, run.model.dropout) == (6, 2, 0.0)
+        if target == "bergamot":
+            bergamot.check(run)
+    assert runs["runs/student"].vocabulary.size == 32_000
+
+
+def test_the_students_settings_in_comments_can_be_uncommented() -> None:
+    text = (ROOT / "configs" / "student.yaml").read_text(encoding="utf-8")
+    text = re.sub("^  clean: {}.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub("^( +)# (clean: |- )", r"\1\2", text, flags=re.MULTILINE)
+    text = text.replace("mono.sw}", "mono.sw, weight: 4, scores: {kiwi: data/student/mono.kiwi}}")
+    run = schema.parse(text, "uncommented")
+    assert [corpus.weight for corpus in run.data.train] == [4, 1]
+    assert run.data.clean and run.data.clean.same_target == 1 and run.data.clean.scores
 
 
 # --------------------------------------------------------------------------- configs/README.md

@@ -10,7 +10,8 @@ from helpers.documents import DOCUMENTS, PO, read, upper
 from helpers.model_files import make_checkpoint
 
 from nmt.checkpoints import model_file
-from nmt.commands.translate import TranslationJob, translate
+from nmt.commands.translate import translate
+from nmt.commands.translation_job import TranslationJob
 from nmt.config.schema import Config
 from nmt.decoding.translator import Translator
 from nmt.documents.encoding import decoded

@@ -11,7 +11,7 @@ import pytest
 from helpers.documents import upper
 
 from nmt.commands.output_format import OutputFormat
-from nmt.commands.translate import TranslationJob
+from nmt.commands.translation_job import TranslationJob
 from nmt.decoding.translation import Translation
 from nmt.documents.document import TranslatableText
 from nmt.documents.encoding import decoded

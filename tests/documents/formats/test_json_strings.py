@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
-from nmt.commands.translate import TranslationJob, translate
+from nmt.commands.translate import translate
+from nmt.commands.translation_job import TranslationJob
 from nmt.config.schema import Config
 from nmt.documents.formats.json_strings import read
 

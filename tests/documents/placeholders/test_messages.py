@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.checkpoints import model_file
-from nmt.commands.translate import TranslationJob, translate
+from nmt.commands.translate import translate
+from nmt.commands.translation_job import TranslationJob
 from nmt.config.schema import Config
 from nmt.decoding.protected_text import is_protected, protected_spans
 from nmt.documents.document import Document, NotTranslatable, Template, TranslatableText

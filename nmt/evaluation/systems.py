@@ -1,0 +1,42 @@
+"""Facts about a system besides its scores: the size of its model, and how fast it translated."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nmt.config.unspaced_scripts import UNSPACED
+
+# A word between spaces; in scripts without spaces, a letter.
+_WORD = re.compile(rf"[^\s{UNSPACED}]+|(?=\w)[{UNSPACED}]")
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The seconds of the translation of a text, without loading the model. words: of the source, as `count_words`."""
+
+    lines: int
+    words: int
+    seconds: float
+
+    @property
+    def words_per_second(self) -> float:
+        return self.words / self.seconds
+
+    @property
+    def lines_per_second(self) -> float:
+        return self.lines / self.seconds
+
+
+@dataclass(frozen=True)
+class System:
+    """bytes: of the model's files; None for a service and for a file of translations. speed: None if the system was not
+    run."""
+
+    name: str
+    bytes: int | None = None
+    speed: Speed | None = None
+
+
+def count_words(lines: Sequence[str]) -> int:
+    """The number of words between spaces. In scripts without spaces, such as Chinese and Thai, each letter counts."""
+    return sum(len(_WORD.findall(line)) for line in lines)

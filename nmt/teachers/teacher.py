@@ -1,0 +1,258 @@
+"""A teacher: translates lines with an endpoint, several requests at once, and checks every answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import count
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nmt.config.language_pairs import LanguagePair
+from nmt.config.sections import DecodingConfig
+from nmt.decoding.mbr import rank_by_agreement
+from nmt.errors import NmtError
+from nmt.teachers.answers import AnswerRules, CheckedAnswer
+from nmt.teachers.client import Client, NoAnswer, Reply
+from nmt.teachers.endpoint import Endpoint
+from nmt.teachers.journal import Journal
+from nmt.teachers.prompts import Chat, Prompts
+from nmt.teachers.usage import LimitReached, TeacherCounts, Tokens, Usage, estimated
+
+log = logging.getLogger("nmt")
+
+_OPEN_CHUNKS = 2  # so that the requests at the end of a chunk leave no time unused
+_AGAIN_TEMPERATURE = 0.3  # at least, of further requests for a line: with 0 the answer would be the same
+
+
+class Rejected(NamedTuple):
+    """A line without a translation, and the last answer."""
+
+    line_number: int
+    reason: str
+    source: str
+    answer: str
+
+
+class Chunk:
+    """Lines to translate, and what became of them."""
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        first_line: int = 1,
+        journal: Journal | None = None,
+    ) -> None:
+        """prefixes: what each translation begins with. first_line: its number, for messages."""
+        self.lines, self.first_line, self.journal = lines, first_line, journal or Journal()
+        self.prefixes = prefixes or [""] * len(lines)
+        self.counts = TeacherCounts(lines=len(lines))
+        self.candidates: list[list[str]] = [[""] for _ in lines]  # of each line, best first; [""]: no translation
+        self.rejected: list[Rejected] = []
+        self.places: dict[tuple[str, str], list[int]] = {}  # of each different line with its prefix
+        for i, (line, prefix) in enumerate(zip(lines, self.prefixes, strict=True)):
+            if line.strip():
+                self.places.setdefault((line, prefix), []).append(i)
+        self.counts.empty = len(lines) - sum(map(len, self.places.values()))
+        self.open = len(self.places)
+        self.is_done = asyncio.Event()
+        if not self.open:
+            self.is_done.set()
+
+    def reject(self, place: int, answer: CheckedAnswer, keep: bool) -> None:
+        """A line stays without a translation. keep: its last answer is written all the same."""
+        self.candidates[place] = [answer.text if keep else ""]
+        self.counts.rejected[answer.reason] = self.counts.rejected.get(answer.reason, 0) + 1
+        self.rejected.append(Rejected(self.first_line + place, answer.reason, self.lines[place], answer.text))
+
+
+class Teacher:
+    """Translates lines with an endpoint. `counts` grow with each chunk."""
+
+    def __init__(self, endpoint: Endpoint, client: Client, prompts: Prompts, decoding: DecodingConfig) -> None:
+        self.pair: LanguagePair = endpoint.pair
+        self.counts = TeacherCounts()
+        self.usage = Usage(endpoint)
+        self.on_lines: Callable[[int], object] = lambda lines: None  # called with the number of lines answered
+        self._endpoint, self._client, self._prompts, self._decoding = endpoint, client, prompts, decoding
+
+    @cached_property
+    def _rules(self) -> AnswerRules:
+        return AnswerRules(self._endpoint.clean, self.pair)
+
+    def translate(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> list[str]:
+        """The translation of each line; empty for one without a translation, unless `rejected` is `keep`. Raises as
+        `translate_chunks`."""
+        return [candidates[0] for candidates in self.candidates(lines, 1, prefixes)]
+
+    def candidates(
+        self, lines: Sequence[str], n_best: int = 1, prefixes: Sequence[str] | None = None, first_line: int = 1
+    ) -> list[list[str]]:
+        """n_best samples of each line, or fewer if the others were no translations: by agreement if decoding.consensus
+        is set. [""]: no translation. Raises as `translate_chunks`."""
+        chunk = Chunk(lines, prefixes, first_line)
+        self.translate_chunks([chunk], n_best)
+        return chunk.candidates
+
+    def translate_chunks(
+        self, chunks: Iterable[Chunk], n_best: int = 1, done: Callable[[Chunk], object] = lambda chunk: None
+    ) -> None:
+        """Translate chunks, of which at most two are open at once, and call `done` with each, in their order.
+
+        Raises NmtError if the service does not answer or refuses a request, and if the limit is reached: then the
+        replies to all open requests have arrived.
+        """
+        self.check(n_best)
+        self._rules  # noqa: B018 (loads the rules before the first request)
+        try:
+            asyncio.run(self._run(chunks, n_best, done))
+        except BaseExceptionGroup as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
+
+    def samples(self, n_best: int) -> int:
+        """How many samples of each line are asked for."""
+        return n_best if self._decoding.consensus == "none" else max(n_best, self._decoding.candidates)
+
+    @property
+    def sampling(self) -> dict[str, object]:
+        """The settings of `decoding` on which translations depend."""
+        return {name: getattr(self._decoding, name) for name in ("consensus", "candidates", "seed")}
+
+    def check(self, n_best: int = 1, with_prefixes: bool = False) -> None:
+        """Raises NmtError if there are to be several samples, and all would be the same, and for prefixes if the prompt
+        is not a text."""
+        if self.samples(n_best) > 1 and self.body("", "", 0, 1).get("temperature") == 0:
+            raise NmtError("temperature: 0: all samples would be equal: set it in the endpoint's file, such as 0.7")
+        if with_prefixes:
+            self._prompts.check_text("--prefixes")
+
+    def estimate(self, lines: int, size: int, samples: int) -> Tokens:
+        """About how many tokens are used for lines of so many bytes together."""
+        return estimated(self._empty_prompt, lines, size, samples)
+
+    @cached_property
+    def _empty_prompt(self) -> Chat:
+        return self._prompts.chat("")
+
+    def body(self, line: str, prefix: str, request: int, samples: int) -> dict[str, Any]:
+        """The request for a line. request: how many requests for this line there were before."""
+        own = {
+            "model": self._endpoint.model,
+            "messages": self._prompts.chat(line, prefix),
+            "temperature": max(self._endpoint.temperature, _AGAIN_TEMPERATURE if request else 0.0),
+            "seed": self._decoding.seed + request,
+            "n": samples if samples > 1 else None,
+        }
+        fields = own | dict(self._endpoint.parameters or {})
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def used(self, counts: TeacherCounts) -> str:
+        """What was used, for messages."""
+        requests = "1 request" if counts.requests == 1 else f"{counts.requests:,} requests"
+        return f"{requests}, {self.usage.in_words((counts.input_tokens, counts.output_tokens))}"
+
+    def log_counts(self, listed: Path | None = None) -> None:
+        """Log what was used, and why lines were rejected. listed: the file that lists them."""
+        log.info("used: %s", self.used(self.counts))
+        if rejected := self.counts.rejected:
+            by_number = sorted(rejected.items(), key=itemgetter(1), reverse=True)
+            reasons = ", ".join(f"{number:,} {reason}" for reason, number in by_number)
+            numbers = f"{sum(rejected.values()):,} of {self.counts.lines:,}"
+            where = f": see {listed}" if listed else ""
+            log.warning("%s lines have no good translation: %s%s", numbers, reasons, where)
+
+    async def _run(self, chunks: Iterable[Chunk], n_best: int, done: Callable[[Chunk], object]) -> None:
+        opened, slots = asyncio.Queue[Chunk](), asyncio.Semaphore(_OPEN_CHUNKS)
+        lines = asyncio.Queue[tuple[Chunk, str, str] | None](1)
+        is_over = False
+
+        async def give() -> None:
+            for chunk in chunks:
+                await slots.acquire()
+                opened.put_nowait(chunk)
+                self.on_lines(chunk.counts.empty)
+                for line, prefix in chunk.places:
+                    await lines.put((chunk, line, prefix))
+            await lines.put(None)
+
+        async def take() -> None:
+            nonlocal is_over
+            while (item := await lines.get()) is not None and not is_over:
+                try:
+                    await self._line(*item, n_best)
+                except LimitReached:
+                    is_over = True
+            await lines.put(None)  # for the next worker
+
+        async def write() -> None:
+            while True:
+                chunk = await opened.get()
+                await chunk.is_done.wait()
+                self.counts += chunk.counts
+                done(chunk)
+                opened.task_done()
+                slots.release()
+
+        async with self._client.connected(), asyncio.TaskGroup() as group:
+            giving, writing = group.create_task(give()), group.create_task(write())
+            await asyncio.gather(*(group.create_task(take()) for _ in range(self._endpoint.requests)))
+            if is_over:
+                raise self.usage.limit_error()
+            await giving
+            await opened.join()
+            writing.cancel()
+
+    async def _line(self, chunk: Chunk, line: str, prefix: str, n_best: int) -> None:
+        """Ask for the translation of a line until there are enough samples, or too many answers are no translations."""
+        places, wanted, accepted = chunk.places[line, prefix], self.samples(n_best), list[str]()
+        last, answers, most = CheckedAnswer("", "no answer"), 0, wanted + self._endpoint.retries
+        for request in count():
+            missing = min(wanted - len(accepted), most - answers)
+            if not missing:
+                break
+            try:
+                reply = await self._reply(chunk, (line, prefix), request, missing)
+            except NoAnswer:
+                break
+            samples = reply.answers[:missing]
+            answers += len(samples)
+            checked = self._rules.check([line] * len(samples), [sample.text for sample in samples])
+            for sample, answer in zip(samples, checked, strict=True):
+                last = CheckedAnswer(answer.text, "cut off") if sample.cut else answer
+                if not last.reason:
+                    accepted.append(last.text)
+        if len(accepted) > 1 and self._decoding.consensus != "none":
+            accepted = [accepted[i] for i in rank_by_agreement(accepted, self._decoding.consensus)]
+        for place in places:
+            if accepted:
+                chunk.candidates[place] = accepted[:n_best]
+            else:
+                chunk.reject(place, last, self._endpoint.rejected == "keep")
+        chunk.open -= 1
+        self.on_lines(len(places))
+        if not chunk.open:
+            chunk.is_done.set()
+
+    async def _reply(self, chunk: Chunk, line: tuple[str, str], request: int, samples: int) -> Reply:
+        """The reply to a request for a line: from the journal, or from the service."""
+        place = chunk.places[line][0]
+        reply = chunk.journal.replies.get((place, request))
+        if reply is None:
+            body = self.body(*line, request, samples)
+            estimate = self.estimate(1, len(line[0].encode()), samples)
+            self.usage.begin(estimate)
+            try:
+                reply = await self._client.ask(body, f"line {chunk.first_line + place}")
+            finally:
+                self.usage.end(estimate)
+            self.usage.add((reply.input_tokens, reply.output_tokens), None if request else estimate)
+            chunk.journal.add(place, request, reply)
+        chunk.counts.requests += 1
+        chunk.counts.input_tokens += reply.input_tokens
+        chunk.counts.output_tokens += reply.output_tokens
+        return reply

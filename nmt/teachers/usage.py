@@ -1,0 +1,127 @@
+"""What an endpoint has used, will use, and may use: tokens and their cost."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nmt.errors import NmtError
+from nmt.teachers.endpoint import Endpoint
+
+Tokens = tuple[float, float]  # of requests and of answers
+_BYTES = 4  # of UTF-8 for a token: four characters in Latin script, two in Cyrillic, more than one in Chinese
+
+
+@dataclass
+class TeacherCounts:
+    """Counts of lines, and of what was used for them."""
+
+    lines: int = 0
+    empty: int = 0
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)  # lines without a translation, by reason
+
+    def __add__(self, other: "TeacherCounts") -> "TeacherCounts":
+        return TeacherCounts(
+            self.lines + other.lines,
+            self.empty + other.empty,
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            dict(Counter(self.rejected) + Counter(other.rejected)),
+        )
+
+
+class LimitReached(Exception):
+    """A request would exceed the limit of the endpoint."""
+
+
+class Usage:
+    """Counts the tokens of requests, and expects those of others. Each pair of numbers is for requests and for answers.
+
+    An estimate has a token for every four bytes. It is corrected by what the requests before used.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._price, self._limit = endpoint.price, endpoint.limit
+        self.tokens: Tokens = (0, 0)  # also of earlier commands of a job
+        self.lines = 0  # answered in this command
+        self._of_replies: Tokens = (0, 0)
+        self._estimated: Tokens = (0, 0)
+        self._open: Tokens = (0, 0)  # the estimates of open requests
+        self._started = math.inf
+
+    @property
+    def seconds(self) -> float:
+        """Since the first request."""
+        return time.monotonic() - self._started
+
+    def begin(self, estimate: Tokens) -> None:
+        """Before a request. Raises LimitReached."""
+        opened = _sum(self._open, estimate)
+        expected = _sum(self.tokens, self.corrected(opened))
+        if self._limit:
+            if self._limit.tokens is not None and sum(expected) > self._limit.tokens:
+                raise LimitReached
+            if self._limit.cost is not None and self._cost(expected) > self._limit.cost:
+                raise LimitReached
+        self._open, self._started = opened, min(self._started, time.monotonic())
+
+    def end(self, estimate: Tokens) -> None:
+        """After a request, answered or not."""
+        self._open = _sum(self._open, (-estimate[0], -estimate[1]))
+
+    def add(self, tokens: Tokens, estimate: Tokens | None) -> None:
+        """Count a reply. estimate: None for a line that was asked for again, so that the correction includes this."""
+        self.tokens, self._of_replies = _sum(self.tokens, tokens), _sum(self._of_replies, tokens)
+        if estimate is not None:
+            self._estimated, self.lines = _sum(self._estimated, estimate), self.lines + 1
+
+    def corrected(self, estimate: Tokens) -> Tokens:
+        """The tokens that are expected where `estimate` is."""
+        by_side = zip(estimate, self._of_replies, self._estimated, strict=True)
+        input_tokens, output_tokens = (count * (used / base if base else 1) for count, used, base in by_side)
+        return input_tokens, output_tokens
+
+    def limit_error(self) -> NmtError:
+        """The error of a command that stops at the limit."""
+        return NmtError(
+            f"limit: reached: {self.in_words(self.tokens)} were used: raise it in the endpoint's file, and run the same "
+            "command to continue"
+        )
+
+    def in_words(self, tokens: Tokens) -> str:
+        """Tokens and their cost, for messages."""
+        words = f"{tokens[0]:,.0f} tokens of requests and {tokens[1]:,.0f} of answers"
+        return words if self._price is None else f"{words}, cost {self._cost(tokens):,.2f}"
+
+    def in_short(self, whole: Tokens) -> str:
+        """What was used of what is expected, for a progress bar."""
+        if self._price is not None:
+            return f"cost {self._cost(self.tokens):,.2f} of {self._cost(whole):,.2f}"
+        return f"{sum(self.tokens):,.0f} of {sum(whole):,.0f} tokens"
+
+    def _cost(self, tokens: Tokens) -> float:
+        return 0.0 if self._price is None else (self._price.input * tokens[0] + self._price.output * tokens[1]) / 1e6
+
+
+def estimated(prompt: Any, lines: int, size: int, samples: int) -> Tokens:
+    """About how many tokens there are in the requests for lines, and in answers that are as long as the lines. prompt:
+    the messages without a line; size: of all lines, in bytes."""
+    return (lines * _bytes(prompt) + size) / _BYTES, samples * size / _BYTES
+
+
+def _bytes(value: Any) -> int:
+    """The bytes of all texts in a value of JSON."""
+    if isinstance(value, str):
+        return len(value.encode())
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return sum(map(_bytes, items))
+
+
+def _sum(tokens: Tokens, others: Tokens) -> Tokens:
+    return tokens[0] + others[0], tokens[1] + others[1]
