@@ -93,6 +93,7 @@ class Endpoint:
             problems.append("limit.cost needs price: {input: …, output: …}")
         if self.messages and self.prompt != PROMPT:
             problems.append("prompt and messages are given: delete one of them")
+        problems += _conflicts_of(self.parameters or {})
         texts = _texts([message.content for message in self.messages]) if self.messages else [self.prompt]
         found = [field for text in texts for field in _FIELDS.findall(text)]
         name = "messages" if self.messages else "prompt"
@@ -127,6 +128,13 @@ def key_of(endpoint: Endpoint, path: Path) -> str | None:
     if not key:
         raise NmtError(f"{path}: key: the environment has no variable {variable[1]}: export {variable[1]}=…")
     return key
+
+
+def _conflicts_of(parameters: Mapping[str, Any]) -> list[str]:
+    """Messages on fields of a request."""
+    own = {name: "has its own setting: leave it out" for name in ("model", "messages")}
+    own |= {"n": "is the number of samples: give --n-best", "stream": "answers are read as a whole: leave it out"}
+    return [f"parameters.{name}: {problem}" for name, problem in own.items() if name in parameters]
 
 
 def _texts(value: Any) -> list[str]:
