@@ -17,6 +17,8 @@ from nmt.errors import NmtError
 _FIELDS = re.compile(r"\{(\w*)\}")
 PROMPT = "Translate from {source} to {target}. Answer with the translation only.\n\n{text}"
 FIELDS = ("source", "target", "source_code", "target_code", "text")  # that a prompt can contain, in braces
+# Settings of `data.clean` that need more than the text of one pair.
+_NOT_FOR_ANSWERS = ("near_duplicates", "score", "scores", "same_source", "same_target")
 SUFFIXES = (".yaml", ".yml")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -94,6 +96,9 @@ class Endpoint:
         if self.messages and self.prompt != PROMPT:
             problems.append("prompt and messages are given: delete one of them")
         problems += _conflicts_of(self.parameters or {})
+        for name in _NOT_FOR_ANSWERS:
+            if getattr(self.clean, name, None) != getattr(CleaningConfig(), name, None):
+                problems.append(f"clean.{name}: needs more than the text of one answer: delete it")
         texts = _texts([message.content for message in self.messages]) if self.messages else [self.prompt]
         found = [field for text in texts for field in _FIELDS.findall(text)]
         name = "messages" if self.messages else "prompt"
@@ -132,7 +137,7 @@ def key_of(endpoint: Endpoint, path: Path) -> str | None:
 
 def _conflicts_of(parameters: Mapping[str, Any]) -> list[str]:
     """Messages on fields of a request."""
-    own = {name: "has its own setting: leave it out" for name in ("model", "messages")}
+    own = {"model": "has its own setting: leave it out", "messages": "has its own setting: leave it out"}
     own |= {"n": "is the number of samples: give --n-best", "stream": "answers are read as a whole: leave it out"}
     return [f"parameters.{name}: {problem}" for name, problem in own.items() if name in parameters]
 
