@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from nmt.config import reader
 from nmt.config.data_section import CleaningConfig, text_setting
@@ -86,7 +87,7 @@ class Endpoint:
     def conflicts(self) -> list[str]:
         """Messages on values that do not go together."""
         problems = []
-        if not re.match(r"https?://[^/]", self.endpoint):
+        if not _is_address(self.endpoint):
             problems.append(f"endpoint: {self.endpoint}: expected an address such as http://127.0.0.1:8000/v1")
         for name in ("source_language", "target_language"):
             if not is_known(getattr(self, name)):
@@ -133,6 +134,14 @@ def key_of(endpoint: Endpoint, path: Path) -> str | None:
     if not key:
         raise NmtError(f"{path}: key: the environment has no variable {variable[1]}: export {variable[1]}=…")
     return key
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port above 65535
+        return False
 
 
 def _conflicts_of(parameters: Mapping[str, Any]) -> list[str]:

@@ -37,6 +37,7 @@ def test_missing_settings_and_other_languages(tmp_path: Path) -> None:
     path = endpoints.write(tmp_path, ADDRESS)
     text = path.read_text()
     for old, new, message in (
+        (":1/v1", ":99999/v1", "endpoint: http://127.0.0.1:99999/v1: expected an address"),
         ("model: tiny\n", "", "model is missing"),
         ("language: de", "language: xx1", "target_language: xx1: no language has this code"),
     ):
