@@ -86,7 +86,7 @@ class Client:
         self.address = re.sub(r"//[^/]*@", "//", self._root)  # without a password
         self._answered = self._given_up = 0
         self._last_answer = self._resume = 0.0  # by the monotonic clock
-        self._wait = _FIRST_WAIT  # of all, if the service gets too many requests and does not say how long
+        self._wait = _FIRST_WAIT  # at least, of all requests while the service gets too many
         self._said = -math.inf
         self._says_usage = True
 
@@ -130,13 +130,13 @@ class Client:
                     await self._give_up(failure, self._answered > answered)
                 self._check_patience(failure)
                 if failure.is_limit:
-                    if failure.wait is not None:
-                        self._resume = max(self._resume, time.monotonic() + failure.wait)
-                    elif sent >= self._resume:  # otherwise it was sent before the others began to wait
-                        self._resume = time.monotonic() + self._wait * random.uniform(1, 1.5)
+                    pause = failure.wait or 0.0
+                    if sent >= self._resume:  # otherwise it was sent before the others began to wait
+                        pause = max(pause, self._wait * random.uniform(1, 1.5))
                         self._wait = min(2 * self._wait, _LONGEST_WAIT)
+                    self._resume = max(self._resume, time.monotonic() + pause)
                 else:
-                    await asyncio.sleep(failure.wait or wait * random.uniform(1, 1.5))
+                    await asyncio.sleep(wait * random.uniform(1, 1.5))
                     wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 self._answered, self._last_answer, self._wait = self._answered + 1, time.monotonic(), _FIRST_WAIT
@@ -201,7 +201,8 @@ class Client:
             raise _Failure(f"what comes back is no answer of a chat: {self._message(response)}", is_wrong=True)
         if self._says_usage and not any(tokens):
             self._says_usage = False
-            log.warning("%s: does not say how many tokens it used: tokens and cost are unknown", self.address)
+            unknown = "tokens and cost are unknown, and a limit has no effect"
+            log.warning("%s: does not say how many tokens it used: %s", self.address, unknown)
         return Reply(answers, *tokens)
 
     async def _refused(self, response: "httpx2.Response", place: str) -> NmtError:

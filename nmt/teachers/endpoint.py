@@ -128,11 +128,11 @@ def key_of(endpoint: Endpoint, path: Path) -> str | None:
     if endpoint.key is None:
         return None
     variable = _VARIABLE.fullmatch(endpoint.key)
-    if variable is None:
-        return endpoint.key
-    key = os.environ.get(variable[1], "")
-    if not key:
+    key = (os.environ.get(variable[1], "") if variable else endpoint.key).strip()
+    if variable and not key:
         raise NmtError(f"{path}: key: the environment has no variable {variable[1]}: export {variable[1]}=…")
+    if not (key.isascii() and key.isprintable()):
+        raise NmtError(f"{path}: key: has characters that are not ASCII, or a line break: copy the key again")
     return key
 
 

@@ -55,6 +55,14 @@ def test_the_key_is_in_no_text_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert opened.files == [opened.path]
 
 
+@pytest.mark.parametrize("key", ["sk-planted\nx", "sk-plantéd"])
+def test_a_key_that_cannot_be_sent_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("TEACHER_KEY", key)
+    with pytest.raises(NmtError, match=r"teacher\.yaml: key: has characters") as raised:
+        OpenedEndpoint.open(endpoints.write(tmp_path, ADDRESS, "key: ${TEACHER_KEY}"))
+    assert "plant" not in str(raised.value)
+
+
 def test_a_model_is_expected_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(NmtError, match=r"teacher\.yaml: a file of settings, not a model: only translate, evaluate and"):
         nmt.load(endpoints.write(tmp_path, ADDRESS))
