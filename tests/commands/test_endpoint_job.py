@@ -17,6 +17,7 @@ from helpers.chat_server import Asked, Said, backwards, serving
 from typer.testing import CliRunner
 
 from nmt.cli import app
+from nmt.commands import endpoint_job
 from nmt.files.text import read_lines
 
 KEY = "sk-planted-77c0"
@@ -103,8 +104,10 @@ def test_an_interrupted_job_says_how_to_continue(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists() and answers_in(tmp_path) >= 150
 
 
-def test_the_limit_ends_a_job_that_can_be_continued(tmp_path: Path) -> None:
-    """What earlier commands used counts too; another address, key or number of requests is the same job."""
+def test_the_limit_ends_a_job_that_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a chunk; what earlier commands used counts too. Another address, key or number of requests is
+    the same job."""
+    monkeypatch.setattr(endpoint_job, "CHUNK_LINES", 30)
     write(tmp_path / "in", LINES)
     arguments = (tmp_path / "teacher.yaml", tmp_path / "in", "--output", tmp_path / "out")
     with serving() as server:
@@ -112,6 +115,7 @@ def test_the_limit_ends_a_job_that_can_be_continued(tmp_path: Path) -> None:
         for _ in range(2):
             status, _, said = run(*arguments)
             assert status == 1 and "error: limit: reached: " in said and "cost 0.01 were used: raise it" in said
+            assert answers_in(tmp_path) and len(list(tmp_path.glob(".out.nmt-part/[0-9]*-*[0-9a-f]"))) > 2
         used = len(server.asked)
         assert 100 < used < len(LINES)
     with serving() as server:
@@ -122,7 +126,8 @@ def test_the_limit_ends_a_job_that_can_be_continued(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path / "out")) == list(map(backwards, LINES))
 
 
-def test_lines_without_a_translation_are_listed(tmp_path: Path) -> None:
+def test_lines_without_a_translation_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_job, "CHUNK_LINES", 4)
     lines = [*LINES[:20], "", "a\tb number 5 c\u2028d"]
     arguments = (write(tmp_path / "in", lines), "--output", tmp_path / "out")
 
