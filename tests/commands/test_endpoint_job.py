@@ -108,22 +108,23 @@ def test_the_limit_ends_a_job_that_can_be_continued(tmp_path: Path, monkeypatch:
     """In the middle of a chunk; what earlier commands used counts too. Another address, key or number of requests is
     the same job."""
     monkeypatch.setattr(endpoint_job, "CHUNK_LINES", 30)
-    write(tmp_path / "in", LINES)
+    lines = LINES[:200]
+    write(tmp_path / "in", lines)
     arguments = (tmp_path / "teacher.yaml", tmp_path / "in", "--output", tmp_path / "out")
     with serving() as server:
-        endpoints.write(tmp_path, server.address, "limit: {tokens: 9000}\nprice: {input: 1, output: 2}")
+        endpoints.write(tmp_path, server.address, "limit: {tokens: 5000}\nprice: {input: 1, output: 2}")
         for _ in range(2):
             status, _, said = run(*arguments)
             assert status == 1 and "error: limit: reached: " in said and "cost 0.01 were used: raise it" in said
             assert answers_in(tmp_path) and len(list(tmp_path.glob(".out.nmt-part/[0-9]*-*[0-9a-f]"))) > 2
         used = len(server.asked)
-        assert 100 < used < len(LINES)
+        assert 60 < used < len(lines)
     with serving() as server:
         endpoints.write(tmp_path, server.address, "limit: {tokens: 90000}\nkey: other\nrequests: 2")
         status, _, said = run(*arguments)
-        assert status == 0 and len(server.asked) == len(LINES) - used
-    assert "forecast for all 400 lines: 00:" in said
-    assert list(read_lines(tmp_path / "out")) == list(map(backwards, LINES))
+        assert status == 0 and len(server.asked) == len(lines) - used
+    assert "forecast for all 200 lines: 00:" in said
+    assert list(read_lines(tmp_path / "out")) == list(map(backwards, lines))
 
 
 def test_lines_without_a_translation_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
