@@ -47,6 +47,9 @@ def _warn_unused(value: str | None) -> None:
 # All commands accept --device, so that scripts can always give it; the help shows it only if it has an effect.
 UnusedDevice = Annotated[str | None, typer.Option(hidden=True, callback=_warn_unused, help="Ignored.")]
 ModelFile = Annotated[Path, path_argument("MODEL", "Model file, run folder (best or newest), or CTranslate2 folder.")]
+ModelOrEndpoint = Annotated[
+    Path, path_argument("MODEL", "Model file, run folder, CTranslate2 folder, or YAML file of an endpoint.")
+]
 ModelOrRun = Annotated[Path, path_argument("MODEL", "Model file, or run folder (its best or newest model).")]
 DecodingOverrides = Annotated[
     list[str] | None,

@@ -15,7 +15,7 @@ from nmt.teachers.endpoint import is_endpoint
 
 @terminal.reporting()
 def translate(
-    model: options.ModelFile,
+    model: options.ModelOrEndpoint,
     input: Annotated[
         str | None,
         typer.Argument(

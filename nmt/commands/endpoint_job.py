@@ -96,7 +96,7 @@ def _translate_file(request: TranslationJob, opened: OpenedEndpoint, teacher: Te
         most_chunk_lines=CHUNK_LINES,
     )
     n_best = request.format.n_best or 1
-    with job.locked(), line_bar("translating", job.lines) as bar:
+    with job.locked(), line_bar("translating", job.lines, job.lines_done()) as bar:
         before = _used_before(job)
         teacher.usage.tokens = before.input_tokens, before.output_tokens
         if before.requests:
@@ -137,9 +137,7 @@ def _translate_chunks(job: FileJob, teacher: Teacher, n_best: int, progress: "_P
 
     def chunks() -> Iterator[Chunk]:
         for chunk in job.chunks():
-            if chunk.path.exists():
-                progress.add(len(chunk.lines))
-            else:
+            if not chunk.path.exists():
                 replies = Journal(replies_of(chunk.path))
                 opened.append((chunk, replies))
                 yield Chunk(chunk.lines, chunk.prefixes, chunk.first_line, replies)
@@ -155,8 +153,10 @@ def _translate_chunks(job: FileJob, teacher: Teacher, n_best: int, progress: "_P
     try:
         teacher.translate_chunks(chunks(), n_best, write)
     finally:
-        for _, replies in opened:
+        for chunk, replies in opened:
             replies.close()
+            if not replies_of(chunk.path).stat().st_size:
+                replies_of(chunk.path).unlink()
 
 
 def _write_rejected(path: Path, job: FileJob | None) -> None:
@@ -176,7 +176,7 @@ class _Progress:
     """Shows how many lines are done, and after some answers what the whole file will use."""
 
     def __init__(self, bar: "tqdm[NoReturn]", job: FileJob, teacher: Teacher, n_best: int) -> None:
-        self.done = 0
+        self.done = job.lines_done()
         self._bar, self._job, self._usage = bar, job, teacher.usage
         size = sum(map(_size, chunked(text.read_lines(job.source))))
         self._estimate = teacher.estimate(job.lines, size, teacher.samples(n_best))

@@ -31,7 +31,8 @@ log = logging.getLogger("nmt")
 
 _PATIENCE = 600.0  # seconds without any answer, after which a command ends
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds after a failure: doubled after each further one
-_MOST_FAILURES = 5  # of one request, while others are answered
+_MOST_FAILURES = 4  # of one request, while the service works otherwise
+_MOST_GIVEN_UP = 10  # requests one after another
 _CONNECT_SECONDS = 10.0
 _SAID_SECONDS = 60.0  # at least, between two messages on failures
 _NOTED = 200  # characters of what the service says
@@ -81,16 +82,24 @@ class Client:
 
     def __init__(self, endpoint: Endpoint, key: str | None) -> None:
         self._endpoint, self._key = endpoint, key
-        self.address = re.sub(r"//[^/]*@", "//", endpoint.endpoint).rstrip("/")  # without a password
-        self._answered = 0
+        self._root = endpoint.endpoint.rstrip("/")
+        self.address = re.sub(r"//[^/]*@", "//", self._root)  # without a password
+        self._answered = self._given_up = 0
         self._last_answer = self._resume = 0.0  # by the monotonic clock
-        self._wait = _FIRST_WAIT  # of all, if the service gets too many requests and does not say how long
+        self._wait = _FIRST_WAIT  # at least, of all requests while the service gets too many
         self._said = -math.inf
         self._says_usage = True
 
     @cached_property
     def _tls(self) -> "SSLContext":
         return httpx2.create_ssl_context()  # takes 0.1 s
+
+    @cached_property
+    def _chat(self) -> "httpx2.URL":
+        try:
+            return httpx2.URL(f"{self._root}/chat/completions")
+        except httpx2.InvalidURL as error:
+            raise NmtError(f"{self.address}: {in_one_line(error)}: correct `endpoint`") from None
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -108,33 +117,40 @@ class Client:
         Raises NoAnswer if only this request fails, and NmtError if the service refuses it, is not there at the start,
         or answers nothing for ten minutes.
         """
-        failures, wait, answered = 0, _FIRST_WAIT, self._answered
+        failures, wait = 0, _FIRST_WAIT
         while True:
             while (pause := self._resume - time.monotonic()) > 0:
                 await asyncio.sleep(pause * random.uniform(1, 1.1))
-            sent, answered_before = time.monotonic(), self._answered
+            sent, answered = time.monotonic(), self._answered
             try:
                 reply = await self._send(body, place)
             except _Failure as failure:
-                alone = self._answered > answered_before
-                failures += failure.is_wrong or (alone and not failure.is_limit)
-                if failures == _MOST_FAILURES:
-                    if self._answered > answered:
-                        raise NoAnswer(failure.problem) from None
-                    raise NmtError(f"{self.address}: {failure.problem}: correct `endpoint`, or the service") from None
+                failures += not (failure.is_limit or failure.is_down)
+                if failures >= _MOST_FAILURES:
+                    await self._give_up(failure, self._answered > answered)
                 self._check_patience(failure)
                 if failure.is_limit:
-                    if failure.wait is not None:
-                        self._resume = max(self._resume, time.monotonic() + failure.wait)
-                    elif sent >= self._resume:  # otherwise it was sent before the others began to wait
-                        self._resume = time.monotonic() + self._wait * random.uniform(1, 1.5)
+                    pause = failure.wait or 0.0
+                    if sent >= self._resume:  # otherwise it was sent before the others began to wait
+                        pause = max(pause, self._wait * random.uniform(1, 1.5))
                         self._wait = min(2 * self._wait, _LONGEST_WAIT)
+                    self._resume = max(self._resume, time.monotonic() + pause)
                 else:
-                    await asyncio.sleep(failure.wait or wait * random.uniform(1, 1.5))
+                    await asyncio.sleep(wait * random.uniform(1, 1.5))
                     wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 self._answered, self._last_answer, self._wait = self._answered + 1, time.monotonic(), _FIRST_WAIT
+                self._given_up = 0
                 return reply
+
+    async def _give_up(self, failure: _Failure, others_are_answered: bool) -> None:
+        """Raise NoAnswer if the fault is that of one request: others are answered, or the service works otherwise and
+        few requests were given up. Raise NmtError if the service is no chat."""
+        if failure.is_wrong and not self._answered:
+            raise NmtError(f"{self.address}: {failure.problem}: correct `endpoint`, or the service") from None
+        if others_are_answered or (self._given_up < _MOST_GIVEN_UP and await self._models()):
+            self._given_up += 1
+            raise NoAnswer(failure.problem) from None
 
     def _check_patience(self, failure: _Failure) -> None:
         """Log the failure, or raise NmtError if waiting is of no use."""
@@ -154,15 +170,13 @@ class Client:
         """Send a request once. Raises _Failure, or NmtError if the service refuses it."""
         try:
             async with asyncio.timeout(self._endpoint.timeout):
-                response = await self._http.post(self._url("chat/completions"), json=body)
+                response = await self._http.post(self._chat, json=body)
         except TimeoutError:
             raise _Failure(f"no answer in {self._endpoint.timeout:g} seconds") from None
         except httpx2.RequestError as error:
             is_down = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             problem = "cannot be reached" if is_down else "the connection broke"
             raise _Failure(f"{problem} ({self._noted(in_one_line(error))})", is_down=is_down) from None
-        except httpx2.InvalidURL as error:
-            raise NmtError(f"{self.address}: {self._noted(in_one_line(error))}: correct `endpoint`") from None
         status = response.status_code
         if status in _TRY_AGAIN or status >= 500:
             problem = f"status {status}: {self._message(response)}"
@@ -187,7 +201,8 @@ class Client:
             raise _Failure(f"what comes back is no answer of a chat: {self._message(response)}", is_wrong=True)
         if self._says_usage and not any(tokens):
             self._says_usage = False
-            log.warning("%s: does not say how many tokens it used: tokens and cost are unknown", self.address)
+            unknown = "tokens and cost are unknown, and a limit has no effect"
+            log.warning("%s: does not say how many tokens it used: %s", self.address, unknown)
         return Reply(answers, *tokens)
 
     async def _refused(self, response: "httpx2.Response", place: str) -> NmtError:
@@ -211,13 +226,10 @@ class Client:
         """The models of the service; empty if it does not say."""
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                listed = (await self._http.get(self._url("models"))).json()
+                listed = (await self._http.get(f"{self._root}/models")).json()
             return [self._noted(str(model["id"])) for model in listed["data"]]
         except (TimeoutError, httpx2.HTTPError, ValueError, LookupError, TypeError):
             return []
-
-    def _url(self, path: str) -> str:
-        return f"{self._endpoint.endpoint.rstrip('/')}/{path}"
 
     def _message(self, response: "httpx2.Response") -> str:
         """What the service says, in one line."""
