@@ -20,7 +20,7 @@ def open_queue(
 
         endpoint = OpenedEndpoint.open(path)
         endpoint.log()
-        queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint.requests, max_waiting)
+        queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint, max_waiting)
         return queue, endpoint.languages
     opened = open_model(path)
     log_chosen_files(opened)
