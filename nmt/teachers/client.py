@@ -81,7 +81,8 @@ class Client:
 
     def __init__(self, endpoint: Endpoint, key: str | None) -> None:
         self._endpoint, self._key = endpoint, key
-        self.address = re.sub(r"//[^/]*@", "//", endpoint.endpoint).rstrip("/")  # without a password
+        self._root = endpoint.endpoint.rstrip("/")
+        self.address = re.sub(r"//[^/]*@", "//", self._root)  # without a password
         self._answered = 0
         self._last_answer = self._resume = 0.0  # by the monotonic clock
         self._wait = _FIRST_WAIT  # of all, if the service gets too many requests and does not say how long
@@ -91,6 +92,13 @@ class Client:
     @cached_property
     def _tls(self) -> "SSLContext":
         return httpx2.create_ssl_context()  # takes 0.1 s
+
+    @cached_property
+    def _chat(self) -> "httpx2.URL":
+        try:
+            return httpx2.URL(f"{self._root}/chat/completions")
+        except httpx2.InvalidURL as error:
+            raise NmtError(f"{self.address}: {in_one_line(error)}: correct `endpoint`") from None
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -154,15 +162,13 @@ class Client:
         """Send a request once. Raises _Failure, or NmtError if the service refuses it."""
         try:
             async with asyncio.timeout(self._endpoint.timeout):
-                response = await self._http.post(self._url("chat/completions"), json=body)
+                response = await self._http.post(self._chat, json=body)
         except TimeoutError:
             raise _Failure(f"no answer in {self._endpoint.timeout:g} seconds") from None
         except httpx2.RequestError as error:
             is_down = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             problem = "cannot be reached" if is_down else "the connection broke"
             raise _Failure(f"{problem} ({self._noted(in_one_line(error))})", is_down=is_down) from None
-        except httpx2.InvalidURL as error:
-            raise NmtError(f"{self.address}: {self._noted(in_one_line(error))}: correct `endpoint`") from None
         status = response.status_code
         if status in _TRY_AGAIN or status >= 500:
             problem = f"status {status}: {self._message(response)}"
@@ -211,13 +217,10 @@ class Client:
         """The models of the service; empty if it does not say."""
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                listed = (await self._http.get(self._url("models"))).json()
+                listed = (await self._http.get(f"{self._root}/models")).json()
             return [self._noted(str(model["id"])) for model in listed["data"]]
         except (TimeoutError, httpx2.HTTPError, ValueError, LookupError, TypeError):
             return []
-
-    def _url(self, path: str) -> str:
-        return f"{self._endpoint.endpoint.rstrip('/')}/{path}"
 
     def _message(self, response: "httpx2.Response") -> str:
         """What the service says, in one line."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from nmt.teachers.usage import LimitReached, TeacherCounts, Tokens, Usage, estim
 log = logging.getLogger("nmt")
 
 _OPEN_CHUNKS = 2  # so that the requests at the end of a chunk leave no time unused
+_TOGETHER_SECONDS = 0.05
 _AGAIN_TEMPERATURE = 0.3  # at least, of further requests for a line: with 0 the answer would be the same
 
 
@@ -77,6 +78,9 @@ class Teacher:
         self.usage = Usage(endpoint)
         self.on_lines: Callable[[int], object] = lambda lines: None  # called with the number of lines answered
         self._endpoint, self._client, self._prompts, self._decoding = endpoint, client, prompts, decoding
+        # In one event loop each, and so made in each of them:
+        self._requests: asyncio.Semaphore
+        self._to_check: asyncio.Queue[tuple[str, list[str], asyncio.Future[list[CheckedAnswer]]]]
 
     @cached_property
     def _rules(self) -> AnswerRules:
@@ -169,6 +173,7 @@ class Teacher:
     async def _run(self, chunks: Iterable[Chunk], n_best: int, done: Callable[[Chunk], object]) -> None:
         opened, slots = asyncio.Queue[Chunk](), asyncio.Semaphore(_OPEN_CHUNKS)
         lines = asyncio.Queue[tuple[Chunk, str, str] | None](1)
+        self._requests, self._to_check = asyncio.Semaphore(self._endpoint.requests), asyncio.Queue()
         is_over = False
 
         async def give() -> None:
@@ -199,13 +204,31 @@ class Teacher:
                 slots.release()
 
         async with self._client.connected(), asyncio.TaskGroup() as group:
-            giving, writing = group.create_task(give()), group.create_task(write())
-            await asyncio.gather(*(group.create_task(take()) for _ in range(self._endpoint.requests)))
+            giving, *endless = map(group.create_task, (give(), write(), self._check_answers()))
+            await asyncio.gather(*(group.create_task(take()) for _ in range(2 * self._endpoint.requests)))
             if is_over:
                 raise self.usage.limit_error()
             await giving
             await opened.join()
-            writing.cancel()
+            for task in endless:
+                task.cancel()
+
+    async def _check_answers(self) -> None:
+        """Check answers as they arrive, those of a moment together, because that is several times as fast."""
+        while True:
+            waiting = [await self._to_check.get()]
+            await asyncio.sleep(_TOGETHER_SECONDS)
+            while not self._to_check.empty():
+                waiting.append(self._to_check.get_nowait())
+            lines = [line for line, answers, _ in waiting for _ in answers]
+            checked = iter(self._rules.check(lines, [answer for _, answers, _ in waiting for answer in answers]))
+            for _, answers, future in waiting:
+                future.set_result(list(islice(checked, len(answers))))
+
+    async def _checked(self, line: str, answers: list[str]) -> list[CheckedAnswer]:
+        future = asyncio.get_running_loop().create_future()
+        self._to_check.put_nowait((line, answers, future))
+        return list(await future)
 
     async def _line(self, chunk: Chunk, line: str, prefix: str, n_best: int) -> None:
         """Ask for the translation of a line until there are enough samples, or too many answers are no translations."""
@@ -221,7 +244,7 @@ class Teacher:
                 break
             samples = reply.answers[:missing]
             answers += len(samples)
-            checked = self._rules.check([line] * len(samples), [sample.text for sample in samples])
+            checked = await self._checked(line, [sample.text for sample in samples])
             for sample, answer in zip(samples, checked, strict=True):
                 last = CheckedAnswer(answer.text, "cut off") if sample.cut else answer
                 if not last.reason:
@@ -245,11 +268,12 @@ class Teacher:
         if reply is None:
             body = self.body(*line, request, samples)
             estimate = self.estimate(1, len(line[0].encode()), samples)
-            self.usage.begin(estimate)
-            try:
-                reply = await self._client.ask(body, f"line {chunk.first_line + place}")
-            finally:
-                self.usage.end(estimate)
+            async with self._requests:
+                self.usage.begin(estimate)
+                try:
+                    reply = await self._client.ask(body, f"line {chunk.first_line + place}")
+                finally:
+                    self.usage.end(estimate)
             self.usage.add((reply.input_tokens, reply.output_tokens), None if request else estimate)
             chunk.journal.add(place, request, reply)
         chunk.counts.requests += 1

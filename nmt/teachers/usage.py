@@ -76,7 +76,7 @@ class Usage:
         self._open = _sum(self._open, (-estimate[0], -estimate[1]))
 
     def add(self, tokens: Tokens, estimate: Tokens | None) -> None:
-        """Count a reply. estimate: None for a line that was asked for again, so that the correction includes this."""
+        """Count a reply. estimate: None for a line that was asked for again: the correction then includes this."""
         self.tokens, self._of_replies = _sum(self.tokens, tokens), _sum(self._of_replies, tokens)
         if estimate is not None:
             self._estimated, self.lines = _sum(self._estimated, estimate), self.lines + 1
@@ -90,8 +90,8 @@ class Usage:
     def limit_error(self) -> NmtError:
         """The error of a command that stops at the limit."""
         return NmtError(
-            f"limit: reached: {self.in_words(self.tokens)} were used: raise it in the endpoint's file, and run the same "
-            "command to continue"
+            f"limit: reached: {self.in_words(self.tokens)} were used: to continue, raise it in the endpoint's file, and "
+            "run the same command"
         )
 
     def in_words(self, tokens: Tokens) -> str:
