@@ -187,6 +187,7 @@ def test_only_whose_line_fails_hears_of_it_and_closing_waits_for_no_endpoint() -
         bad.result(30)
     teacher.gate.clear()
     queue.submit(["never"])
+    assert queue.close_seconds is not None
     queue.close_seconds = 0.01
     queue.close()
     queue.close()
