@@ -155,8 +155,10 @@ def _translate_chunks(job: FileJob, teacher: Teacher, n_best: int, progress: "_P
     try:
         teacher.translate_chunks(chunks(), n_best, write)
     finally:
-        for _, replies in opened:
+        for chunk, replies in opened:
             replies.close()
+            if not replies_of(chunk.path).stat().st_size:
+                replies_of(chunk.path).unlink()
 
 
 def _write_rejected(path: Path, job: FileJob | None) -> None:

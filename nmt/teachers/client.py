@@ -31,7 +31,8 @@ log = logging.getLogger("nmt")
 
 _PATIENCE = 600.0  # seconds without any answer, after which a command ends
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds after a failure: doubled after each further one
-_MOST_FAILURES = 5  # of one request, while others are answered
+_MOST_FAILURES = 4  # of one request, while the service works otherwise
+_MOST_GIVEN_UP = 10  # requests one after another
 _CONNECT_SECONDS = 10.0
 _SAID_SECONDS = 60.0  # at least, between two messages on failures
 _NOTED = 200  # characters of what the service says
@@ -83,7 +84,7 @@ class Client:
         self._endpoint, self._key = endpoint, key
         self._root = endpoint.endpoint.rstrip("/")
         self.address = re.sub(r"//[^/]*@", "//", self._root)  # without a password
-        self._answered = 0
+        self._answered = self._given_up = 0
         self._last_answer = self._resume = 0.0  # by the monotonic clock
         self._wait = _FIRST_WAIT  # of all, if the service gets too many requests and does not say how long
         self._said = -math.inf
@@ -116,20 +117,17 @@ class Client:
         Raises NoAnswer if only this request fails, and NmtError if the service refuses it, is not there at the start,
         or answers nothing for ten minutes.
         """
-        failures, wait, answered = 0, _FIRST_WAIT, self._answered
+        failures, wait = 0, _FIRST_WAIT
         while True:
             while (pause := self._resume - time.monotonic()) > 0:
                 await asyncio.sleep(pause * random.uniform(1, 1.1))
-            sent, answered_before = time.monotonic(), self._answered
+            sent, answered = time.monotonic(), self._answered
             try:
                 reply = await self._send(body, place)
             except _Failure as failure:
-                alone = self._answered > answered_before
-                failures += failure.is_wrong or (alone and not failure.is_limit)
-                if failures == _MOST_FAILURES:
-                    if self._answered > answered:
-                        raise NoAnswer(failure.problem) from None
-                    raise NmtError(f"{self.address}: {failure.problem}: correct `endpoint`, or the service") from None
+                failures += not (failure.is_limit or failure.is_down)
+                if failures >= _MOST_FAILURES:
+                    await self._give_up(failure, self._answered > answered)
                 self._check_patience(failure)
                 if failure.is_limit:
                     if failure.wait is not None:
@@ -142,7 +140,17 @@ class Client:
                     wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 self._answered, self._last_answer, self._wait = self._answered + 1, time.monotonic(), _FIRST_WAIT
+                self._given_up = 0
                 return reply
+
+    async def _give_up(self, failure: _Failure, others_are_answered: bool) -> None:
+        """Raise NoAnswer if the fault is that of one request: others are answered, or the service works otherwise and
+        few requests were given up. Raise NmtError if the service is no chat."""
+        if failure.is_wrong and not self._answered:
+            raise NmtError(f"{self.address}: {failure.problem}: correct `endpoint`, or the service") from None
+        if others_are_answered or (self._given_up < _MOST_GIVEN_UP and await self._models()):
+            self._given_up += 1
+            raise NoAnswer(failure.problem) from None
 
     def _check_patience(self, failure: _Failure) -> None:
         """Log the failure, or raise NmtError if waiting is of no use."""

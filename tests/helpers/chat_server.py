@@ -27,17 +27,20 @@ class Asked:
 
 @dataclass(frozen=True)
 class Said:
-    """What the service does: an answer, after a while. cut: only half of it arrives; content: instead of the answer's
-    JSON."""
+    """What the service does: an answer, after a while, and after so many requests were open at once.
+
+    cut: only half of it arrives; content: instead of the answer's JSON; most: samples of a request.
+    """
 
     text: str = ""
     seconds: float = 0.0
+    at_once: int = 0
     status: int = 200
     headers: str = ""
     content: str | None = None
     cut: bool = False
     reason: str = "stop"
-    most: int = 1000  # samples of a request
+    most: int = 1000
 
 
 def backwards(line: str) -> str:
@@ -59,6 +62,7 @@ class ChatServer:
     answered: Counter[str] = field(default_factory=Counter)  # how often each line was answered
     times: Counter[str] = field(default_factory=Counter)
     most_at_once: int = 0
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
     _open: int = 0
 
     @property
@@ -69,8 +73,8 @@ class ChatServer:
         server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
         self.port = server.sockets[0].getsockname()[1]
         started()
-        async with server:
-            await server.serve_forever()
+        await self.stopped.wait()
+        server.close()
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -88,14 +92,14 @@ class ChatServer:
                 await writer.drain()
                 if part < len(answer):
                     break
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
 
     async def _answer(self, head: str, content: bytes) -> tuple[int, str, bytes, int]:
         if head.startswith("GET"):
-            models = json.dumps({"data": [{"id": "tiny"}]}).encode()
+            models = json.dumps({"data": [{"id": "large"}]}).encode()
             return 200, "", models, len(models)
         body = json.loads(content)
         line = body["messages"][-1]["content"].split("\n")[-1]
@@ -104,6 +108,8 @@ class ChatServer:
         self.asked.append(asked)
         said = self.behave(asked)
         await asyncio.sleep(said.seconds)
+        while self.most_at_once < said.at_once:
+            await asyncio.sleep(0.01)
         if said.content is None:
             choice = {"message": {"role": "assistant", "content": said.text}, "finish_reason": said.reason}
             choices = [choice] * min(body.get("n", 1), said.most)
@@ -120,16 +126,21 @@ class ChatServer:
 @contextmanager
 def serving(behave: Callable[[Asked], Said] = good) -> Iterator[ChatServer]:
     """A service in a thread of this process."""
-    server, started, loop = ChatServer(behave), threading.Event(), asyncio.new_event_loop()
-    task = loop.create_task(server.serve(started.set))
-    thread = threading.Thread(target=lambda: loop.run_until_complete(asyncio.wait([task])), daemon=True)
+    server, started = ChatServer(behave), threading.Event()
+    loops = list[asyncio.AbstractEventLoop]()
+
+    def started_in_loop() -> None:
+        loops.append(asyncio.get_running_loop())
+        started.set()
+
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(started_in_loop)), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(30)
     try:
         yield server
     finally:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join(10)
+        loops[0].call_soon_threadsafe(server.stopped.set)
+        thread.join(30)
 
 
 if __name__ == "__main__":
