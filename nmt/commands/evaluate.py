@@ -227,7 +227,8 @@ def _translations(
         translator.translate([])  # loads the rules for answers of an endpoint
         started = time.perf_counter()
         texts = translate(source.lines)
-        speed = Speed(len(texts), count_words(source.lines), time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        speed = Speed(len(texts), count_words(source.lines), seconds)
         _log_counts(translator)
         if request.outputs:
             with lines_out(request.outputs[index]) as write:

@@ -13,8 +13,7 @@ from helpers.services import Answer, Service, service_of, until
 
 from nmt.errors import NmtError
 from nmt.serve.batching import BatchOptions, EndpointFailed, QueueFull
-from nmt.serve.endpoint_queue import EndpointQueue
-from nmt.serve.queues import open_queue
+from nmt.serve.queues import EndpointQueue, open_queue
 from nmt.serve.requests import RequestLimits
 from nmt.teachers.endpoint import Endpoint
 
@@ -101,7 +100,6 @@ def test_samples_of_an_endpoint_with_a_temperature(tmp_path: Path) -> None:
     [
         (Said(status=401, content='{"error": {"message": "wrong key very-secret"}}'), "the key is not accepted"),
         (Said(status=400, content='{"error": "no luck with\\n very-secret"}'), "status 400: no luck with"),
-        (Said(status=404, content="not here"), "404"),
     ],
 )
 def test_what_the_endpoint_refuses_is_told_in_a_line_without_the_key(
