@@ -16,7 +16,10 @@ class NotAModelFile(NmtError):
     """The file at `path` is not a safetensors file, or is damaged."""
 
     def __init__(self, path: Path, why: object) -> None:
-        super().__init__(f"{path}: not a model file, or one that is cut short or damaged ({why})")
+        problem = f"not a model file, or one that is cut short or damaged ({why})"
+        if path.suffix in (".yaml", ".yml"):
+            problem = "a file of settings, not a model: only translate, evaluate and serve take the file of an endpoint"
+        super().__init__(f"{path}: {problem}")
         self.path = path
 
 

@@ -7,8 +7,7 @@ rules of `data.clean`. A fault that the source has itself is not a fault of the 
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
@@ -16,8 +15,8 @@ import numpy as np
 from nmt.config.data_section import CleaningConfig
 from nmt.config.language_codes import english_name
 from nmt.config.language_pairs import LanguagePair
-from nmt.data.cleaning.rules.judge import Rule, judge, not_checked, rules_of
-from nmt.data.cleaning.rules.scores import digits
+from nmt.data.cleaning.rules.judge import judge, not_checked, rules_of
+from nmt.data.cleaning.rules.language_identifier import FEW
 from nmt.teachers.chat import Unwrapping, has_comment, is_refusal
 
 log = logging.getLogger("nmt")
@@ -28,13 +27,10 @@ _WEIGHTS = (
     (re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"), 2.2),  # Kana and Hangul
     (re.compile(r"[\u1200-\u139f]"), 1.5),  # Ethiopic
 )
-# The bounds of the length of an answer, divided by that of its source, with a constant added to both for short lines.
-_SHORTEST, _LONGEST, _SHORT_LINE = 0.5, 2.5, 10
 _COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|[^\W\d_]+")
-# People write numbers as words and round them. A model seldom does, so the rule `digits` is stricter here: by this factor
-# of its threshold, and numbers above this one must not be words.
-_SHARE_OF_NUMBERS, _LARGEST_WORD = 0.75, 20
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|(?<![\w/.@:-])[^\W\d_]+(?![/.@:-]*\w)")
+# People leave out numbers and round them. A model seldom does, so the rule `digits` has this share of its threshold.
+_SHARE_FOR_DIGITS = 0.75
 _BETWEEN_SIDES = ("copies", "digits")  # rules that compare the sides; all others look at each side alone
 
 
@@ -51,7 +47,9 @@ class AnswerRules:
 
     def __init__(self, clean: CleaningConfig, pair: LanguagePair) -> None:
         """Logs a warning for each language that the rules cannot check. Raises NmtError as `rules_of` does."""
-        self._rules = tuple(_stricter(rule, pair) for rule in rules_of(clean, pair))
+        if clean.digits is not None:
+            clean = replace(clean, digits=_SHARE_FOR_DIGITS * clean.digits)
+        self._rules = rules_of(clean, pair)
         self._unwrapping = Unwrapping(*map(english_name, pair))
         for problem in not_checked(self._rules, pair):
             log.warning("%s", problem)
@@ -59,10 +57,12 @@ class AnswerRules:
     def check(self, sources: Sequence[str], answers: Sequence[str]) -> list[CheckedAnswer]:
         """The answers in the order of their sources. An answer does not depend on the other ones."""
         found = list(map(self._by_its_form, sources, answers))
-        open_ = [i for i, answer in enumerate(found) if not answer.reason and answer.text]
-        reasons = self._by_rules([(sources[i], found[i].text) for i in open_])
-        for i, reason in zip(open_, reasons, strict=True):
-            found[i] = CheckedAnswer(found[i].text, reason)
+        remaining = [i for i, answer in enumerate(found) if not answer.reason and answer.text]
+        for first in range(0, len(remaining), FEW):
+            some = remaining[first : first + FEW]
+            reasons = self._by_rules([(sources[i], found[i].text) for i in some])
+            for i, reason in zip(some, reasons, strict=True):
+                found[i] = CheckedAnswer(found[i].text, reason)
         return found
 
     def _by_its_form(self, source: str, answer: str) -> CheckedAnswer:
@@ -101,16 +101,10 @@ class AnswerRules:
         return reasons
 
 
-def _stricter(rule: Rule, pair: LanguagePair) -> Rule:
-    if rule.name != "digits":
-        return rule
-    score = partial(digits, codes=pair, largest_word=_LARGEST_WORD)
-    return rule._replace(threshold=_SHARE_OF_NUMBERS * rule.threshold, score=score)
-
-
 def _length_fault(source: str, answer: str) -> str:
-    ratio = (_length(answer) + _SHORT_LINE) / (_length(source) + _SHORT_LINE)
-    return "too short" if ratio < _SHORTEST else "too long" if ratio > _LONGEST else ""
+    expected, length = _length(source), _length(answer)
+    shortest, longest = 0.48 * expected - 2, 2.5 * expected + 15  # wide for short lines
+    return "too short" if length < shortest else "too long" if length > longest else ""
 
 
 def _length(text: str) -> float:
@@ -122,11 +116,11 @@ def _length(text: str) -> float:
 
 def _is_copy(source: str, answer: str) -> bool:
     same = "".join(source.split()).casefold() == "".join(answer.split()).casefold()
-    return same and _common_words(source, answer) >= _COMMON_WORDS
+    return same and _common_words(source, source) >= _COMMON_WORDS
 
 
 def _common_words(source: str, answer: str) -> float:
-    """How many words stand on both sides that are no names or numbers: words in small letters. In a script without
-    capitals some words are names, so each counts a half; so do two Chinese characters."""
+    """How many words stand on both sides that are no names, numbers and addresses: words in small letters. In a script
+    without capitals some words are names, so each counts a half; so do two Chinese characters."""
     common = set(_WORD.findall(source)) & set(_WORD.findall(answer))
     return sum(1.0 if word.islower() else 0.5 for word in common if word.lower() == word)

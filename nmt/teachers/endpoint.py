@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from nmt.config import reader
 from nmt.config.data_section import CleaningConfig, text_setting
@@ -17,6 +18,8 @@ from nmt.errors import NmtError
 _FIELDS = re.compile(r"\{(\w*)\}")
 PROMPT = "Translate from {source} to {target}. Answer with the translation only.\n\n{text}"
 FIELDS = ("source", "target", "source_code", "target_code", "text")  # that a prompt can contain, in braces
+# Settings of `data.clean` that need more than the text of one pair.
+_NOT_FOR_ANSWERS = ("near_duplicates", "score", "scores", "same_source", "same_target")
 SUFFIXES = (".yaml", ".yml")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -84,7 +87,7 @@ class Endpoint:
     def conflicts(self) -> list[str]:
         """Messages on values that do not go together."""
         problems = []
-        if not re.match(r"https?://[^/]", self.endpoint):
+        if not _is_address(self.endpoint):
             problems.append(f"endpoint: {self.endpoint}: expected an address such as http://127.0.0.1:8000/v1")
         for name in ("source_language", "target_language"):
             if not is_known(getattr(self, name)):
@@ -93,6 +96,10 @@ class Endpoint:
             problems.append("limit.cost needs price: {input: …, output: …}")
         if self.messages and self.prompt != PROMPT:
             problems.append("prompt and messages are given: delete one of them")
+        problems += _conflicts_of(self.parameters or {})
+        for name in _NOT_FOR_ANSWERS:
+            if getattr(self.clean, name, None) != getattr(CleaningConfig(), name, None):
+                problems.append(f"clean.{name}: needs more than the text of one answer: delete it")
         texts = _texts([message.content for message in self.messages]) if self.messages else [self.prompt]
         found = [field for text in texts for field in _FIELDS.findall(text)]
         name = "messages" if self.messages else "prompt"
@@ -127,6 +134,21 @@ def key_of(endpoint: Endpoint, path: Path) -> str | None:
     if not key:
         raise NmtError(f"{path}: key: the environment has no variable {variable[1]}: export {variable[1]}=…")
     return key
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port above 65535
+        return False
+
+
+def _conflicts_of(parameters: Mapping[str, Any]) -> list[str]:
+    """Messages on fields of a request."""
+    own = {"model": "has its own setting: leave it out", "messages": "has its own setting: leave it out"}
+    own |= {"n": "is the number of samples: give --n-best", "stream": "answers are read as a whole: leave it out"}
+    return [f"parameters.{name}: {problem}" for name, problem in own.items() if name in parameters]
 
 
 def _texts(value: Any) -> list[str]:

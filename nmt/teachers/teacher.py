@@ -223,7 +223,9 @@ class Teacher:
             lines = [line for line, answers, _ in waiting for _ in answers]
             checked = iter(self._rules.check(lines, [answer for _, answers, _ in waiting for answer in answers]))
             for _, answers, future in waiting:
-                future.set_result(list(islice(checked, len(answers))))
+                of_line = list(islice(checked, len(answers)))
+                if not future.done():  # it is cancelled when the command is interrupted
+                    future.set_result(of_line)
 
     async def _checked(self, line: str, answers: list[str]) -> list[CheckedAnswer]:
         future = asyncio.get_running_loop().create_future()

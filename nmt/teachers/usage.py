@@ -90,8 +90,8 @@ class Usage:
     def limit_error(self) -> NmtError:
         """The error of a command that stops at the limit."""
         return NmtError(
-            f"limit: reached: {self.in_words(self.tokens)} were used: raise it in the endpoint's file, and run the same "
-            "command again"
+            f"limit: reached: {self.in_words(self.tokens)} were used: raise it in the endpoint's file, and run the "
+            "same command again"
         )
 
     def in_words(self, tokens: Tokens) -> str:

@@ -66,7 +66,7 @@ def _marked(pattern: str) -> npt.NDArray[np.bool_]:
 
 @cache
 def _every_character() -> str:
-    return "".join(map(chr, range(_CODE_POINTS)))
+    return np.arange(_CODE_POINTS, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 @cache

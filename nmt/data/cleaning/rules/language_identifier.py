@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 
 import langcodes
 import numpy as np
@@ -19,6 +20,8 @@ from py3langid.langid import LanguageIdentifier as Library
 from nmt.config.language_codes import known_language, likely_scripts, macrolanguage, scripts
 from nmt.errors import NmtError
 
+# Up to so many lines are scored without PyTorch, which takes 200 MiB and a second to load.
+FEW = 256
 LONGEST = 256  # bytes of a line that are read: more do not change what is found
 # Languages that the identifier confuses in some sentences, by measurement (docs/cleaning.md). `sh`, `cnr`, `nb` and
 # `cmn` are not its own names. Its `no` is Bokmål.
@@ -81,20 +84,38 @@ class LanguageIdentifier:
 
     def scores(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """The logarithm of the unnormalised probability of each language, [lines, languages], and how many bytes of
-        each line were read, [lines]. A line's scores do not depend on the other lines."""
-        import torch
-
+        each line were read, [lines]. A line's scores do not depend on the other lines, but for rounding."""
         texts = [_to_bytes(line) for line in lines]
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         line, feature, count = self._count_features(np.frombuffer(b"".join(texts), np.uint8), lengths)
+        factors = np.log1p(count.astype(np.float32))
+        starts = np.searchsorted(line, np.arange(len(texts) + 1))
+        sums = self._sums_of_few if len(lines) <= FEW else self._sums
+        return sums(feature, factors, starts) + self._priors, lengths
+
+    def _sums(
+        self, feature: npt.NDArray[np.int64], factors: npt.NDArray[np.float32], starts: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """The sum of the weights of each line's features, [lines, languages]. starts: of each line, then the end."""
+        import torch
+
         sums = torch.nn.functional.embedding_bag(
             torch.from_numpy(feature),
             torch.from_numpy(self._weights),
-            torch.from_numpy(np.searchsorted(line, np.arange(len(texts)))),
+            torch.from_numpy(starts[:-1]),
             mode="sum",
-            per_sample_weights=torch.from_numpy(np.log1p(count.astype(np.float32))),
+            per_sample_weights=torch.from_numpy(factors),
         )
-        return sums.numpy() + self._priors, lengths
+        return sums.numpy()
+
+    def _sums_of_few(
+        self, feature: npt.NDArray[np.int64], factors: npt.NDArray[np.float32], starts: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """As `_sums`, in five times its time, but without PyTorch."""
+        sums = np.empty((len(starts) - 1, self._weights.shape[1]), np.float32)
+        for row, (first, end) in zip(sums, pairwise(starts.tolist()), strict=True):
+            np.dot(factors[first:end], self._weights[feature[first:end]], out=row)
+        return sums
 
     def _count_features(
         self, text: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]

@@ -127,11 +127,11 @@ def shifts_of_hours(codes: tuple[str, str]) -> tuple[int, ...]:
     return (6, 12, 18) if _EAST_AFRICAN.intersection(map(base, codes)) else (12,)
 
 
-def unmatched(source: str, target: str, shifts: tuple[int, ...] = (12,), largest_word: int = 99) -> tuple[int, int]:
+def unmatched(source: str, target: str, shifts: tuple[int, ...] = (12,)) -> tuple[int, int]:
     """Return the count of numbers that are on one side only, and the count of all numbers. shifts: see
     `shifts_of_hours`.
 
-    A number up to `largest_word`, without zeros at the end, may be a word on the other side. It counts only if both
+    A number of one or two digits, without zeros at the end, may be a word on the other side. It counts only if both
     sides have unmatched numbers.
     """
     sides = find_numbers(source), find_numbers(target)
@@ -146,7 +146,7 @@ def unmatched(source: str, target: str, shifts: tuple[int, ...] = (12,), largest
                 results = [_without_same(left, right, partial(_is_conversion, factor)) for factor in factors]
                 left, right = min(results, key=lambda sides: len(sides[0]))  # a text seldom converts in two ways
     if not (left and right):
-        left, right = ([number for number in side if number.key > largest_word] for side in (left, right))
+        left, right = ([number for number in side if number.key > 99] for side in (left, right))
     return len(left) + len(right), sum(map(len, sides))
 
 

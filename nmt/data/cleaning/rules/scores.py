@@ -86,13 +86,12 @@ def repetition(side: TextLines) -> Scores:
     return scores
 
 
-def digits(sources: TextLines, targets: TextLines, codes: tuple[str, str], largest_word: int = 99) -> Scores:
-    """The share of numbers that are on one side only, 0 to 1, with 1 added to the denominator: see `numbers.unmatched`,
-    also for `largest_word`."""
+def digits(sources: TextLines, targets: TextLines, codes: tuple[str, str]) -> Scores:
+    """The share of numbers that are on one side only, 0 to 1, with 1 added to the denominator: see `numbers`."""
     shifts = numbers.shifts_of_hours(codes)
     scores = np.zeros(len(sources.texts), np.float32)
     for pair in np.flatnonzero(_hashes_of_digits(sources) != _hashes_of_digits(targets)).tolist():
-        on_one_side, all_numbers = numbers.unmatched(sources.texts[pair], targets.texts[pair], shifts, largest_word)
+        on_one_side, all_numbers = numbers.unmatched(sources.texts[pair], targets.texts[pair], shifts)
         scores[pair] = on_one_side / (1 + all_numbers)
     return scores
 
