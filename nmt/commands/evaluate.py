@@ -224,9 +224,11 @@ def _translations(
         system, name, translator = opened[index], str(request.models[index]), _translator(request, opened, index)
         description = "translating" if len(opened) == 1 else f"translating, model {index + 1}"
         translate = partial(_translate, translator, description)
+        translator.translate([])  # loads the rules for answers of an endpoint
         started = time.perf_counter()
         texts = translate(source.lines)
-        speed = Speed(len(texts), count_words(source.lines), time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        speed = Speed(len(texts), count_words(source.lines), seconds)
         _log_counts(translator)
         if request.outputs:
             with lines_out(request.outputs[index]) as write:

@@ -103,9 +103,9 @@ class RequestQueue(ABC):
     def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
         """The number of subwords of each line. Raises NmtError for lines and options that cannot be translated."""
 
-    @abstractmethod
     def _answer_bytes(self, lengths: Sequence[int], options: BatchOptions) -> int:
-        """The estimated maximum size in bytes of an answer in JSON. lengths: of the lines, in subwords."""
+        """The estimated maximum size in bytes of an answer in JSON; 0: unknown. lengths: of the lines, in subwords."""
+        return 0
 
     @abstractmethod
     def _room(self) -> int:

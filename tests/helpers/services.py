@@ -22,7 +22,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 from nmt.serve import app, server
-from nmt.serve.batching import BatchingQueue
+from nmt.serve.batching import BatchingQueue, RequestQueue
 from nmt.serve.hosts import allowed_hosts
 from nmt.serve.requests import RequestLimits
 
@@ -119,13 +119,27 @@ def service(
     limits = limits or RequestLimits()
     queue = BatchingQueue(translator, limits.waiting)
     languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
+    with service_of(queue, languages, limits, log_requests, hosts, shutdown) as served:
+        yield served, queue
+
+
+@contextmanager
+def service_of(
+    queue: RequestQueue,
+    languages: LanguagePairs,
+    limits: RequestLimits,
+    log_requests: bool = False,
+    hosts: list[str] | None = None,
+    shutdown: int = 5,
+) -> Iterator[Service]:
+    """As `service`, of a queue."""
     application = app.build(queue, languages, limits, "", log_requests, hosts or allowed_hosts("127.0.0.1", ()))
     listening = socket.create_server(("127.0.0.1", 0))
     running = server.Server(server.settings(application, limits, shutdown=shutdown))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, name=SERVING, daemon=True)
     thread.start()
     try:
-        yield Service(listening.getsockname()[1]), queue
+        yield Service(listening.getsockname()[1])
     finally:
         running.should_exit = True
         thread.join(20)

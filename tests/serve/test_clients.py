@@ -11,6 +11,7 @@ from nmt.config.schema import VocabularyConfig
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.language_choice import LanguageChoice
+from nmt.serve.batching import Offer
 from nmt.serve.jobs import LibreTranslateJob, job_from
 from nmt.serve.requests import RequestLimits
 
@@ -164,7 +165,7 @@ def test_the_source_is_the_likeliest_one_of_the_target() -> None:
 
     def source(target: str, *texts: str) -> tuple[Any, Any]:
         fields = {"q": [*texts], "source": "auto", "target": target}
-        job = job_from(fields, many, RequestLimits(), beam_size=1, aligns=True)
+        job = job_from(fields, many, RequestLimits(), Offer(1, aligns=True, has_scores=True, keep=()))
         assert isinstance(job, LibreTranslateJob)
         return job.options.pair, job.detected
 

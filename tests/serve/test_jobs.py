@@ -10,17 +10,24 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.translator import Translation
 from nmt.errors import NmtError
 from nmt.serve import jobs
-from nmt.serve.batching import BatchOptions
+from nmt.serve.batching import BatchOptions, Offer
 from nmt.serve.jobs import job_from, job_warning
 from nmt.serve.requests import RequestLimits
 
 LANGUAGES = LanguagePairs((LanguagePair("en", "de"),))
 MANY = LanguagePairs((LanguagePair("en", "pt-BR"), LanguagePair("en", "pt-PT"), LanguagePair("zh-Hant", "pt-PT")))
+OFFER = Offer(n_best=3, aligns=True, has_scores=True, keep=("verbatim",))
+ENDPOINT = Offer(n_best=1, aligns=False, has_scores=False, keep=())
 LIBRE = {"source": "en", "target": "de"}
 
 
-def job(fields: dict[str, Any], limits: RequestLimits | None = None, languages: LanguagePairs = LANGUAGES) -> Any:
-    return job_from(fields, languages, limits or RequestLimits(), beam_size=3, aligns=True)
+def job(
+    fields: dict[str, Any],
+    limits: RequestLimits | None = None,
+    languages: LanguagePairs = LANGUAGES,
+    offer: Offer = OFFER,
+) -> Any:
+    return job_from(fields, languages, limits or RequestLimits(), offer)
 
 
 def translation(text: str) -> Translation:
@@ -89,8 +96,18 @@ def test_a_placeholder_that_is_lost_is_a_warning() -> None:
     request = job({"text": ["a {b}", "c {d} {d}", "e"], "n_best": 2})
     n_best = [[translation(text) for text in texts] for texts in (["{b} x", "{b}"], ["{d} {d}", "{d}"], ["y"])]
     warning = "1 of 3 lines: not all placeholders are in the translation"
-    assert job_warning(request, n_best, LANGUAGES, ("verbatim",)) == warning
-    assert job_warning(request, n_best, LANGUAGES, ()) == ""
+    assert job_warning(request, n_best, LANGUAGES, OFFER) == warning
+    assert job_warning(request, n_best, LANGUAGES, replace(OFFER, keep=())) == ""
+
+
+def test_an_endpoint_gives_texts_alone() -> None:
+    request = job({"text": ["a", "b", " "]}, offer=ENDPOINT)
+    n_best = [[translation("A")], [translation("")], [translation("")]]
+    assert request.answer(n_best) == {"translations": [[{"text": "A"}], [{"text": ""}], [{"text": ""}]]}
+    assert job_warning(request, n_best, LANGUAGES, ENDPOINT) == "1 of 3 lines: the answer is not a translation"
+    assert job_warning(request, n_best, LANGUAGES, OFFER) == "", "a model can give an empty text"
+    html = job({"q": "<p>a <b>c</b></p>", "format": "html", "alternatives": 3} | LIBRE, offer=ENDPOINT)
+    assert html.options == BatchOptions(1, alignment=False, token_scores=False)
 
 
 def test_old_codes_of_libretranslate() -> None:

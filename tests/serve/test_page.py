@@ -44,7 +44,14 @@ def test_it_has_the_languages_and_the_limits(answer: Answer) -> None:
             {"code": "en", "name": "English", "targets": ["de"]},
             {"code": "de", "name": "German", "targets": []},
         ],
-        "limits": {"lines": 256, "characters": 20_000, "file": 4 << 20, "n_best": 3, "alignment": True},
+        "limits": {
+            "lines": 256,
+            "characters": 20_000,
+            "file": 4 << 20,
+            "n_best": 3,
+            "alignment": True,
+            "scores": True,
+        },
         "formats": [*FILE_FORMATS],
     }
 

@@ -21,7 +21,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.decoding.markup import masking
 from nmt.errors import NmtError
 from nmt.serve import app, server
-from nmt.serve.batching import BatchingQueue
+from nmt.serve.batching import BatchingQueue, RequestQueue
 from nmt.serve.requests import RequestLimits
 
 NMT = [sys.executable, "-m", "nmt"]
@@ -151,15 +151,15 @@ def test_a_host_that_is_none(host: str) -> None:
 def test_what_is_asked_for_reaches_the_service(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def build(queue: BatchingQueue, *arguments: object) -> None:
+    def build(queue: RequestQueue, *arguments: object) -> None:
         built.append((queue.max_waiting, arguments))
 
     built = list[object]()
     monkeypatch.setattr(app, "build", build)
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: masking.log.warning("what a client has sent"))
-    limits = RequestLimits(lines=3, characters=5, waiting=7, answer=12_345)
+    limits = RequestLimits(lines=3, characters=5, waiting=9, answer=12_345)
     languages = LanguagePairs((LanguagePair("en", "de"),))
-    server.serve(Gated(), languages, "0.0.0.0", 0, limits, True, ["x.example"])
+    server.serve(BatchingQueue(Gated(), 7), languages, "0.0.0.0", 0, limits, True, ["x.example"])
     (warning,) = caplog.messages
     assert (found := re.fullmatch(r"(http://0\.0\.0\.0:[0-9]+): other machines can use it without .*", warning))
     assert built == [(7, (languages, limits, found[1], True, ["x.example"]))]
