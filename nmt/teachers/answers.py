@@ -13,7 +13,7 @@ from itertools import compress
 import numpy as np
 
 from nmt.config.data_section import CleaningConfig
-from nmt.config.language_codes import english_name
+from nmt.config.language_codes import base, english_name
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.cleaning.rules.judge import judge, not_checked, rules_of
 from nmt.data.cleaning.rules.language_identifier import FEW
@@ -27,6 +27,7 @@ _WEIGHTS = (
     (re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"), 2.2),  # Kana and Hangul
     (re.compile(r"[\u1200-\u139f]"), 1.5),  # Ethiopic
 )
+_BREAK = re.compile(r"[\n\r\t\v\f\x85\u2028\u2029]")
 _COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|(?<![\w/.@:-])[^\W\d_]+(?![/.@:-]*\w)")
 # People leave out numbers and round them. A model seldom does, so the rule `digits` has this share of its threshold.
@@ -47,8 +48,12 @@ class AnswerRules:
 
     def __init__(self, clean: CleaningConfig, pair: LanguagePair) -> None:
         """Logs a warning for each language that the rules cannot check. Raises NmtError as `rules_of` does."""
+        clean = clean.applied
         if clean.digits is not None:
             clean = replace(clean, digits=_SHARE_FOR_DIGITS * clean.digits)
+        if base(pair.source) == base(pair.target):  # such as zh and zh-Hant: many lines are equal
+            clean = replace(clean, copies=None)
+        self._finds_copies = clean.copies is not None
         self._rules = rules_of(clean, pair)
         self._unwrapping = Unwrapping(*map(english_name, pair))
         for problem in not_checked(self._rules, pair):
@@ -68,7 +73,7 @@ class AnswerRules:
     def _by_its_form(self, source: str, answer: str) -> CheckedAnswer:
         source = source.strip()
         text = self._unwrapping.unwrapped(source, answer.replace("\r\n", "\n"))
-        line = re.sub(r"\s*[\n\r\t\v\f\x85\u2028\u2029]\s*", " ", text)
+        line = " ".join(filter(None, map(str.strip, _BREAK.split(text))))
         reason = ""
         if not line:
             reason = "empty" if source else ""
@@ -78,7 +83,7 @@ class AnswerRules:
             reason = "comment"
         elif "\n" in text:
             reason = "several lines"
-        elif _is_copy(source, line):
+        elif self._finds_copies and _is_copy(source, line):
             reason = "copy"
         return CheckedAnswer(line, reason)
 

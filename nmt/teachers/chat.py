@@ -124,7 +124,7 @@ _CHAT = _words(
 # Notes, each with a sign of which the answer must have more than the source.
 _NOTES = (
     (_compiled(rf"(?:^|[\s*(（\[。])(?:{_NOTE})\**\s?[:：]"), _COLON),
-    (_compiled(rf"[(（\[]\s*(?:{_NOTE})(?![^\W_])[^)）\]]*[)）\]]\W*$"), re.compile(r"[(（\[]")),
+    (_compiled(rf"[(（\[]\s*(?:{_NOTE})(?![^\W_])[^()（）\[\]]*[)）\]]\W*$"), re.compile(r"[(（\[]")),
 )
 _PUNCTUATION = str.maketrans({"’": "'"} | dict.fromkeys('.,!?;:"()[]“”„«»*¿¡', " "))
 

@@ -50,7 +50,7 @@ class Limit:
     cost: float | None = free_setting(None, "cost by `price`, in its currency", above=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # because it may contain a key
 class Endpoint:
     """A service with the chat interface of OpenAI, such as vLLM, SGLang, llama.cpp, Ollama and `transformers serve`."""
 
@@ -58,7 +58,7 @@ class Endpoint:
     model: str = required("the name that the service has for the model", affects="text")
     source_language: str = required("language to translate from, such as `en`", affects="text")
     target_language: str = required("language to translate into, such as `sw`", affects="text")
-    key: str | None = free_setting(None, "key of the service; `${NAME}` is read from the environment")
+    key: Any = free_setting(None, "key of the service; `${NAME}` is read from the environment")
     prompt: Text = text_setting(
         Text(PROMPT), "the request; `{source}` and `{target}` are the languages in English, `{text}` is the line"
     )
@@ -89,6 +89,9 @@ class Endpoint:
         problems = []
         if not _is_address(self.endpoint):
             problems.append(f"endpoint: {self.endpoint}: expected an address such as http://127.0.0.1:8000/v1")
+        is_text = isinstance(self.key, str | None)  # it is not declared as text, so that no message shows its value
+        if not is_text or (self.key and self.key.startswith("$") and not _VARIABLE.fullmatch(self.key)):
+            problems.append("key: expected the name of a variable, such as ${NAME}, or text: put text in quotes")
         for name in ("source_language", "target_language"):
             if not is_known(getattr(self, name)):
                 problems.append(f"{name}: {getattr(self, name)}: no language has this code: give one such as en or swh")
@@ -111,6 +114,10 @@ class Endpoint:
                 f"{name}: {{{unknown[0]}}} is not a field: use {', '.join(f'{{{field}}}' for field in FIELDS)}"
             )
         return problems
+
+
+class NotAnswering(NmtError):
+    """The service cannot be reached, or answers no request."""
 
 
 def is_endpoint(path: Path) -> bool:

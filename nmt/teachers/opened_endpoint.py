@@ -11,7 +11,7 @@ from nmt.config.sections import DecodingConfig
 from nmt.decoding.glossary import Glossary
 from nmt.errors import NmtError
 from nmt.teachers import endpoint as endpoints
-from nmt.teachers.client import Client
+from nmt.teachers.client import PATIENCE, Client
 from nmt.teachers.endpoint import Endpoint
 from nmt.teachers.prompts import Prompts
 from nmt.teachers.teacher import Teacher
@@ -34,7 +34,7 @@ class OpenedEndpoint:
         other languages."""
         opened = cls(path, endpoints.load(path))
         opened.languages.choose(to, from_)
-        endpoints.key_of(opened.endpoint, path)
+        opened._client()
         Prompts(opened.endpoint)
         return opened
 
@@ -56,15 +56,18 @@ class OpenedEndpoint:
         """Log the model and the address."""
         log.info("model: %s, at %s", self.endpoint.model, self._client().address)
 
-    def teacher(self, overrides: Sequence[str] = (), glossary: Path | None = None) -> Teacher:
+    def teacher(
+        self, overrides: Sequence[str] = (), glossary: Path | None = None, patience: float = PATIENCE
+    ) -> Teacher:
         """overrides: `decoding.consensus=…`, `decoding.candidates=…`, `decoding.seed=…`; glossary: a file of lines
-        `source term TAB target term`. Raises NmtError for other overrides and for a file with problems."""
+        `source term TAB target term`; patience: as of Client. Raises NmtError for other overrides and for a file with
+        problems."""
         terms = None if glossary is None else Glossary.load(glossary)
         decoding = self._decoding(overrides)
-        return Teacher(self.endpoint, self._client(), Prompts(self.endpoint, terms), decoding)
+        return Teacher(self.endpoint, self._client(patience), Prompts(self.endpoint, terms), decoding)
 
-    def _client(self) -> Client:
-        return Client(self.endpoint, endpoints.key_of(self.endpoint, self.path))
+    def _client(self, patience: float = PATIENCE) -> Client:
+        return Client(self.endpoint, endpoints.key_of(self.endpoint, self.path), patience)
 
     def _decoding(self, overrides: Sequence[str]) -> DecodingConfig:
         for override in overrides:
