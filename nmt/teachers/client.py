@@ -1,4 +1,4 @@
-"""Requests to an endpoint by the chat interface of OpenAI. A request that fails is sent again when the service allows."""
+"""Requests to an endpoint by the chat interface of OpenAI. What fails is asked for again when the service allows it."""
 
 import asyncio
 import json

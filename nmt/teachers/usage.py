@@ -3,15 +3,15 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from nmt.errors import NmtError
 from nmt.teachers.endpoint import Endpoint
 
 Tokens = tuple[float, float]  # of requests and of answers
-_BYTES = 4  # of UTF-8 for a token: four characters in Latin script, two in Cyrillic, more than one in Chinese
+BYTES_PER_TOKEN = 4  # of UTF-8 for a token: four characters in Latin script, two in Cyrillic, more than one in Chinese
 
 
 @dataclass
@@ -60,8 +60,9 @@ class Usage:
         """Since the first request."""
         return time.monotonic() - self._started
 
-    def begin(self, estimate: Tokens) -> None:
-        """Before a request. Raises LimitReached."""
+    @contextmanager
+    def open_request(self, estimate: Tokens) -> Iterator[None]:
+        """While a request is open, its estimate counts. Raises LimitReached."""
         opened = _sum(self._open, estimate)
         expected = _sum(self.tokens, self.corrected(opened))
         if self._limit:
@@ -70,10 +71,10 @@ class Usage:
             if self._limit.cost is not None and self._cost(expected) > self._limit.cost:
                 raise LimitReached
         self._open, self._started = opened, min(self._started, time.monotonic())
-
-    def end(self, estimate: Tokens) -> None:
-        """After a request, answered or not."""
-        self._open = _sum(self._open, (-estimate[0], -estimate[1]))
+        try:
+            yield
+        finally:
+            self._open = _sum(self._open, (-estimate[0], -estimate[1]))
 
     def add(self, tokens: Tokens, estimate: Tokens | None) -> None:
         """Count a reply. estimate: None for a line that was asked for again: the correction then includes this."""
@@ -107,20 +108,6 @@ class Usage:
 
     def _cost(self, tokens: Tokens) -> float:
         return 0.0 if self._price is None else (self._price.input * tokens[0] + self._price.output * tokens[1]) / 1e6
-
-
-def estimated(prompt: Any, lines: int, size: int, samples: int) -> Tokens:
-    """About how many tokens there are in the requests for lines, and in answers that are as long as the lines. prompt:
-    the messages without a line; size: of all lines, in bytes."""
-    return (lines * _bytes(prompt) + size) / _BYTES, samples * size / _BYTES
-
-
-def _bytes(value: Any) -> int:
-    """The bytes of all texts in a value of JSON."""
-    if isinstance(value, str):
-        return len(value.encode())
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return sum(map(_bytes, items))
 
 
 def _sum(tokens: Tokens, others: Tokens) -> Tokens:
