@@ -10,7 +10,7 @@ from nmt.errors import NmtError
 from nmt.loading.command_models import load_translator, log_chosen_files
 from nmt.loading.opened_model import open_model
 from nmt.serve.batching import BatchingQueue, BatchOptions, EndpointFailed, NBest, Offer, RequestQueue
-from nmt.teachers.endpoint import Endpoint, is_endpoint
+from nmt.teachers.endpoint import Endpoint, NotAnswering, is_endpoint
 
 if TYPE_CHECKING:
     from nmt.teachers.teacher import Teacher
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _BYTES = 4  # of UTF-8 for a subword, about
 _SUBWORDS = 25  # of a line, about
 _MOST_SAMPLES = 8
+_PATIENCE = 20.0  # seconds without any answer, after which waiting clients get an error
 _LINE_BREAKS = str.maketrans("\r\n", "  ")
 
 
@@ -55,7 +56,7 @@ class EndpointQueue(RequestQueue):
         try:
             candidates = self.teacher.candidates([line.translate(_LINE_BREAKS) for line in lines], options.n_best)
         except NmtError as error:
-            raise EndpointFailed(str(error)) from None
+            raise EndpointFailed(str(error), isinstance(error, NotAnswering)) from None
         return [[Translation(text, 0.0, 0.0, [], []) for text in samples] for samples in candidates]
 
 
@@ -68,7 +69,7 @@ def open_queue(
 
         endpoint = OpenedEndpoint.open(path)
         endpoint.log()
-        queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint, max_waiting)
+        queue = EndpointQueue(endpoint.teacher(overrides, patience=_PATIENCE), endpoint.endpoint, max_waiting)
         return queue, endpoint.languages
     opened = open_model(path)
     log_chosen_files(opened)

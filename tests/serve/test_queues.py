@@ -12,6 +12,7 @@ from helpers.chat_server import Asked, ChatServer, Said, backwards, good, servin
 from helpers.services import Answer, Service, service_of, until
 
 from nmt.errors import NmtError
+from nmt.serve import queues
 from nmt.serve.batching import BatchOptions, EndpointFailed, QueueFull
 from nmt.serve.queues import EndpointQueue, open_queue
 from nmt.serve.requests import RequestLimits
@@ -111,6 +112,21 @@ def test_what_the_endpoint_refuses_is_told_in_a_line_without_the_key(
             assert KEY not in answer.body.decode()
         assert served.post({"text": "one"}).json["translations"] == [[{"text": "eno"}]]
     assert words in caplog.text and KEY not in caplog.text and "Traceback" not in caplog.text
+
+
+def test_an_endpoint_that_dies_fails_all_that_wait_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_PATIENCE", 0.5)
+    with serving() as server:
+        path = tmp_path / "teacher.yaml"
+        path.write_text(FILE.format(address=server.address), encoding="utf-8")
+        queue, _ = open_queue(path, "auto", (), 1000)
+        assert queue.submit(["one"]).result(30)[0][0].text == "eno"
+    answers = [queue.submit(["two"]) for _ in range(20)]
+    for answer in answers:
+        with pytest.raises(EndpointFailed, match=r"does not answer: cannot be reached .*: try again later$"):
+            answer.result(30)
+    assert queue.totals.batches <= 3, "each request waited for itself"
+    queue.close()
 
 
 def test_settings_that_an_endpoint_has_not(tmp_path: Path) -> None:
