@@ -67,9 +67,9 @@ def open_queue(
     if is_endpoint(path):
         from nmt.teachers.opened_endpoint import OpenedEndpoint  # its HTTP client may be missing
 
-        endpoint = OpenedEndpoint.open(path)
+        endpoint = OpenedEndpoint.open(path, patience=_PATIENCE)
         endpoint.log()
-        queue = EndpointQueue(endpoint.teacher(overrides, patience=_PATIENCE), endpoint.endpoint, max_waiting)
+        queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint, max_waiting)
         return queue, endpoint.languages
     opened = open_model(path)
     log_chosen_files(opened)

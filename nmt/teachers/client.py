@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.errors import NmtError, in_one_line
 from nmt.files.packages import install_command
@@ -23,9 +22,6 @@ try:
     import httpx2
 except ModuleNotFoundError:
     raise NmtError(f"an endpoint needs the package httpx2: {install_command('endpoint')}") from None
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
 log = logging.getLogger("nmt")
 
@@ -97,10 +93,7 @@ class Client:
         self._busy_wait = _FIRST_WAIT  # at least, of all requests while the service is busy
         self._last_warning = -math.inf
         self._says_usage = True
-
-    @cached_property
-    def _tls(self) -> "SSLContext":
-        return httpx2.create_ssl_context()  # takes 0.1 s
+        self._tls = httpx2.create_ssl_context()  # once, because it takes 0.1 s
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -197,7 +190,7 @@ class Client:
             ]
             usage = fields.get("usage") or {}
             tokens = [int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens")]
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
             answers = []
         if not answers:
             raise _Failure(f"the reply is not that of a chat: {self._message(response)}", is_wrong=True)

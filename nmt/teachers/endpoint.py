@@ -20,6 +20,12 @@ PROMPT = "Translate from {source} to {target}. Answer with the translation only.
 FIELDS = ("source", "target", "source_code", "target_code", "text")  # that a prompt can contain, in braces
 # Settings of `data.clean` that need more than the text of one pair.
 _NOT_FOR_ANSWERS = ("near_duplicates", "score", "scores", "same_source", "same_target")
+_NOT_PARAMETERS = {
+    "model": "has its own setting: leave it out",
+    "messages": "has its own setting: leave it out",
+    "n": "is the number of samples: give --n-best",
+    "stream": "answers are read as a whole: leave it out",
+}
 SUFFIXES = (".yaml", ".yml")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -99,20 +105,19 @@ class Endpoint:
             problems.append("limit.cost needs price: {input: …, output: …}")
         if self.messages and self.prompt != PROMPT:
             problems.append("prompt and messages are given: delete one of them")
-        problems += _conflicts_of(self.parameters or {})
+        for name in _NOT_PARAMETERS.keys() & (self.parameters or {}):
+            problems.append(f"parameters.{name}: {_NOT_PARAMETERS[name]}")
         for name in _NOT_FOR_ANSWERS:
-            if getattr(self.clean, name, None) != getattr(CleaningConfig(), name, None):
+            if getattr(self.clean, name) != getattr(CleaningConfig(), name):
                 problems.append(f"clean.{name}: needs more than the text of one answer: delete it")
-        texts = _texts([message.content for message in self.messages]) if self.messages else [self.prompt]
-        found = [field for text in texts for field in _FIELDS.findall(text)]
         name = "messages" if self.messages else "prompt"
-        if "text" not in found:
+        contents = [message.content for message in self.messages] or [self.prompt]
+        fields = [field for text in _texts(contents) for field in _FIELDS.findall(text)]
+        if "text" not in fields:
             problems.append(f"{name}: does not contain {{text}}, which is the line to translate: add it")
-        unknown = [field for field in found if field not in FIELDS]
-        if unknown:
-            problems.append(
-                f"{name}: {{{unknown[0]}}} is not a field: use {', '.join(f'{{{field}}}' for field in FIELDS)}"
-            )
+        for field in sorted(set(fields) - set(FIELDS)):
+            fix = ", ".join(f"{{{allowed}}}" for allowed in FIELDS)
+            problems.append(f"{name}: {{{field}}} is not a field: use {fix}")
         return problems
 
 
@@ -149,13 +154,6 @@ def _is_address(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port above 65535
         return False
-
-
-def _conflicts_of(parameters: Mapping[str, Any]) -> list[str]:
-    """Messages on fields of a request."""
-    own = {"model": "has its own setting: leave it out", "messages": "has its own setting: leave it out"}
-    own |= {"n": "is the number of samples: give --n-best", "stream": "answers are read as a whole: leave it out"}
-    return [f"parameters.{name}: {problem}" for name, problem in own.items() if name in parameters]
 
 
 def _texts(value: Any) -> list[str]:

@@ -248,7 +248,9 @@ class Teacher:
                 if not last.reason:
                     accepted.append(last.text)
         if len(accepted) > 1 and self._decoding.consensus != "none":
-            accepted = [accepted[i] for i in rank_by_agreement(accepted, self._decoding.consensus)]
+            # In a thread: it can take a second, and the time of open requests goes on.
+            ranks = await asyncio.to_thread(rank_by_agreement, accepted, self._decoding.consensus)
+            accepted = [accepted[i] for i in ranks]
         indices = chunk.indices[line, prefix]
         for i in indices:
             if accepted:

@@ -21,8 +21,8 @@ LINES = [f"the house number {number} is very old" for number in range(40)]
 
 
 def teacher(folder: Path, address: str, more: str = "requests: 8", patience: float = 600) -> Teacher:
-    opened = OpenedEndpoint.open(endpoints.write(folder, address, f"key: {KEY}\n{more}"))
-    return opened.teacher(patience=patience)
+    path = endpoints.write(folder, address, f"key: {KEY}\n{more}")
+    return OpenedEndpoint.open(path, patience=patience).teacher()
 
 
 @pytest.fixture(autouse=True)
