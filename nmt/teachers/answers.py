@@ -1,7 +1,7 @@
 """Whether the answer of a large language model is a translation of a line.
 
-What a chat puts around a translation is taken off. Then rules of this file say why an answer is none, and then the
-rules of `data.clean`. A fault that the source has itself is not a fault of the answer.
+What a chat puts around a translation is taken off. Then the rules of this file and those of `data.clean` find answers
+that are not translations. A fault that the source has too is not a fault of the answer.
 """
 
 import logging
@@ -61,14 +61,14 @@ class AnswerRules:
 
     def check(self, sources: Sequence[str], answers: Sequence[str]) -> list[CheckedAnswer]:
         """The answers in the order of their sources. An answer does not depend on the other ones."""
-        found = list(map(self._by_its_form, sources, answers))
-        remaining = [i for i, answer in enumerate(found) if not answer.reason and answer.text]
+        checked = list(map(self._by_its_form, sources, answers))
+        remaining = [i for i, answer in enumerate(checked) if not answer.reason and answer.text]
         for first in range(0, len(remaining), FEW):
-            some = remaining[first : first + FEW]
-            reasons = self._by_rules([(sources[i], found[i].text) for i in some])
-            for i, reason in zip(some, reasons, strict=True):
-                found[i] = CheckedAnswer(found[i].text, reason)
-        return found
+            chunk = remaining[first : first + FEW]
+            reasons = self._by_rules([(sources[i], checked[i].text) for i in chunk])
+            for i, reason in zip(chunk, reasons, strict=True):
+                checked[i] = CheckedAnswer(checked[i].text, reason)
+        return checked
 
     def _by_its_form(self, source: str, answer: str) -> CheckedAnswer:
         source = source.strip()
@@ -92,16 +92,16 @@ class AnswerRules:
         scores = judge(pairs, self._rules).scores
         thresholds = np.array([rule.threshold for rule in self._rules], np.float32)[:, None]
         doubtful = np.flatnonzero((scores > thresholds).any(axis=0))
-        of_sources = np.zeros_like(scores)  # by the rules that look at a side alone
+        source_scores = np.zeros_like(scores)  # by the rules that look at a side alone
         if len(doubtful):
-            of_sources[:, doubtful] = judge([(pairs[place][0], "") for place in doubtful], self._rules).scores
-            of_sources[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
+            source_scores[:, doubtful] = judge([(pairs[i][0], "") for i in doubtful], self._rules).scores
+            source_scores[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
         reasons = [_length_fault(*pair) for pair in pairs]
-        broken = scores - np.maximum(of_sources, 0) > thresholds
-        for place in doubtful:
-            for rule in compress(self._rules, broken[:, place]):
-                if rule.name != "copies" or _common_words(*pairs[place]) >= _COMMON_WORDS:
-                    reasons[place] = rule.name
+        broken = scores - np.maximum(source_scores, 0) > thresholds
+        for i in doubtful:
+            for rule in compress(self._rules, broken[:, i]):
+                if rule.name != "copies" or _common_words(*pairs[i]) >= _COMMON_WORDS:
+                    reasons[i] = rule.name
                     break
         return reasons
 

@@ -187,14 +187,14 @@ def _is_marked(text: str) -> bool:
     if len(text) < 3 or closing not in _MARKS.get(opening, ""):
         return False
     depth, last = 0, len(text) - 1
-    for place, mark in enumerate(text):
-        before, after = text[max(place - 1, 0)], text[min(place + 1, last)]
-        if mark == opening and place < last and (opening != closing or place == 0 or before in " ([*_" + opening):
+    for i, mark in enumerate(text):
+        before, after = text[max(i - 1, 0)], text[min(i + 1, last)]
+        if mark == opening and i < last and (opening != closing or i == 0 or before in " ([*_" + opening):
             depth += 1
         elif mark == closing and not (mark in "'’" and before.isalnum() and after.isalnum()):  # not an apostrophe
             depth -= 1
             if depth == 0:
-                return place == last
+                return i == last
     return False
 
 

@@ -24,7 +24,7 @@ from nmt.teachers.usage import BYTES_PER_TOKEN, LimitReached, TeacherCounts, Tok
 
 log = logging.getLogger("nmt")
 
-_OPEN_CHUNKS = 2  # so that the requests at the end of a chunk leave no time unused
+_OPEN_CHUNKS = 2  # so that no request slot is unused at the end of a chunk
 _TOGETHER_SECONDS = 0.05
 _AGAIN_TEMPERATURE = 0.3  # at least, of further requests for a line: with 0 the answer would be the same
 
@@ -97,7 +97,7 @@ class Teacher:
     def translate_chunks(
         self, chunks: Iterable[Chunk], n_best: int = 1, done: Callable[[Chunk], object] = lambda chunk: None
     ) -> None:
-        """Translate chunks, of which at most two are open at once, and call `done` with each, in their order.
+        """Translate chunks, at most two at once, and call `done` with each, in their order.
 
         Raises NmtError if the service does not answer or refuses a request, and if the limit is reached: then the
         replies to all open requests have arrived.
@@ -210,7 +210,7 @@ class Teacher:
             checking.cancel()
 
     async def _check_answers(self) -> None:
-        """Check answers as they arrive, those of a moment together, because that is several times as fast."""
+        """Check answers as they arrive. Those of 50 ms are checked together, which is several times as fast."""
         while True:
             waiting = [await self._to_check.get()]
             await asyncio.sleep(_TOGETHER_SECONDS)
@@ -219,9 +219,9 @@ class Teacher:
             lines = [line for line, answers, _ in waiting for _ in answers]
             checked = iter(self._rules.check(lines, [answer for _, answers, _ in waiting for answer in answers]))
             for _, answers, future in waiting:
-                of_line = list(islice(checked, len(answers)))
+                checked_answers = list(islice(checked, len(answers)))
                 if not future.done():  # it is cancelled when the command is interrupted
-                    future.set_result(of_line)
+                    future.set_result(checked_answers)
 
     async def _checked(self, line: str, answers: list[str]) -> list[CheckedAnswer]:
         future = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""What an endpoint has used, will use, and may use: tokens and their cost."""
+"""Tokens and their cost: what a job has used, a forecast of what it will use, and its limit."""
 
 import math
 import time
@@ -41,16 +41,16 @@ class LimitReached(Exception):
 
 
 class Usage:
-    """Counts the tokens of requests, and expects those of others. Each pair of numbers is for requests and for answers.
+    """Counts the tokens that were used, and forecasts others. Each pair of numbers is for requests and for answers.
 
-    An estimate has a token for every four bytes. It is corrected by what the requests before used.
+    An estimate has a token for every four bytes. It is multiplied by what earlier requests used of their estimates.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._price, self._limit = endpoint.price, endpoint.limit
         self.tokens: Tokens = (0, 0)  # also of earlier commands of a job
         self.lines = 0  # answered in this command
-        self._of_replies: Tokens = (0, 0)
+        self._replied: Tokens = (0, 0)
         self._estimated: Tokens = (0, 0)
         self._open: Tokens = (0, 0)  # the estimates of open requests
         self._started = math.inf
@@ -77,14 +77,14 @@ class Usage:
             self._open = _sum(self._open, (-estimate[0], -estimate[1]))
 
     def add(self, tokens: Tokens, estimate: Tokens | None) -> None:
-        """Count a reply. estimate: None for a line that was asked for again: the correction then includes this."""
-        self.tokens, self._of_replies = _sum(self.tokens, tokens), _sum(self._of_replies, tokens)
+        """Count a reply. estimate: None for a further request for a line, whose tokens count as those of the first."""
+        self.tokens, self._replied = _sum(self.tokens, tokens), _sum(self._replied, tokens)
         if estimate is not None:
             self._estimated, self.lines = _sum(self._estimated, estimate), self.lines + 1
 
     def corrected(self, estimate: Tokens) -> Tokens:
         """The tokens that are expected where `estimate` is."""
-        by_side = zip(estimate, self._of_replies, self._estimated, strict=True)
+        by_side = zip(estimate, self._replied, self._estimated, strict=True)
         input_tokens, output_tokens = (count * (used / base if base else 1) for count, used, base in by_side)
         return input_tokens, output_tokens
 
