@@ -8,20 +8,19 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from nmt.errors import NmtError, in_one_line
 from nmt.files.packages import install_command
 from nmt.teachers.endpoint import Endpoint, NotAnswering
 
-try:
+with suppress(ModuleNotFoundError):
     import httpx2
-except ModuleNotFoundError:
-    raise NmtError(f"an endpoint needs the package httpx2: {install_command('endpoint')}") from None
 
 log = logging.getLogger("nmt")
 
@@ -79,8 +78,10 @@ class Client:
     """Sends requests to an endpoint. While the service is busy, all requests wait together."""
 
     def __init__(self, endpoint: Endpoint, key: str | None, patience: float = PATIENCE) -> None:
-        """patience: seconds without any answer, after which requests fail. Raises NmtError for an address that is
-        none."""
+        """patience: seconds without any answer, after which requests fail. Raises NmtError if `endpoint` is not an
+        address, or if httpx2 is not installed."""
+        if find_spec("httpx2") is None:
+            raise NmtError(f"an endpoint needs the package httpx2: {install_command('endpoint')}")
         self._endpoint, self._key, self._patience = endpoint, key, patience
         root = endpoint.endpoint.rstrip("/")
         self.address = re.sub(r"//[^/]*@", "//", root)  # without a password
