@@ -6,7 +6,6 @@ No answer is paid for twice: until a chunk is translated, its replies are in a f
 import json
 import logging
 import re
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -17,7 +16,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from nmt.commands.file_job import FileJob, JobChunk, header_of, replies_of
-from nmt.commands.progress import line_bar
+from nmt.commands.progress import line_bar, stream_bar
 from nmt.commands.translation_job import TranslationJob
 from nmt.config import writer
 from nmt.decoding.chunks import CHUNK_LINES, chunked, with_prefixes
@@ -199,9 +198,8 @@ def _stream(request: TranslationJob, opened: OpenedEndpoint, teacher: Teacher) -
     inputs, n_best, format = [*opened.files, *request.texts], request.format.n_best or 1, request.format
     lines, is_typed = text.lines_in(request.source)
     chunk_lines = 1 if is_typed or request.line_by_line else _STREAMED * opened.endpoint.requests
-    hidden = is_typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
     prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
-    with text.lines_out(request.output, inputs) as write, line_bar("translating", None, hidden=hidden) as bar:
+    with text.lines_out(request.output, inputs) as write, stream_bar(request.output, is_typed) as bar:
         teacher.on_lines = bar.update
         for first, chunk, chunk_prefixes in with_prefixes(chunked(lines, chunk_lines), prefixes, 1):
             for i, candidates in enumerate(teacher.candidates(chunk, n_best, chunk_prefixes, first)):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from nmt.errors import NmtError
-from nmt.teachers.endpoint import Endpoint
+from nmt.teachers.endpoint import Endpoint, Limit
 
 Tokens = tuple[float, float]  # of requests and of answers
 BYTES_PER_TOKEN = 4  # of UTF-8 for a token: four characters in Latin script, two in Cyrillic, more than one in Chinese
@@ -47,7 +47,7 @@ class Usage:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._price, self._limit = endpoint.price, endpoint.limit
+        self._price, self._limit = endpoint.price, endpoint.limit or Limit()
         self.tokens: Tokens = (0, 0)  # also of earlier commands of a job
         self.lines = 0  # answered in this command
         self._replied: Tokens = (0, 0)
@@ -65,11 +65,9 @@ class Usage:
         """While a request is open, its estimate counts. Raises LimitReached."""
         opened = _sum(self._open, estimate)
         expected = _sum(self.tokens, self.corrected(opened))
-        if self._limit:
-            if self._limit.tokens is not None and sum(expected) > self._limit.tokens:
-                raise LimitReached
-            if self._limit.cost is not None and self._cost(expected) > self._limit.cost:
-                raise LimitReached
+        limit = self._limit
+        if sum(expected) > (limit.tokens or math.inf) or self._cost(expected) > (limit.cost or math.inf):
+            raise LimitReached
         self._open, self._started = opened, min(self._started, time.monotonic())
         try:
             yield
