@@ -8,7 +8,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import NoReturn
@@ -119,7 +119,8 @@ def _options(request: TranslationJob, opened: OpenedEndpoint, teacher: Teacher) 
     """What the translations depend on, beside the lines and the prefixes."""
     files = [opened.endpoint.examples, request.glossary]
     digests = [file and text.file_digest(Path(file)) for file in files]
-    return {"endpoint": writer.affecting(opened.endpoint, "text"), "decoding": teacher.sampling, "files": digests}
+    endpoint = writer.affecting(replace(opened.endpoint, examples=None), "text")  # their content counts, not their path
+    return {"endpoint": endpoint, "decoding": teacher.sampling, "files": digests}
 
 
 def _used_before(job: FileJob) -> TeacherCounts:
