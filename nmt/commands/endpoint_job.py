@@ -1,23 +1,22 @@
 """`nmt translate` with an endpoint in place of a model: files in chunks that survive an interruption, and streams.
 
-What an answer has cost is not paid twice: until a chunk is complete, each reply is in a file next to its place.
+No answer is paid for twice: until a chunk is translated, its replies are in a file in the folder of the job.
 """
 
 import json
 import logging
 import re
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from itertools import count
+from dataclasses import asdict, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import NoReturn
 
 from tqdm import tqdm
 
 from nmt.commands.file_job import FileJob, JobChunk, header_of, replies_of
-from nmt.commands.progress import line_bar
+from nmt.commands.progress import line_bar, stream_bar
 from nmt.commands.translation_job import TranslationJob
 from nmt.config import writer
 from nmt.decoding.chunks import CHUNK_LINES, chunked, with_prefixes
@@ -26,7 +25,7 @@ from nmt.files import atomic, outputs, text
 from nmt.teachers import journal
 from nmt.teachers.journal import Journal
 from nmt.teachers.opened_endpoint import OpenedEndpoint
-from nmt.teachers.teacher import Chunk, Rejected, Teacher
+from nmt.teachers.teacher import Chunk, Teacher
 from nmt.teachers.usage import TeacherCounts
 
 log = logging.getLogger("nmt")
@@ -34,7 +33,7 @@ log = logging.getLogger("nmt")
 _FORECAST_LINES = 100  # after so many answers, the rest can be forecast
 _SHOWN_REQUESTS = 5
 _BREAKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")  # in a table, or for a program that reads one
-_STREAMED = 4  # lines that are read together from a stream, for each request at once
+_STREAMED = 4  # lines of a stream that are translated together, for each request at once
 
 
 def translate(request: TranslationJob) -> None:
@@ -70,15 +69,15 @@ def _show(request: TranslationJob, teacher: Teacher) -> None:
     """Print the first requests, and what all of them may use."""
     text.check_output_open()
     prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
-    samples, total, size, shown = teacher.samples(request.format.n_best or 1), 0, 0, 0
-    for _, chunk, of_chunk in with_prefixes(chunked(text.lines_in(request.source)[0]), prefixes, 1):
-        for line, prefix in zip(chunk, of_chunk, strict=True):
+    samples, lines, size, shown = teacher.samples(request.format.n_best or 1), 0, 0, 0
+    for _, chunk, chunk_prefixes in with_prefixes(chunked(text.lines_in(request.source)[0]), prefixes, 1):
+        for line, prefix in zip(chunk, chunk_prefixes, strict=True):
             if line.strip() and shown < _SHOWN_REQUESTS:
                 text.result(json.dumps(teacher.body(line, prefix, 0, samples), ensure_ascii=False))
                 shown += 1
-        total, size = total + len(chunk), size + _size(chunk)
-    expected = teacher.usage.in_words(teacher.estimate(total, size, samples))
-    text.result(f"{total:,} lines: about {expected}, if 4 bytes are a token and answers are as long as the lines")
+        lines, size = lines + len(chunk), size + _size(chunk)
+    tokens = teacher.usage.in_words(teacher.estimate(lines, size, samples))
+    text.result(f"{lines:,} lines: about {tokens}, if 4 bytes are a token and answers are as long as the lines")
 
 
 def _translate_file(request: TranslationJob, opened: OpenedEndpoint, teacher: Teacher) -> None:
@@ -107,7 +106,11 @@ def _translate_file(request: TranslationJob, opened: OpenedEndpoint, teacher: Te
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"{progress.done:,} of {job.lines:,} lines are translated") from None
         teacher.counts = sum((TeacherCounts(**header["counts"]) for header in job.headers()), TeacherCounts())
-        _write_rejected(rejected, job if teacher.counts.rejected else None)
+        with atomic.reporting(rejected, "--output"):
+            if teacher.counts.rejected:
+                _write_rejected(rejected, job)
+            else:
+                rejected.unlink(missing_ok=True)  # of an earlier job
         job.finish()
     teacher.log_counts(rejected)
 
@@ -116,7 +119,8 @@ def _options(request: TranslationJob, opened: OpenedEndpoint, teacher: Teacher) 
     """What the translations depend on, beside the lines and the prefixes."""
     files = [opened.endpoint.examples, request.glossary]
     digests = [file and text.file_digest(Path(file)) for file in files]
-    return {"endpoint": writer.affecting(opened.endpoint, "text"), "decoding": teacher.sampling, "files": digests}
+    endpoint = writer.affecting(replace(opened.endpoint, examples=None), "text")  # their content counts, not their path
+    return {"endpoint": endpoint, "decoding": teacher.sampling, "files": digests}
 
 
 def _used_before(job: FileJob) -> TeacherCounts:
@@ -159,28 +163,23 @@ def _translate_chunks(job: FileJob, teacher: Teacher, n_best: int, progress: "_P
                 replies_of(chunk.path).unlink()
 
 
-def _write_rejected(path: Path, job: FileJob | None) -> None:
-    """Write the lines without a translation as a table, or remove that of an earlier job."""
-    with atomic.reporting(path, "--output"):
-        if job is None:
-            path.unlink(missing_ok=True)
-            return
-        with atomic.replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            print("line", *Rejected._fields[1:], sep="\t", file=file)
-            for header in job.headers():
-                for row in header["rejected"]:
-                    print(*(_BREAKS.sub(" ", str(field)) for field in row), sep="\t", file=file)
+def _write_rejected(path: Path, job: FileJob) -> None:
+    """Write the lines without a translation as a table. There can be many, so they are not held in memory."""
+    with atomic.replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        print("line", "reason", "source", "answer", sep="\t", file=file)
+        for row in chain.from_iterable(header["rejected"] for header in job.headers()):
+            print(*(_BREAKS.sub(" ", str(field)) for field in row), sep="\t", file=file)
 
 
 class _Progress:
-    """Shows how many lines are done, and after some answers what the whole file will use."""
+    """Shows how many lines are done, and after 100 answers a forecast for the whole file."""
 
     def __init__(self, bar: "tqdm[NoReturn]", job: FileJob, teacher: Teacher, n_best: int) -> None:
         self.done = job.lines_done()
         self._bar, self._job, self._usage = bar, job, teacher.usage
         size = sum(map(_size, chunked(text.read_lines(job.source))))
         self._estimate = teacher.estimate(job.lines, size, teacher.samples(n_best))
-        self._is_logged = False
+        self._is_forecast_logged = False
 
     def add(self, lines: int) -> None:
         self.done += lines
@@ -188,8 +187,8 @@ class _Progress:
         if self._usage.lines < _FORECAST_LINES:
             return
         tokens = self._usage.corrected(self._estimate)
-        if not self._is_logged:
-            self._is_logged = True
+        if not self._is_forecast_logged:
+            self._is_forecast_logged = True
             time_ = tqdm.format_interval(self._usage.seconds / self._usage.lines * self._job.lines)
             log.info("forecast for all %s lines: %s, %s", f"{self._job.lines:,}", time_, self._usage.in_words(tokens))
         self._bar.set_postfix_str(self._usage.in_short(tokens), refresh=False)
@@ -199,14 +198,12 @@ def _stream(request: TranslationJob, opened: OpenedEndpoint, teacher: Teacher) -
     """Translate a stream while it is read."""
     inputs, n_best, format = [*opened.files, *request.texts], request.format.n_best or 1, request.format
     lines, is_typed = text.lines_in(request.source)
-    one_by_one = is_typed or request.line_by_line
-    chunk_lines = 1 if one_by_one else _STREAMED * opened.endpoint.requests
-    hidden = is_typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
+    chunk_lines = 1 if is_typed or request.line_by_line else _STREAMED * opened.endpoint.requests
     prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
-    with text.lines_out(request.output, inputs) as write, line_bar("translating", None, hidden=hidden) as bar:
+    with text.lines_out(request.output, inputs) as write, stream_bar(request.output, is_typed) as bar:
         teacher.on_lines = bar.update
-        for first, chunk, of_chunk in with_prefixes(chunked(lines, chunk_lines), prefixes, 1):
-            for i, candidates in enumerate(teacher.candidates(chunk, n_best, of_chunk, first)):
+        for first, chunk, chunk_prefixes in with_prefixes(chunked(lines, chunk_lines), prefixes, 1):
+            for i, candidates in enumerate(teacher.candidates(chunk, n_best, chunk_prefixes, first)):
                 write(format.of_samples(first + i, candidates))
     teacher.log_counts()
 

@@ -152,10 +152,10 @@ class FileJob:
             read_ahead=True,
         )
         for chunk in to_write:
-            of_chunk = list(islice(texts, len(chunk.lines)))
+            chunk_texts = list(islice(texts, len(chunk.lines)))
             # After the last line of a chunk, the translator has counted exactly this chunk.
             header = {"counts": asdict(translator.counts), "longest": translator.longest_part}
-            self.write(chunk, header, of_chunk)
+            self.write(chunk, header, chunk_texts)
             translator.counts = LineCounts()
 
     def write(self, chunk: "JobChunk", header: dict[str, Any], texts: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 from tqdm import tqdm
@@ -16,6 +17,12 @@ def line_bar(description: str, total: int | None, done: int = 0, *, hidden: bool
     translated before."""
     hidden = hidden or sys.stderr is None or not sys.stderr.isatty()
     return tqdm(desc=description, total=total, initial=done, unit=" lines", leave=False, miniters=1, disable=hidden)
+
+
+def stream_bar(output: Path | None, is_typed: bool) -> "tqdm[NoReturn]":
+    """A progress bar for a stream, which is hidden if lines are typed or translations are shown on the terminal."""
+    shown = output is None and sys.stdout is not None and sys.stdout.isatty()
+    return line_bar("translating", None, hidden=is_typed or shown)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 
 from nmt.commands.file_job import FileJob, counts_of
-from nmt.commands.progress import following, line_bar
+from nmt.commands.progress import following, line_bar, stream_bar
 from nmt.commands.translation_job import TranslationJob
 from nmt.decoding.chunks import log_counts
 from nmt.distributed import launch
@@ -126,9 +126,7 @@ def _stream(request: TranslationJob, opened: ModelsOfCommand) -> None:
         # Not from a pipe: its writer may wait for translations before it writes more.
         ahead = chunk_lines is None and request.source is not None and not any(map(outputs.is_special, request.texts))
         translated = request.format.texts(translator, lines, chunk_lines, prefixes=prefixes, read_ahead=ahead)
-        # The progress bar is hidden if translations are shown on the terminal.
-        hidden = is_typed or (request.output is None and sys.stdout is not None and sys.stdout.isatty())
-        with line_bar("translating", None, hidden=hidden) as bar:
+        with stream_bar(request.output, is_typed) as bar:
             if not bar.disable and request.source is not None and not outputs.is_special(request.source):
                 bar.reset(text.survey(request.source))
             translator.on_lines = bar.update

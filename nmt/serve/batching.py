@@ -35,7 +35,11 @@ class AnswerTooLarge(Exception):
 
 
 class EndpointFailed(Exception):
-    """The endpoint did not translate. The message has one line."""
+    """The endpoint did not translate. The message has one line. for_all: it would not translate other lines either."""
+
+    def __init__(self, message: str, for_all: bool):
+        super().__init__(message)
+        self.for_all = for_all
 
 
 @dataclass
@@ -212,11 +216,12 @@ class RequestQueue(ABC):
         try:
             translations = self._translations(lines, batch[0].options)
         except Exception as error:
-            if len(batch) == 1:
-                batch[0].answer.set_exception(error)
-                return
-            for request in batch:  # so that only the request that fails gets the error
-                self._translate([request])
+            for_all = len(batch) == 1 or (isinstance(error, EndpointFailed) and error.for_all)
+            for request in batch:
+                if for_all:
+                    request.answer.set_exception(error)
+                else:  # so that only the request that fails gets the error
+                    self._translate([request])
             return
         for request in batch:
             request.answer.set_result(translations[: len(request.lines)])

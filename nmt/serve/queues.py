@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding.translation import Translation
@@ -10,14 +9,14 @@ from nmt.errors import NmtError
 from nmt.loading.command_models import load_translator, log_chosen_files
 from nmt.loading.opened_model import open_model
 from nmt.serve.batching import BatchingQueue, BatchOptions, EndpointFailed, NBest, Offer, RequestQueue
-from nmt.teachers.endpoint import Endpoint, is_endpoint
-
-if TYPE_CHECKING:
-    from nmt.teachers.teacher import Teacher
+from nmt.teachers.endpoint import Endpoint, NotAnswering, is_endpoint
+from nmt.teachers.opened_endpoint import OpenedEndpoint
+from nmt.teachers.teacher import Teacher
 
 _BYTES = 4  # of UTF-8 for a subword, about
 _SUBWORDS = 25  # of a line, about
 _MOST_SAMPLES = 8
+_PATIENCE = 20.0  # seconds without any answer, after which waiting clients get an error
 _LINE_BREAKS = str.maketrans("\r\n", "  ")
 
 
@@ -29,7 +28,7 @@ class EndpointQueue(RequestQueue):
 
     close_seconds = 1.0  # the endpoint may not answer for minutes
 
-    def __init__(self, teacher: "Teacher", endpoint: Endpoint, max_waiting: int):
+    def __init__(self, teacher: Teacher, endpoint: Endpoint, max_waiting: int):
         self.teacher, self.endpoint = teacher, endpoint
         self.offer = Offer(_MOST_SAMPLES if endpoint.temperature else 1, aligns=False, has_scores=False, keep=())
         super().__init__(max_waiting)
@@ -55,7 +54,7 @@ class EndpointQueue(RequestQueue):
         try:
             candidates = self.teacher.candidates([line.translate(_LINE_BREAKS) for line in lines], options.n_best)
         except NmtError as error:
-            raise EndpointFailed(str(error)) from None
+            raise EndpointFailed(str(error), isinstance(error, NotAnswering)) from None
         return [[Translation(text, 0.0, 0.0, [], []) for text in samples] for samples in candidates]
 
 
@@ -64,9 +63,7 @@ def open_queue(
 ) -> tuple[RequestQueue, LanguagePairs]:
     """The queue of a model, or of the file of an endpoint, and its languages. Raises NmtError as opening them does."""
     if is_endpoint(path):
-        from nmt.teachers.opened_endpoint import OpenedEndpoint  # its HTTP client may be missing
-
-        endpoint = OpenedEndpoint.open(path)
+        endpoint = OpenedEndpoint.open(path, patience=_PATIENCE)
         endpoint.log()
         queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint, max_waiting)
         return queue, endpoint.languages

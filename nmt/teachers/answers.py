@@ -1,7 +1,7 @@
 """Whether the answer of a large language model is a translation of a line.
 
-What a chat puts around a translation is taken off. Then rules of this file say why an answer is none, and then the
-rules of `data.clean`. A fault that the source has itself is not a fault of the answer.
+What a chat puts around a translation is taken off. Then the rules of this file and those of `data.clean` find answers
+that are not translations. A fault that the source has too is not a fault of the answer.
 """
 
 import logging
@@ -13,7 +13,7 @@ from itertools import compress
 import numpy as np
 
 from nmt.config.data_section import CleaningConfig
-from nmt.config.language_codes import english_name
+from nmt.config.language_codes import base, english_name
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.cleaning.rules.judge import judge, not_checked, rules_of
 from nmt.data.cleaning.rules.language_identifier import FEW
@@ -27,6 +27,7 @@ _WEIGHTS = (
     (re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"), 2.2),  # Kana and Hangul
     (re.compile(r"[\u1200-\u139f]"), 1.5),  # Ethiopic
 )
+_BREAK = re.compile(r"[\n\r\t\v\f\x85\u2028\u2029]")
 _COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|(?<![\w/.@:-])[^\W\d_]+(?![/.@:-]*\w)")
 # People leave out numbers and round them. A model seldom does, so the rule `digits` has this share of its threshold.
@@ -47,8 +48,12 @@ class AnswerRules:
 
     def __init__(self, clean: CleaningConfig, pair: LanguagePair) -> None:
         """Logs a warning for each language that the rules cannot check. Raises NmtError as `rules_of` does."""
+        clean = clean.applied
         if clean.digits is not None:
             clean = replace(clean, digits=_SHARE_FOR_DIGITS * clean.digits)
+        if base(pair.source) == base(pair.target):  # such as zh and zh-Hant: many lines are equal
+            clean = replace(clean, copies=None)
+        self._finds_copies = clean.copies is not None
         self._rules = rules_of(clean, pair)
         self._unwrapping = Unwrapping(*map(english_name, pair))
         for problem in not_checked(self._rules, pair):
@@ -56,19 +61,19 @@ class AnswerRules:
 
     def check(self, sources: Sequence[str], answers: Sequence[str]) -> list[CheckedAnswer]:
         """The answers in the order of their sources. An answer does not depend on the other ones."""
-        found = list(map(self._by_its_form, sources, answers))
-        remaining = [i for i, answer in enumerate(found) if not answer.reason and answer.text]
+        checked = list(map(self._by_its_form, sources, answers))
+        remaining = [i for i, answer in enumerate(checked) if not answer.reason and answer.text]
         for first in range(0, len(remaining), FEW):
-            some = remaining[first : first + FEW]
-            reasons = self._by_rules([(sources[i], found[i].text) for i in some])
-            for i, reason in zip(some, reasons, strict=True):
-                found[i] = CheckedAnswer(found[i].text, reason)
-        return found
+            chunk = remaining[first : first + FEW]
+            reasons = self._by_rules([(sources[i], checked[i].text) for i in chunk])
+            for i, reason in zip(chunk, reasons, strict=True):
+                checked[i] = CheckedAnswer(checked[i].text, reason)
+        return checked
 
     def _by_its_form(self, source: str, answer: str) -> CheckedAnswer:
         source = source.strip()
         text = self._unwrapping.unwrapped(source, answer.replace("\r\n", "\n"))
-        line = re.sub(r"\s*[\n\r\t\v\f\x85\u2028\u2029]\s*", " ", text)
+        line = " ".join(filter(None, map(str.strip, _BREAK.split(text))))
         reason = ""
         if not line:
             reason = "empty" if source else ""
@@ -78,7 +83,7 @@ class AnswerRules:
             reason = "comment"
         elif "\n" in text:
             reason = "several lines"
-        elif _is_copy(source, line):
+        elif self._finds_copies and _is_copy(source, line):
             reason = "copy"
         return CheckedAnswer(line, reason)
 
@@ -87,16 +92,16 @@ class AnswerRules:
         scores = judge(pairs, self._rules).scores
         thresholds = np.array([rule.threshold for rule in self._rules], np.float32)[:, None]
         doubtful = np.flatnonzero((scores > thresholds).any(axis=0))
-        of_sources = np.zeros_like(scores)  # by the rules that look at a side alone
+        source_scores = np.zeros_like(scores)  # by the rules that look at a side alone
         if len(doubtful):
-            of_sources[:, doubtful] = judge([(pairs[place][0], "") for place in doubtful], self._rules).scores
-            of_sources[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
+            source_scores[:, doubtful] = judge([(pairs[i][0], "") for i in doubtful], self._rules).scores
+            source_scores[[rule.name in _BETWEEN_SIDES for rule in self._rules]] = 0
         reasons = [_length_fault(*pair) for pair in pairs]
-        broken = scores - np.maximum(of_sources, 0) > thresholds
-        for place in doubtful:
-            for rule in compress(self._rules, broken[:, place]):
-                if rule.name != "copies" or _common_words(*pairs[place]) >= _COMMON_WORDS:
-                    reasons[place] = rule.name
+        broken = scores - np.maximum(source_scores, 0) > thresholds
+        for i in doubtful:
+            for rule in compress(self._rules, broken[:, i]):
+                if rule.name != "copies" or _common_words(*pairs[i]) >= _COMMON_WORDS:
+                    reasons[i] = rule.name
                     break
         return reasons
 

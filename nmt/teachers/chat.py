@@ -1,5 +1,6 @@
 """What chat models write around a translation, or in place of one. All of it is compared with the source: what the
-source has too belongs to the translation."""
+source has too belongs to the translation. Words are those of English and of the languages that models are mostly used
+for."""
 
 import html
 import re
@@ -39,21 +40,17 @@ _WRAPPINGS = (
 _ENTITY = _compiled(r"&(?:#\d+|#x[0-9a-f]+|[a-z]\w*);")
 
 _COLON = re.compile(r":(?!\d|//)|：")  # not in times and addresses
-# Stems of "translate" in many languages.
+# Stems of "translate".
 _TRANSLATE = _words(
-    "translat|übersetz|traduc|tradução|traduz|traduç|traduir|vertal|översätt|oversæt|oversett|käännö|kääntä|tõlk|tõlg",
-    "fordít|překlad|přelož|preklad|tłumacz|prijevod|prevod|prevesti|превод|перевод|перевед|перевес|переклад|перекла",
-    "пераклад|tulkoj|traduk|itzul|μετάφρα|μεταφρά|çevir|tercüme|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद",
-    "भाषांतर|অনুবাদ|அனுவாத|மொழிபெயர்|అనువ|คำแปล|การแปล|แปลข้อความ|แปลเป็น|แปลประโยค|terjemah|bản dịch| dịch|tafsir",
-    "fassara|תרגו|תרגם|ትርጉም|თარგმ|аудар|орчуул|បកប្រែ|ແປ",
+    "translat|übersetz|traduc|tradução|traduz|traduç|traduir|vertal|tłumacz|превод|перевод|перевед|перевес|переклад",
+    "μετάφρα|μεταφρά|çevir|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद|terjemah|bản dịch| dịch",
 )
 # What a label before the answer is called: also by the name of a language in that language.
 _LABEL = _any(
     rf"(?:ال)?{_any(*map(str.strip, _TRANSLATE))}[^\s:：()]{{0,15}}",
     r"answer|output|response|assistant|result|target|source|text|version|antwort|réponse|respuesta|resposta|risposta",
-    r"antwoord|ответ|回答|답변|deutsch|français|español|português|italiano|nederlands|svenska|dansk|norsk|suomi",
-    r"polski|čeština|magyar|türkçe|русский|українська|中文|[汉漢英]语|日本語|한국어|العربية|فارسی|हिन्दी|हिंदी|বাংলা",
-    r"தமிழ்|ไทย|bahasa|tiếng việt|kiswahili",
+    r"antwoord|ответ|回答|답변|deutsch|français|español|português|italiano|nederlands|polski|türkçe|русский|українська",
+    r"中文|[汉漢英]语|日本語|한국어|العربية|हिन्दी|हिंदी|bahasa|tiếng việt",
 )
 _LONGEST_LABEL = 250
 _FILLER = r"(?:the|my|final|your|in|into|to|of|from|is|for|sentence|given|following|die|la|le|el|ins|auf|en|em|на)"
@@ -66,33 +63,29 @@ _CANNOT = _words(
     " i'm sorry| i am sorry| sorry but | i'm unable| i am unable| i'm not able| i am not able| i'm afraid| i apologi",
     " i cannot | i can not | i can't | i won't | i will not | i don't| i do not| leider| tut mir leid| ich kann ",
     " kann ich | désolé| je ne peux| je ne suis| lo siento| no puedo| desculpe| não posso| mi dispiace| non posso",
-    " helaas| het spijt| ik kan | tyvärr| kan inte| desværre| kan ikke| valitettavasti| przepraszam| nie mogę",
-    " omlouvám| nemohu| sajnálom| nem tud| îmi pare rău| nu pot| λυπάμαι| δεν μπορώ| üzgünüm| maaf| tidak dapat",
-    " tidak bisa| xin lỗi| không thể| samahani| siwezi| извините| к сожалению| не могу| вибачте| на жаль| не можу",
-    "抱歉|对不起|對不起|无法|無法|不能|申し訳|すみません|できません|죄송|수 없|آسف|لا أستطيع|لا يمكنني|عذرا|متأسف",
-    "نمی‌توان|نمی توان|क्षमा|माफ़|खेद|नहीं कर सकत|দুঃখিত|மன்னிக்க|ขออภัย|ขอโทษ|ไม่สามารถ|סליחה|מצטער|ይቅርታ",
+    " helaas| het spijt| ik kan | przepraszam| nie mogę| λυπάμαι| δεν μπορώ| üzgünüm| maaf| tidak dapat| tidak bisa",
+    " xin lỗi| không thể| извините| к сожалению| не могу| на жаль| не можу|抱歉|对不起|對不起|无法|無法|不能|申し訳",
+    "すみません|できません|죄송|수 없|آسف|لا أستطيع|لا يمكنني|عذرا|क्षमा|माफ़|खेद|नहीं कर सकत",
 )
 _HELP = _words(
     " assist| help you with| help with| fulfil| comply| provide| generate|helfen|behilflich| aider| ayudar| ajudar",
-    " aiutar| helpen|hjälpa|hjælpe|auttaa|pomoc|pomóc|segít| ajuta|βοηθ|yardım| bantu|membantu| giúp|kusaidia|помочь",
-    "допомог|帮助|幫助|提供|协助|お手伝い|お答え|제공|도와|도움|مساعد|کمک|मदद|सहायता|সাহায্য|உதவ|ช่วย|לעזור|መርዳት",
+    " aiutar| helpen|pomóc|βοηθ|yardım|membantu| giúp|помочь|допомог|帮助|幫助|提供|协助|お手伝い|お答え|제공|도와",
+    "도움|مساعد|मदद|सहायता",
 )
 _MODEL = _words(
     " as an ai | as a language model| as a large language model| i'm an ai | i am an ai | i'm a language model",
     " i'm just an ai | i am a language model| i'm a large language model| als ki | als ki-|sprachmodell",
-    " modèle de langage| modelo de leng| modelo de ling| modello linguistic| taalmodel| model językow|языковая модель",
-    "языковой модел|мовна модель|语言模型|語言模型|人工智能助手|言語モデル|언어 모델|نموذج لغ|भाषा मॉडल| dil modeli",
-    " model bahasa| mô hình ngôn ngữ",
+    " modèle de langage| modelo de leng| modelo de ling| modello linguistic| taalmodel|языковая модель|языковой модел",
+    "语言模型|語言模型|人工智能助手|言語モデル|언어 모델|نموذج لغ|भाषा मॉडल",
 )
 _ASK = _words(
     " please| could you| can you| kindly| bitte | veuillez| por favor| per favore| alstublieft| пожалуйста|请|請",
-    "ください|주세요| prosím| proszę| var god| vær så| lütfen| tolong| harap| vui lòng| tafadhali|будь ласка|παρακαλώ",
-    "يرجى|من فضلك|لطفا|कृपया|กรุณา|โปรด|בבקשה|தயவுசெய்து|অনুগ্রহ",
+    "ください|주세요| proszę| lütfen| tolong| vui lòng|будь ласка|παρακαλώ|يرجى|من فضلك|कृपया",
 )
 _TEXT = _words(
     " text | any text| the sentence| a sentence| the source| the content| the line| den text| den satz| le texte",
-    " la phrase| el texto| la frase| o texto| a frase| il testo| de tekst| de zin|текст|предложение|文本|句子|原文",
-    "テキスト|텍스트|문장",
+    " la phrase| el texto| la frase| o texto| a frase| il testo| de tekst|текст|предложение|文本|句子|原文|テキスト",
+    "텍스트|문장",
 )
 # What shows that an answer is a refusal: words of both lists, if the source has no word of the third one.
 _REFUSALS = (
@@ -108,9 +101,8 @@ _NOTE = _any(
     r"(?:translat(?:ion|or)(?:['’]s)? )?notes?|n\.?b\.?|literal(?:ly)?(?: meaning| translation)?|lit\.?|explanation",
     r"alternative(?:ly)?|alternate(?: translation)?|pronunciation|transliteration|romani[sz]ation|pinyin|meaning",
     r"context|breakdown|or|anmerkung|hinweis|wörtlich|remarque|note de traduction|littéralement|nota|literalmente",
-    r"letteralmente|opmerking|letterlijk|anm\.?|huom\.?|примечание|буквально|примітка|uwaga|dosłownie|poznámka",
-    r"doslova|megjegyzés|σημείωση|not|catatan|secara harfiah|lưu ý|ghi chú|nghĩa đen|kumbuka|maelezo|注[意释釋]?|备注",
-    r"備註|說明|说明|直译|注記|備考|直訳|참고|직역|ملاحظة|حرفيا|توضیح|नोट|टिप्पणी|शाब्दिक|หมายเหตุ|הערה",
+    r"letteralmente|opmerking|letterlijk|примечание|буквально|uwaga|σημείωση|not|catatan|lưu ý|ghi chú|注[意释釋]?",
+    r"备注|備註|說明|说明|直译|注記|備考|直訳|참고|직역|ملاحظة|حرفيا|नोट|टिप्पणी|शाब्दिक",
 )
 # What a model says to the reader.
 _CHAT = _words(
@@ -118,13 +110,12 @@ _CHAT = _words(
     " let me know if you have any| hope this helps| hope that helps| feel free to ask| happy to help",
     " would you like me to| if you need any| if you need further| if you need more| this translat|in this translation",
     " is the translation of| is a translation of| i have translated| i translated| i've translated",
-    " lass mich wissen wenn| lassen sie mich wissen|希望这对|希望对您|希望對您|希望对你|如果您有|如果您需要",
-    "如果你需要",
+    " lass mich wissen wenn| lassen sie mich wissen|希望这对|希望对您|希望对你|如果您有|如果您需要|如果你需要",
 )
 # Notes, each with a sign of which the answer must have more than the source.
 _NOTES = (
     (_compiled(rf"(?:^|[\s*(（\[。])(?:{_NOTE})\**\s?[:：]"), _COLON),
-    (_compiled(rf"[(（\[]\s*(?:{_NOTE})(?![^\W_])[^)）\]]*[)）\]]\W*$"), re.compile(r"[(（\[]")),
+    (_compiled(rf"[(（\[]\s*(?:{_NOTE})(?![^\W_])[^()（）\[\]]*[)）\]]\W*$"), re.compile(r"[(（\[]")),
 )
 _PUNCTUATION = str.maketrans({"’": "'"} | dict.fromkeys('.,!?;:"()[]“”„«»*¿¡', " "))
 
@@ -196,14 +187,14 @@ def _is_marked(text: str) -> bool:
     if len(text) < 3 or closing not in _MARKS.get(opening, ""):
         return False
     depth, last = 0, len(text) - 1
-    for place, mark in enumerate(text):
-        before, after = text[max(place - 1, 0)], text[min(place + 1, last)]
-        if mark == opening and place < last and (opening != closing or place == 0 or before in " ([*_" + opening):
+    for i, mark in enumerate(text):
+        before, after = text[max(i - 1, 0)], text[min(i + 1, last)]
+        if mark == opening and i < last and (opening != closing or i == 0 or before in " ([*_" + opening):
             depth += 1
         elif mark == closing and not (mark in "'’" and before.isalnum() and after.isalnum()):  # not an apostrophe
             depth -= 1
             if depth == 0:
-                return place == last
+                return i == last
     return False
 
 

@@ -1,4 +1,4 @@
-"""Requests to an endpoint, by the chat interface of OpenAI. What fails is asked for again, as the service says."""
+"""Requests to an endpoint by the chat interface of OpenAI. What fails is asked for again when the service allows it."""
 
 import asyncio
 import json
@@ -8,34 +8,31 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 from nmt.errors import NmtError, in_one_line
 from nmt.files.packages import install_command
-from nmt.teachers.endpoint import Endpoint
+from nmt.teachers.endpoint import Endpoint, NotAnswering
 
-try:
+with suppress(ModuleNotFoundError):
     import httpx2
-except ModuleNotFoundError:
-    raise NmtError(f"an endpoint needs the package httpx2: {install_command('endpoint')}") from None
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
 log = logging.getLogger("nmt")
 
-_PATIENCE = 600.0  # seconds without any answer, after which a command ends
+PATIENCE = 600.0  # seconds without any answer, after which a job ends
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds after a failure: doubled after each further one
 _MOST_FAILURES = 4  # of one request, while the service works otherwise
 _MOST_GIVEN_UP = 10  # requests one after another
 _CONNECT_SECONDS = 10.0
-_SAID_SECONDS = 60.0  # at least, between two messages on failures
-_NOTED = 200  # characters of what the service says
+_WARNING_SECONDS = 60.0  # at least, between two warnings about failures
+_LONGEST_MESSAGE = 200  # characters of what the service says
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_CUT = ("length", "content_filter")
 _TRY_AGAIN = (408, 409, 425, 429)
 _FULL_CONTEXT = re.compile(
     r"context[_ ](length|size|window)|maximum context|max_model_len|too (long|many tokens)|exceed.{,40}(context|token)"
@@ -44,14 +41,14 @@ _NO_MODEL = re.compile(r"\bmodel\b.*(not (found|exist|available)|unknown|invalid
 
 
 class Answer(NamedTuple):
-    """An answer of the model. cut: it was longer than the service allows."""
+    """An answer of the model. cut: the service ended it, because it was too long or by a filter of contents."""
 
     text: str
     cut: bool
 
 
 class Reply(NamedTuple):
-    """What came back for a request. The numbers of tokens are 0 if the service does not give them."""
+    """The reply to a request. The numbers of tokens are 0 if the service does not give them."""
 
     answers: list[Answer]
     input_tokens: int
@@ -64,58 +61,59 @@ class NoAnswer(Exception):
 
 @dataclass
 class _Failure(Exception):
-    """A request failed in a way that can pass.
+    """A request failed, and can succeed later.
 
-    wait: seconds until the service wants to be asked again, if it says so. is_limit: it gets too many requests.
-    is_down: nothing is there. is_wrong: what came is no answer.
+    wait: seconds until the service wants to be asked again, if it says so. is_busy: it gets too many requests.
+    is_down: there is no connection. is_wrong: the reply is not that of a chat.
     """
 
     problem: str
     wait: float | None = None
-    is_limit: bool = False
+    is_busy: bool = False
     is_down: bool = False
     is_wrong: bool = False
 
 
 class Client:
-    """Asks an endpoint. While the service wants no requests, all of them wait together."""
+    """Sends requests to an endpoint. While the service is busy, all requests wait together."""
 
-    def __init__(self, endpoint: Endpoint, key: str | None) -> None:
-        self._endpoint, self._key = endpoint, key
-        self._root = endpoint.endpoint.rstrip("/")
-        self.address = re.sub(r"//[^/]*@", "//", self._root)  # without a password
-        self._answered = self._given_up = 0
-        self._last_answer = self._resume = 0.0  # by the monotonic clock
-        self._wait = _FIRST_WAIT  # at least, of all requests while the service gets too many
-        self._said = -math.inf
-        self._says_usage = True
-
-    @cached_property
-    def _tls(self) -> "SSLContext":
-        return httpx2.create_ssl_context()  # takes 0.1 s
-
-    @cached_property
-    def _chat(self) -> "httpx2.URL":
+    def __init__(self, endpoint: Endpoint, key: str | None, patience: float = PATIENCE) -> None:
+        """patience: seconds without any answer, after which requests fail. Raises NmtError if `endpoint` is not an
+        address, or if httpx2 is not installed."""
+        if find_spec("httpx2") is None:
+            raise NmtError(f"an endpoint needs the package httpx2: {install_command('endpoint')}")
+        self._endpoint, self._key, self._patience = endpoint, key, patience
+        root = endpoint.endpoint.rstrip("/")
+        self.address = re.sub(r"//[^/]*@", "//", root)  # without a password
         try:
-            return httpx2.URL(f"{self._root}/chat/completions")
+            self._chat, self._models = httpx2.URL(f"{root}/chat/completions"), httpx2.URL(f"{root}/models")
         except httpx2.InvalidURL as error:
             raise NmtError(f"{self.address}: {in_one_line(error)}: correct `endpoint`") from None
+        self._answered = self._given_up = 0
+        self._last_answer = self._resume = 0.0  # by the monotonic clock
+        self._busy_wait = _FIRST_WAIT  # at least, of all requests while the service is busy
+        self._last_warning = -math.inf
+        self._says_usage = True
+        self._tls = httpx2.create_ssl_context()  # once, because it takes 0.1 s
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
         """Requests can be sent, in this event loop. At the end, open ones are cancelled."""
         self._last_answer = time.monotonic()
-        headers = {} if not self._key else {"Authorization": f"Bearer {self._key}"}
-        timeout = httpx2.Timeout(self._endpoint.timeout, connect=min(_CONNECT_SECONDS, self._endpoint.timeout))
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._endpoint.requests)
-        async with httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, verify=self._tls) as self._http:
+        async with httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+            timeout=httpx2.Timeout(self._endpoint.timeout, connect=min(_CONNECT_SECONDS, self._endpoint.timeout)),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=self._endpoint.requests),
+            verify=self._tls,
+            trust_env=self._chat.host not in _LOOPBACK,  # a proxy does not reach services of this machine
+        ) as self._http:
             yield
 
-    async def ask(self, body: Mapping[str, Any], place: str) -> Reply:
-        """Send a request until it is answered. place: of its line, for messages.
+    async def ask(self, body: Mapping[str, Any], line: str) -> Reply:
+        """Send a request until it is answered. line: its name in messages.
 
-        Raises NoAnswer if only this request fails, and NmtError if the service refuses it, is not there at the start,
-        or answers nothing for ten minutes.
+        Raises NoAnswer if only this request fails. Raises NmtError if the service refuses it, and NotAnswering if the
+        service is not there at the start, or answers nothing for as long as the patience lasts.
         """
         failures, wait = 0, _FIRST_WAIT
         while True:
@@ -123,51 +121,49 @@ class Client:
                 await asyncio.sleep(pause * random.uniform(1, 1.1))
             sent, answered = time.monotonic(), self._answered
             try:
-                reply = await self._send(body, place)
+                reply = await self._send(body, line)
             except _Failure as failure:
-                failures += not (failure.is_limit or failure.is_down)
+                failures += not (failure.is_busy or failure.is_down)
                 if failures >= _MOST_FAILURES:
                     await self._give_up(failure, self._answered > answered)
                 self._check_patience(failure)
-                if failure.is_limit:
+                if failure.is_busy:
                     pause = failure.wait or 0.0
                     if sent >= self._resume:  # otherwise it was sent before the others began to wait
-                        pause = max(pause, self._wait * random.uniform(1, 1.5))
-                        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+                        pause = max(pause, self._busy_wait * random.uniform(1, 1.5))
+                        self._busy_wait = min(2 * self._busy_wait, _LONGEST_WAIT)
                     self._resume = max(self._resume, time.monotonic() + pause)
                 else:
                     await asyncio.sleep(wait * random.uniform(1, 1.5))
                     wait = min(2 * wait, _LONGEST_WAIT)
             else:
-                self._answered, self._last_answer, self._wait = self._answered + 1, time.monotonic(), _FIRST_WAIT
-                self._given_up = 0
+                self._answered, self._last_answer = self._answered + 1, time.monotonic()
+                self._busy_wait, self._given_up = _FIRST_WAIT, 0
                 return reply
 
     async def _give_up(self, failure: _Failure, others_are_answered: bool) -> None:
         """Raise NoAnswer if the fault is that of one request: others are answered, or the service works otherwise and
-        few requests were given up. Raise NmtError if the service is no chat."""
+        few requests were given up. Raise NmtError if the service is not a chat."""
         if failure.is_wrong and not self._answered:
             raise NmtError(f"{self.address}: {failure.problem}: correct `endpoint`, or the service") from None
-        if others_are_answered or (self._given_up < _MOST_GIVEN_UP and await self._models()):
+        if others_are_answered or (self._given_up < _MOST_GIVEN_UP and await self._model_names()):
             self._given_up += 1
             raise NoAnswer(failure.problem) from None
 
     def _check_patience(self, failure: _Failure) -> None:
-        """Log the failure, or raise NmtError if waiting is of no use."""
+        """Log the failure, or raise NotAnswering if the patience has ended."""
         now = time.monotonic()
         if failure.is_down and not self._answered:
-            raise NmtError(f"{self.address}: {failure.problem}: start the service, or correct `endpoint`")
-        if now - self._last_answer + (failure.wait or 0) > _PATIENCE:
+            raise NotAnswering(f"{self.address}: {failure.problem}: start the service, or correct `endpoint`")
+        if now - self._last_answer + (failure.wait or 0) > self._patience:
             wait = f" and wants to be asked again in {failure.wait:,.0f} s" if failure.wait else ""
-            raise NmtError(
-                f"{self.address}: does not answer{wait}: {failure.problem}: run the same command later to continue"
-            )
-        if now - self._said > _SAID_SECONDS:
-            self._said = now
+            raise NotAnswering(f"{self.address}: does not answer{wait}: {failure.problem}: try again later")
+        if now - self._last_warning > _WARNING_SECONDS:
+            self._last_warning = now
             log.warning("%s: %s: asking again", self.address, failure.problem)
 
-    async def _send(self, body: Mapping[str, Any], place: str) -> Reply:
-        """Send a request once. Raises _Failure, or NmtError if the service refuses it."""
+    async def _send(self, body: Mapping[str, Any], line: str) -> Reply:
+        """Send a request once. Raises _Failure, and as `ask` if the service refuses it."""
         try:
             async with asyncio.timeout(self._endpoint.timeout):
                 response = await self._http.post(self._chat, json=body)
@@ -176,36 +172,36 @@ class Client:
         except httpx2.RequestError as error:
             is_down = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             problem = "cannot be reached" if is_down else "the connection broke"
-            raise _Failure(f"{problem} ({self._noted(in_one_line(error))})", is_down=is_down) from None
+            raise _Failure(f"{problem} ({self._shown(in_one_line(error))})", is_down=is_down) from None
         status = response.status_code
         if status in _TRY_AGAIN or status >= 500:
             problem = f"status {status}: {self._message(response)}"
             wait = _seconds(response.headers.get("retry-after", ""))
-            raise _Failure(problem, wait, is_limit=status == 429 or wait is not None)
+            raise _Failure(problem, wait, is_busy=status == 429 or wait is not None)
         if status != 200:
-            raise await self._refused(response, place)
+            raise await self._refusal(response, line)
         return self._reply(response)
 
     def _reply(self, response: "httpx2.Response") -> Reply:
         try:
-            found = response.json()
+            fields = response.json()
             answers = [
-                Answer(_text(choice["message"].get("content")), choice.get("finish_reason") == "length")
-                for choice in found["choices"]
+                Answer(_text(choice["message"].get("content")), choice.get("finish_reason") in _CUT)
+                for choice in fields["choices"]
             ]
-            usage = found.get("usage") or {}
+            usage = fields.get("usage") or {}
             tokens = [int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens")]
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
             answers = []
         if not answers:
-            raise _Failure(f"what comes back is no answer of a chat: {self._message(response)}", is_wrong=True)
+            raise _Failure(f"the reply is not that of a chat: {self._message(response)}", is_wrong=True)
         if self._says_usage and not any(tokens):
             self._says_usage = False
             unknown = "tokens and cost are unknown, and a limit has no effect"
             log.warning("%s: does not say how many tokens it used: %s", self.address, unknown)
         return Reply(answers, *tokens)
 
-    async def _refused(self, response: "httpx2.Response", place: str) -> NmtError:
+    async def _refusal(self, response: "httpx2.Response", line: str) -> NmtError | NoAnswer:
         """The error for a request that would be refused again."""
         status, message = response.status_code, self._message(response)
         if status in (401, 403):
@@ -214,20 +210,25 @@ class Client:
             )
             return NmtError(f"{self.address}: {problem} the variable that it names")
         if _FULL_CONTEXT.search(message.lower()):
-            return NmtError(f"{place}: longer than the model's context: shorten the line or the prompt: {message}")
+            return NmtError(f"{line}: longer than the model's context: shorten the line or the prompt: {message}")
         if status == 404 or _NO_MODEL.search(message.lower()):
-            known = await self._models()
-            if known and self._endpoint.model not in known:
-                shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+            names = await self._model_names()
+            if names and self._endpoint.model not in names:
+                shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
                 return NmtError(f"{self.address}: model {self._endpoint.model}: unknown: the service has {shown}")
-        return NmtError(f"{self.address}: {place}: status {status}: {message}")
+        problem = f"status {status}: {message}"
+        if status in (400, 422) and self._answered and self._given_up < _MOST_GIVEN_UP:  # by a filter of contents
+            self._given_up += 1
+            return NoAnswer(problem)
+        fix = ": correct `endpoint`, which often ends in /v1" if status < 400 or status in (404, 405) else ""
+        return NmtError(f"{self.address}: {line}: {problem}{fix}")
 
-    async def _models(self) -> list[str]:
-        """The models of the service; empty if it does not say."""
+    async def _model_names(self) -> list[str]:
+        """The models of the service; empty if it does not list them."""
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                listed = (await self._http.get(f"{self._root}/models")).json()
-            return [self._noted(str(model["id"])) for model in listed["data"]]
+                fields = (await self._http.get(self._models)).json()
+            return [self._shown(str(model["id"])) for model in fields["data"]]
         except (TimeoutError, httpx2.HTTPError, ValueError, LookupError, TypeError):
             return []
 
@@ -235,22 +236,22 @@ class Client:
         """What the service says, in one line."""
         message: Any = response.text
         try:
-            found = json.loads(message)
+            fields = json.loads(message)
             for name in ("error", "message", "detail"):
-                if isinstance(found, dict) and name in found:
-                    found = message = found[name]
+                if isinstance(fields, dict) and name in fields:
+                    fields = message = fields[name]
         except (ValueError, RecursionError):
             pass
-        return self._noted(" ".join(str(message).split())) or response.reason_phrase
+        return self._shown(" ".join(str(message).split())) or response.reason_phrase
 
-    def _noted(self, text: str) -> str:
+    def _shown(self, text: str) -> str:
         """A text of the service as messages show it: short, and without the key."""
         text = text.replace(self._key, "…") if self._key else text
-        return text if len(text) <= _NOTED else f"{text[:_NOTED]}…"
+        return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
 
 
 def _text(content: Any) -> str:
-    """The text of an answer, which may have parts. What no UTF-8 file can hold is replaced."""
+    """The text of an answer, which may have parts. Characters that UTF-8 cannot encode are replaced."""
     if isinstance(content, list):
         content = "".join(str(part.get("text") or "") for part in content)
     return str(content or "").encode(errors="replace").decode()

@@ -20,6 +20,12 @@ PROMPT = "Translate from {source} to {target}. Answer with the translation only.
 FIELDS = ("source", "target", "source_code", "target_code", "text")  # that a prompt can contain, in braces
 # Settings of `data.clean` that need more than the text of one pair.
 _NOT_FOR_ANSWERS = ("near_duplicates", "score", "scores", "same_source", "same_target")
+_NOT_PARAMETERS = {
+    "model": "has its own setting: leave it out",
+    "messages": "has its own setting: leave it out",
+    "n": "is the number of samples: give --n-best",
+    "stream": "answers are read as a whole: leave it out",
+}
 SUFFIXES = (".yaml", ".yml")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -50,7 +56,7 @@ class Limit:
     cost: float | None = free_setting(None, "cost by `price`, in its currency", above=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # because it may contain a key
 class Endpoint:
     """A service with the chat interface of OpenAI, such as vLLM, SGLang, llama.cpp, Ollama and `transformers serve`."""
 
@@ -58,7 +64,7 @@ class Endpoint:
     model: str = required("the name that the service has for the model", affects="text")
     source_language: str = required("language to translate from, such as `en`", affects="text")
     target_language: str = required("language to translate into, such as `sw`", affects="text")
-    key: str | None = free_setting(None, "key of the service; `${NAME}` is read from the environment")
+    key: Any = free_setting(None, "key of the service; `${NAME}` is read from the environment")
     prompt: Text = text_setting(
         Text(PROMPT), "the request; `{source}` and `{target}` are the languages in English, `{text}` is the line"
     )
@@ -89,6 +95,9 @@ class Endpoint:
         problems = []
         if not _is_address(self.endpoint):
             problems.append(f"endpoint: {self.endpoint}: expected an address such as http://127.0.0.1:8000/v1")
+        is_text = isinstance(self.key, str | None)  # it is not declared as text, so that no message shows its value
+        if not is_text or (self.key and self.key.startswith("$") and not _VARIABLE.fullmatch(self.key)):
+            problems.append("key: expected the name of a variable, such as ${NAME}, or text: put text in quotes")
         for name in ("source_language", "target_language"):
             if not is_known(getattr(self, name)):
                 problems.append(f"{name}: {getattr(self, name)}: no language has this code: give one such as en or swh")
@@ -96,21 +105,24 @@ class Endpoint:
             problems.append("limit.cost needs price: {input: …, output: …}")
         if self.messages and self.prompt != PROMPT:
             problems.append("prompt and messages are given: delete one of them")
-        problems += _conflicts_of(self.parameters or {})
+        for name in _NOT_PARAMETERS.keys() & (self.parameters or {}):
+            problems.append(f"parameters.{name}: {_NOT_PARAMETERS[name]}")
         for name in _NOT_FOR_ANSWERS:
-            if getattr(self.clean, name, None) != getattr(CleaningConfig(), name, None):
+            if getattr(self.clean, name) != getattr(CleaningConfig(), name):
                 problems.append(f"clean.{name}: needs more than the text of one answer: delete it")
-        texts = _texts([message.content for message in self.messages]) if self.messages else [self.prompt]
-        found = [field for text in texts for field in _FIELDS.findall(text)]
         name = "messages" if self.messages else "prompt"
-        if "text" not in found:
+        contents = [message.content for message in self.messages] or [self.prompt]
+        fields = [field for text in _texts(contents) for field in _FIELDS.findall(text)]
+        if "text" not in fields:
             problems.append(f"{name}: does not contain {{text}}, which is the line to translate: add it")
-        unknown = [field for field in found if field not in FIELDS]
-        if unknown:
-            problems.append(
-                f"{name}: {{{unknown[0]}}} is not a field: use {', '.join(f'{{{field}}}' for field in FIELDS)}"
-            )
+        for field in sorted(set(fields) - set(FIELDS)):
+            fix = ", ".join(f"{{{allowed}}}" for allowed in FIELDS)
+            problems.append(f"{name}: {{{field}}} is not a field: use {fix}")
         return problems
+
+
+class NotAnswering(NmtError):
+    """The service cannot be reached, or answers no request."""
 
 
 def is_endpoint(path: Path) -> bool:
@@ -142,13 +154,6 @@ def _is_address(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port above 65535
         return False
-
-
-def _conflicts_of(parameters: Mapping[str, Any]) -> list[str]:
-    """Messages on fields of a request."""
-    own = {"model": "has its own setting: leave it out", "messages": "has its own setting: leave it out"}
-    own |= {"n": "is the number of samples: give --n-best", "stream": "answers are read as a whole: leave it out"}
-    return [f"parameters.{name}: {problem}" for name, problem in own.items() if name in parameters]
 
 
 def _texts(value: Any) -> list[str]:

@@ -11,7 +11,7 @@ from nmt.config.sections import DecodingConfig
 from nmt.decoding.glossary import Glossary
 from nmt.errors import NmtError
 from nmt.teachers import endpoint as endpoints
-from nmt.teachers.client import Client
+from nmt.teachers.client import PATIENCE, Client
 from nmt.teachers.endpoint import Endpoint
 from nmt.teachers.prompts import Prompts
 from nmt.teachers.teacher import Teacher
@@ -27,15 +27,19 @@ class OpenedEndpoint:
 
     path: Path
     endpoint: Endpoint
+    client: Client
+    prompts: Prompts
 
     @classmethod
-    def open(cls, path: Path, to: str | None = None, from_: str | None = None) -> "OpenedEndpoint":
-        """Raises NmtError for a file with problems, a key that the environment lacks, examples that are no pairs, and
-        other languages."""
-        opened = cls(path, endpoints.load(path))
+    def open(
+        cls, path: Path, to: str | None = None, from_: str | None = None, patience: float = PATIENCE
+    ) -> "OpenedEndpoint":
+        """patience: as of Client. Raises NmtError for a file with problems, a key that the environment lacks, examples
+        that are no pairs, and other languages."""
+        endpoint = endpoints.load(path)
+        client = Client(endpoint, endpoints.key_of(endpoint, path), patience)
+        opened = cls(path, endpoint, client, Prompts(endpoint))
         opened.languages.choose(to, from_)
-        endpoints.key_of(opened.endpoint, path)
-        Prompts(opened.endpoint)
         return opened
 
     @property
@@ -54,19 +58,11 @@ class OpenedEndpoint:
 
     def log(self) -> None:
         """Log the model and the address."""
-        log.info("model: %s, at %s", self.endpoint.model, self._client().address)
+        log.info("model: %s, at %s", self.endpoint.model, self.client.address)
 
     def teacher(self, overrides: Sequence[str] = (), glossary: Path | None = None) -> Teacher:
         """overrides: `decoding.consensus=…`, `decoding.candidates=…`, `decoding.seed=…`; glossary: a file of lines
         `source term TAB target term`. Raises NmtError for other overrides and for a file with problems."""
-        terms = None if glossary is None else Glossary.load(glossary)
-        decoding = self._decoding(overrides)
-        return Teacher(self.endpoint, self._client(), Prompts(self.endpoint, terms), decoding)
-
-    def _client(self) -> Client:
-        return Client(self.endpoint, endpoints.key_of(self.endpoint, self.path))
-
-    def _decoding(self, overrides: Sequence[str]) -> DecodingConfig:
         for override in overrides:
             name = override.partition("=")[0]
             if name.removeprefix("decoding.") not in _DECODING:
@@ -75,4 +71,6 @@ class OpenedEndpoint:
                     f"temperature and other fields of a request in {self.path}"
                 )
         own = [override.removeprefix("decoding.") for override in overrides]
-        return reader.override(DecodingConfig(), "decoding", own)
+        decoding = reader.override(DecodingConfig(), "decoding", own)
+        prompts = self.prompts if glossary is None else Prompts(self.endpoint, Glossary.load(glossary))
+        return Teacher(self.endpoint, self.client, prompts, decoding)

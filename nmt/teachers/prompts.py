@@ -14,7 +14,6 @@ from nmt.teachers.endpoint import FIELDS, Endpoint, Message
 Chat = list[dict[str, Any]]  # messages with `role` and `content`
 
 _FIELD = re.compile("{(" + "|".join(FIELDS) + ")}")
-_MOST_EXAMPLES = 100
 
 
 class Prompts:
@@ -66,15 +65,12 @@ class Prompts:
 
 
 def read_examples(path: Path) -> list[tuple[str, str]]:
-    """The pairs of a file with lines `source TAB translation`. Raises NmtError for a line that is no pair, and for a
-    file with more than 100 lines."""
+    """The pairs of a file with lines `source TAB translation`. Raises NmtError for a line that is no pair."""
     pairs = list[tuple[str, str]]()
     for line_number, line in enumerate(read_lines(path), start=1):
         sides = [side.strip() for side in line.split("\t")]
         if len(sides) != 2 or not all(sides):
             raise NmtError(f"{path}:{line_number}: {line[:80]!r}: write a source, one tab and its translation")
-        if len(pairs) == _MOST_EXAMPLES:
-            raise NmtError(f"{path}: more than {_MOST_EXAMPLES} lines: every request contains all examples: give fewer")
         pairs.append((sides[0], sides[1]))
     if not pairs:
         raise NmtError(f"{path}: no lines: write examples as source, one tab and translation, or leave `examples` out")

@@ -1,7 +1,9 @@
 """A teacher: translates lines with an endpoint, several requests at once, and checks every answer."""
 
 import asyncio
+import json
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import count, islice
@@ -17,12 +19,12 @@ from nmt.teachers.answers import AnswerRules, CheckedAnswer
 from nmt.teachers.client import Client, NoAnswer, Reply
 from nmt.teachers.endpoint import Endpoint
 from nmt.teachers.journal import Journal
-from nmt.teachers.prompts import Chat, Prompts
-from nmt.teachers.usage import LimitReached, TeacherCounts, Tokens, Usage, estimated
+from nmt.teachers.prompts import Prompts
+from nmt.teachers.usage import BYTES_PER_TOKEN, LimitReached, TeacherCounts, Tokens, Usage
 
 log = logging.getLogger("nmt")
 
-_OPEN_CHUNKS = 2  # so that the requests at the end of a chunk leave no time unused
+_OPEN_CHUNKS = 2  # so that no request slot is unused at the end of a chunk
 _TOGETHER_SECONDS = 0.05
 _AGAIN_TEMPERATURE = 0.3  # at least, of further requests for a line: with 0 the answer would be the same
 
@@ -37,7 +39,7 @@ class Rejected(NamedTuple):
 
 
 class Chunk:
-    """Lines to translate, and what became of them."""
+    """Lines that are translated together, and the result."""
 
     def __init__(
         self,
@@ -46,27 +48,19 @@ class Chunk:
         first_line: int = 1,
         journal: Journal | None = None,
     ) -> None:
-        """prefixes: what each translation begins with. first_line: its number, for messages."""
+        """prefixes: the beginning of each translation. first_line: the number of the first line, for messages."""
         self.lines, self.first_line, self.journal = lines, first_line, journal or Journal()
-        self.prefixes = prefixes or [""] * len(lines)
-        self.counts = TeacherCounts(lines=len(lines))
         self.candidates: list[list[str]] = [[""] for _ in lines]  # of each line, best first; [""]: no translation
         self.rejected: list[Rejected] = []
-        self.places: dict[tuple[str, str], list[int]] = {}  # of each different line with its prefix
-        for i, (line, prefix) in enumerate(zip(lines, self.prefixes, strict=True)):
+        self.indices: dict[tuple[str, str], list[int]] = {}  # of each different line with its prefix
+        for i, (line, prefix) in enumerate(zip(lines, prefixes or [""] * len(lines), strict=True)):
             if line.strip():
-                self.places.setdefault((line, prefix), []).append(i)
-        self.counts.empty = len(lines) - sum(map(len, self.places.values()))
-        self.open = len(self.places)
+                self.indices.setdefault((line, prefix), []).append(i)
+        self.counts = TeacherCounts(len(lines), empty=len(lines) - sum(map(len, self.indices.values())))
+        self.remaining = len(self.indices)
         self.is_done = asyncio.Event()
-        if not self.open:
+        if not self.remaining:
             self.is_done.set()
-
-    def reject(self, place: int, answer: CheckedAnswer, keep: bool) -> None:
-        """A line stays without a translation. keep: its last answer is written all the same."""
-        self.candidates[place] = [answer.text if keep else ""]
-        self.counts.rejected[answer.reason] = self.counts.rejected.get(answer.reason, 0) + 1
-        self.rejected.append(Rejected(self.first_line + place, answer.reason, self.lines[place], answer.text))
 
 
 class Teacher:
@@ -78,7 +72,7 @@ class Teacher:
         self.usage = Usage(endpoint)
         self.on_lines: Callable[[int], object] = lambda lines: None  # called with the number of lines answered
         self._endpoint, self._client, self._prompts, self._decoding = endpoint, client, prompts, decoding
-        # In one event loop each, and so made in each of them:
+        # New in each event loop:
         self._requests: asyncio.Semaphore
         self._to_check: asyncio.Queue[tuple[str, list[str], asyncio.Future[list[CheckedAnswer]]]]
 
@@ -103,7 +97,7 @@ class Teacher:
     def translate_chunks(
         self, chunks: Iterable[Chunk], n_best: int = 1, done: Callable[[Chunk], object] = lambda chunk: None
     ) -> None:
-        """Translate chunks, of which at most two are open at once, and call `done` with each, in their order.
+        """Translate chunks, at most two at once, and call `done` with each, in their order.
 
         Raises NmtError if the service does not answer or refuses a request, and if the limit is reached: then the
         replies to all open requests have arrived.
@@ -136,12 +130,12 @@ class Teacher:
             self._prompts.check_text("--prefixes")
 
     def estimate(self, lines: int, size: int, samples: int) -> Tokens:
-        """About how many tokens are used for lines of so many bytes together."""
-        return estimated(self._empty_prompt, lines, size, samples)
+        """About how many tokens are used for lines of so many bytes together, whose translations are as long."""
+        return (lines * self._prompt_bytes + size) / BYTES_PER_TOKEN, samples * size / BYTES_PER_TOKEN
 
     @cached_property
-    def _empty_prompt(self) -> Chat:
-        return self._prompts.chat("")
+    def _prompt_bytes(self) -> int:
+        return len(json.dumps(self._prompts.chat(""), ensure_ascii=False).encode())
 
     def body(self, line: str, prefix: str, request: int, samples: int) -> dict[str, Any]:
         """The request for a line. request: how many requests for this line there were before."""
@@ -171,50 +165,52 @@ class Teacher:
             log.warning("%s lines have no good translation: %s%s", numbers, reasons, where)
 
     async def _run(self, chunks: Iterable[Chunk], n_best: int, done: Callable[[Chunk], object]) -> None:
-        opened, slots = asyncio.Queue[Chunk](), asyncio.Semaphore(_OPEN_CHUNKS)
-        lines = asyncio.Queue[tuple[Chunk, str, str] | None](1)
+        lines = asyncio.Queue[tuple[Chunk, str, str] | None]()
         self._requests, self._to_check = asyncio.Semaphore(self._endpoint.requests), asyncio.Queue()
-        is_over = False
+        workers = 2 * self._endpoint.requests  # some of them wait for the check of an answer
+        limit_is_reached = False
 
-        async def give() -> None:
+        def end_workers() -> None:
+            for _ in range(workers):
+                lines.put_nowait(None)
+
+        async def open_chunks() -> None:
+            opened = deque[Chunk]()
             for chunk in chunks:
-                await slots.acquire()
-                opened.put_nowait(chunk)
+                opened.append(chunk)
                 self.on_lines(chunk.counts.empty)
-                for line, prefix in chunk.places:
-                    await lines.put((chunk, line, prefix))
-            await lines.put(None)
+                for line, prefix in chunk.indices:
+                    lines.put_nowait((chunk, line, prefix))
+                if len(opened) == _OPEN_CHUNKS:
+                    await close(opened.popleft())
+            for chunk in opened:
+                await close(chunk)
+            end_workers()
 
-        async def take() -> None:
-            nonlocal is_over
-            while (item := await lines.get()) is not None and not is_over:
+        async def close(chunk: Chunk) -> None:
+            await chunk.is_done.wait()
+            self.counts += chunk.counts
+            done(chunk)
+
+        async def translate_lines() -> None:
+            nonlocal limit_is_reached
+            while (item := await lines.get()) is not None and not limit_is_reached:
                 try:
                     await self._line(*item, n_best)
                 except LimitReached:
-                    is_over = True
-            await lines.put(None)  # for the next worker
-
-        async def write() -> None:
-            while True:
-                chunk = await opened.get()
-                await chunk.is_done.wait()
-                self.counts += chunk.counts
-                done(chunk)
-                opened.task_done()
-                slots.release()
+                    limit_is_reached = True
+                    end_workers()
 
         async with self._client.connected(), asyncio.TaskGroup() as group:
-            giving, *endless = map(group.create_task, (give(), write(), self._check_answers()))
-            await asyncio.gather(*(group.create_task(take()) for _ in range(2 * self._endpoint.requests)))
-            if is_over:
+            group.create_task(open_chunks())
+            checking = group.create_task(self._check_answers())
+            await asyncio.gather(*(group.create_task(translate_lines()) for _ in range(workers)))
+            if limit_is_reached:
                 raise self.usage.limit_error()
-            await giving
-            await opened.join()
-            for task in endless:
-                task.cancel()
+            checking.cancel()
 
     async def _check_answers(self) -> None:
-        """Check answers as they arrive, those of a moment together, because that is several times as fast."""
+        """Check answers as they arrive. Those of 50 ms are checked together, which is several times as fast."""
         while True:
             waiting = [await self._to_check.get()]
             await asyncio.sleep(_TOGETHER_SECONDS)
@@ -223,9 +219,9 @@ class Teacher:
             lines = [line for line, answers, _ in waiting for _ in answers]
             checked = iter(self._rules.check(lines, [answer for _, answers, _ in waiting for answer in answers]))
             for _, answers, future in waiting:
-                of_line = list(islice(checked, len(answers)))
+                checked_answers = list(islice(checked, len(answers)))
                 if not future.done():  # it is cancelled when the command is interrupted
-                    future.set_result(of_line)
+                    future.set_result(checked_answers)
 
     async def _checked(self, line: str, answers: list[str]) -> list[CheckedAnswer]:
         future = asyncio.get_running_loop().create_future()
@@ -234,10 +230,10 @@ class Teacher:
 
     async def _line(self, chunk: Chunk, line: str, prefix: str, n_best: int) -> None:
         """Ask for the translation of a line until there are enough samples, or too many answers are no translations."""
-        places, wanted, accepted = chunk.places[line, prefix], self.samples(n_best), list[str]()
-        last, answers, most = CheckedAnswer("", "no answer"), 0, wanted + self._endpoint.retries
+        wanted, accepted = self.samples(n_best), list[str]()
+        last, answers, most_answers = CheckedAnswer("", "no answer"), 0, wanted + self._endpoint.retries
         for request in count():
-            missing = min(wanted - len(accepted), most - answers)
+            missing = min(wanted - len(accepted), most_answers - answers)
             if not missing:
                 break
             try:
@@ -252,33 +248,34 @@ class Teacher:
                 if not last.reason:
                     accepted.append(last.text)
         if len(accepted) > 1 and self._decoding.consensus != "none":
-            accepted = [accepted[i] for i in rank_by_agreement(accepted, self._decoding.consensus)]
-        for place in places:
+            # In a thread: it can take a second, and the time of open requests goes on.
+            ranks = await asyncio.to_thread(rank_by_agreement, accepted, self._decoding.consensus)
+            accepted = [accepted[i] for i in ranks]
+        indices = chunk.indices[line, prefix]
+        for i in indices:
             if accepted:
-                chunk.candidates[place] = accepted[:n_best]
-            else:
-                chunk.reject(place, last, self._endpoint.rejected == "keep")
-        chunk.open -= 1
-        self.on_lines(len(places))
-        if not chunk.open:
+                chunk.candidates[i] = accepted[:n_best]
+                continue
+            chunk.candidates[i] = [last.text if self._endpoint.rejected == "keep" else ""]
+            chunk.rejected.append(Rejected(chunk.first_line + i, last.reason, line, last.text))
+        if not accepted:
+            chunk.counts.rejected[last.reason] = chunk.counts.rejected.get(last.reason, 0) + len(indices)
+        self.on_lines(len(indices))
+        chunk.remaining -= 1
+        if not chunk.remaining:
             chunk.is_done.set()
 
     async def _reply(self, chunk: Chunk, line: tuple[str, str], request: int, samples: int) -> Reply:
-        """The reply to a request for a line: from the journal, or from the service."""
-        place = chunk.places[line][0]
-        reply = chunk.journal.replies.get((place, request))
+        """The reply to a request for a line with its prefix: from the journal, or from the service."""
+        index = chunk.indices[line][0]
+        reply = chunk.journal.replies.get((index, request))
         if reply is None:
             body = self.body(*line, request, samples)
             estimate = self.estimate(1, len(line[0].encode()), samples)
             async with self._requests:
-                self.usage.begin(estimate)
-                try:
-                    reply = await self._client.ask(body, f"line {chunk.first_line + place}")
-                finally:
-                    self.usage.end(estimate)
+                with self.usage.open_request(estimate):
+                    reply = await self._client.ask(body, f"line {chunk.first_line + index}")
             self.usage.add((reply.input_tokens, reply.output_tokens), None if request else estimate)
-            chunk.journal.add(place, request, reply)
-        chunk.counts.requests += 1
-        chunk.counts.input_tokens += reply.input_tokens
-        chunk.counts.output_tokens += reply.output_tokens
+            chunk.journal.add(index, request, reply)
+        chunk.counts += TeacherCounts(requests=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
         return reply

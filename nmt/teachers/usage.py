@@ -1,17 +1,17 @@
-"""What an endpoint has used, will use, and may use: tokens and their cost."""
+"""Tokens and their cost: what a job has used, a forecast of what it will use, and its limit."""
 
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from nmt.errors import NmtError
-from nmt.teachers.endpoint import Endpoint
+from nmt.teachers.endpoint import Endpoint, Limit
 
 Tokens = tuple[float, float]  # of requests and of answers
-_BYTES = 4  # of UTF-8 for a token: four characters in Latin script, two in Cyrillic, more than one in Chinese
+BYTES_PER_TOKEN = 4  # of UTF-8 for a token: four characters in Latin script, two in Cyrillic, more than one in Chinese
 
 
 @dataclass
@@ -41,16 +41,16 @@ class LimitReached(Exception):
 
 
 class Usage:
-    """Counts the tokens of requests, and expects those of others. Each pair of numbers is for requests and for answers.
+    """Counts the tokens that were used, and forecasts others. Each pair of numbers is for requests and for answers.
 
-    An estimate has a token for every four bytes. It is corrected by what the requests before used.
+    An estimate has a token for every four bytes. It is multiplied by what earlier requests used of their estimates.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._price, self._limit = endpoint.price, endpoint.limit
+        self._price, self._limit = endpoint.price, endpoint.limit or Limit()
         self.tokens: Tokens = (0, 0)  # also of earlier commands of a job
         self.lines = 0  # answered in this command
-        self._of_replies: Tokens = (0, 0)
+        self._replied: Tokens = (0, 0)
         self._estimated: Tokens = (0, 0)
         self._open: Tokens = (0, 0)  # the estimates of open requests
         self._started = math.inf
@@ -60,30 +60,29 @@ class Usage:
         """Since the first request."""
         return time.monotonic() - self._started
 
-    def begin(self, estimate: Tokens) -> None:
-        """Before a request. Raises LimitReached."""
+    @contextmanager
+    def open_request(self, estimate: Tokens) -> Iterator[None]:
+        """While a request is open, its estimate counts. Raises LimitReached."""
         opened = _sum(self._open, estimate)
         expected = _sum(self.tokens, self.corrected(opened))
-        if self._limit:
-            if self._limit.tokens is not None and sum(expected) > self._limit.tokens:
-                raise LimitReached
-            if self._limit.cost is not None and self._cost(expected) > self._limit.cost:
-                raise LimitReached
+        limit = self._limit
+        if sum(expected) > (limit.tokens or math.inf) or self._cost(expected) > (limit.cost or math.inf):
+            raise LimitReached
         self._open, self._started = opened, min(self._started, time.monotonic())
-
-    def end(self, estimate: Tokens) -> None:
-        """After a request, answered or not."""
-        self._open = _sum(self._open, (-estimate[0], -estimate[1]))
+        try:
+            yield
+        finally:
+            self._open = _sum(self._open, (-estimate[0], -estimate[1]))
 
     def add(self, tokens: Tokens, estimate: Tokens | None) -> None:
-        """Count a reply. estimate: None for a line that was asked for again: the correction then includes this."""
-        self.tokens, self._of_replies = _sum(self.tokens, tokens), _sum(self._of_replies, tokens)
+        """Count a reply. estimate: None for a further request for a line, whose tokens count as those of the first."""
+        self.tokens, self._replied = _sum(self.tokens, tokens), _sum(self._replied, tokens)
         if estimate is not None:
             self._estimated, self.lines = _sum(self._estimated, estimate), self.lines + 1
 
     def corrected(self, estimate: Tokens) -> Tokens:
         """The tokens that are expected where `estimate` is."""
-        by_side = zip(estimate, self._of_replies, self._estimated, strict=True)
+        by_side = zip(estimate, self._replied, self._estimated, strict=True)
         input_tokens, output_tokens = (count * (used / base if base else 1) for count, used, base in by_side)
         return input_tokens, output_tokens
 
@@ -107,20 +106,6 @@ class Usage:
 
     def _cost(self, tokens: Tokens) -> float:
         return 0.0 if self._price is None else (self._price.input * tokens[0] + self._price.output * tokens[1]) / 1e6
-
-
-def estimated(prompt: Any, lines: int, size: int, samples: int) -> Tokens:
-    """About how many tokens there are in the requests for lines, and in answers that are as long as the lines. prompt:
-    the messages without a line; size: of all lines, in bytes."""
-    return (lines * _bytes(prompt) + size) / _BYTES, samples * size / _BYTES
-
-
-def _bytes(value: Any) -> int:
-    """The bytes of all texts in a value of JSON."""
-    if isinstance(value, str):
-        return len(value.encode())
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return sum(map(_bytes, items))
 
 
 def _sum(tokens: Tokens, others: Tokens) -> Tokens:

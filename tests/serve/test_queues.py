@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import endpoints
 from helpers.chat_server import Asked, ChatServer, Said, backwards, good, serving
 from helpers.services import Answer, Service, service_of, until
 
 from nmt.errors import NmtError
+from nmt.serve import queues
 from nmt.serve.batching import BatchOptions, EndpointFailed, QueueFull
 from nmt.serve.queues import EndpointQueue, open_queue
 from nmt.serve.requests import RequestLimits
@@ -20,15 +22,7 @@ from nmt.teachers.endpoint import Endpoint
 pytestmark = pytest.mark.usefixtures("time_limit")
 
 KEY = "very-secret"
-FILE = """
-endpoint: {address}
-model: tiny
-key: very-secret
-source_language: en
-target_language: de
-retries: 0
-clean: {{language: null, script: null}}
-"""
+SETTINGS = f"key: {KEY}\nretries: 0\n"
 
 
 @contextmanager
@@ -36,8 +30,7 @@ def endpoint_service(
     folder: Path, behave: Callable[[Asked], Said] = good, more: str = ""
 ) -> Iterator[tuple[Service, ChatServer]]:
     with serving(behave) as server:
-        path = folder / "teacher.yaml"
-        path.write_text(FILE.format(address=server.address) + more, encoding="utf-8")
+        path = endpoints.write(folder, server.address, SETTINGS + more)
         queue, languages = open_queue(path, "auto", (), 1000)
         with service_of(queue, languages, RequestLimits()) as served:
             yield served, server
@@ -113,11 +106,22 @@ def test_what_the_endpoint_refuses_is_told_in_a_line_without_the_key(
     assert words in caplog.text and KEY not in caplog.text and "Traceback" not in caplog.text
 
 
+def test_an_endpoint_that_dies_fails_all_that_wait_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_PATIENCE", 0.5)
+    with serving() as server:
+        queue, _ = open_queue(endpoints.write(tmp_path, server.address), "auto", (), 1000)
+        assert queue.submit(["one"]).result(30)[0][0].text == "eno"
+    answers = [queue.submit(["two"]) for _ in range(20)]
+    for answer in answers:
+        with pytest.raises(EndpointFailed, match=r"does not answer: cannot be reached .*: try again later$"):
+            answer.result(30)
+    assert queue.totals.batches <= 3, "each request waited for itself"
+    queue.close()
+
+
 def test_settings_that_an_endpoint_has_not(tmp_path: Path) -> None:
-    path = tmp_path / "teacher.yaml"
-    path.write_text(FILE.format(address="http://127.0.0.1:1/v1"), encoding="utf-8")
     with pytest.raises(NmtError, match="an endpoint has only"):
-        open_queue(path, "auto", ["decoding.beam_size=2"], 10)
+        open_queue(endpoints.write(tmp_path, "http://127.0.0.1:1/v1"), "auto", ["decoding.beam_size=2"], 10)
 
 
 # ------------------------------------------------------------------------ the queue

@@ -213,6 +213,18 @@ def test_what_looks_like_a_fault_and_is_a_translation(source: str, good: str) ->
     assert check(source, good) == (good, "")
 
 
+def test_between_variants_of_a_language_lines_may_stay_equal() -> None:
+    checked = AnswerRules(CleaningConfig(), LanguagePair("zh", "zh-Hant")).check(TRANSLATIONS["zh"], TRANSLATIONS["zh"])
+    assert [answer.reason for answer in checked] == ["", "", ""]
+
+
+@pytest.mark.usefixtures("time_limit")
+@pytest.mark.parametrize("loop", ["(note ", " \n", '"a" ', "translation "])
+def test_a_loop_of_100000_characters_is_found_at_once(loop: str) -> None:
+    """The time must not grow with the square of the length."""
+    assert check(SOURCES[0], f"Die{100_000 // len(loop) * loop}x")[1]
+
+
 def test_an_answer_is_one_line() -> None:
     assert check("Salt and pepper & more.", "Salz und Pfeffer &amp; mehr.") == ("Salz und Pfeffer & mehr.", "")
     assert check(SOURCES[0], "Eins\r\nzwei\tdrei") == ("Eins zwei drei", "several lines")

@@ -20,8 +20,9 @@ KEY = "sk-planted-9d41"
 LINES = [f"the house number {number} is very old" for number in range(40)]
 
 
-def teacher(folder: Path, address: str, more: str = "requests: 8") -> Teacher:
-    return OpenedEndpoint.open(endpoints.write(folder, address, f"key: {KEY}\n{more}")).teacher()
+def teacher(folder: Path, address: str, more: str = "requests: 8", patience: float = 600) -> Teacher:
+    path = endpoints.write(folder, address, f"key: {KEY}\n{more}")
+    return OpenedEndpoint.open(path, patience=patience).teacher()
 
 
 @pytest.fixture(autouse=True)
@@ -90,20 +91,20 @@ def test_a_date_to_wait_for() -> None:
         ),
         (Said(status=422, content='{"detail": "seed: no"}'), r"v1: line \d+: status 422: seed: no$"),
         (Said(status=400, content=f"{KEY} " + "long " * 200), r"status 400: … (long ){10,60}.{,4}…$"),
-        (Said(status=302, content="moved"), r"status 302: moved"),
-        (Said(content="<html>hello</html>"), r"v1: what comes back is no answer of a chat: <html>hello"),
-        (Said(content="[" * 100_000), r"is no answer of a chat"),
+        (Said(status=302, content="moved"), r"status 302: moved: correct `endpoint`, which often ends in /v1$"),
+        (Said(content="<html>hello</html>"), r"v1: the reply is not that of a chat: <html>hello"),
+        (Said(content="[" * 100_000), r"is not that of a chat"),
         (Said(status=429, content="quota", headers="Retry-After: 7200\r\n"), r"again in 7,200 s: status 429: quota"),
-        (Said("never", seconds=60), r"does not answer: no answer in 0.1 seconds: run the same command later"),
+        (Said("never", seconds=60), r"does not answer: no answer in 0.1 seconds: try again later"),
     ],
 )  # fmt: skip
 def test_what_cannot_pass_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, said: Said, message: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: Said, message: str
 ) -> None:
-    monkeypatch.setattr(client, "_PATIENCE", 0.5 if said.seconds else 600)
+    timeout, patience = (0.1, 0.5) if said.seconds else (60, 600)
     caplog.set_level("INFO")
     with serving(lambda _: said) as server, pytest.raises(NmtError, match=message) as raised:
-        teacher(tmp_path, server.address, f"timeout: {0.1 if said.seconds else 60}").translate(LINES)
+        teacher(tmp_path, server.address, f"timeout: {timeout}", patience).translate(LINES)
     assert "\n" not in str(raised.value) and len(str(raised.value)) < 400
     assert KEY not in caplog.text + str(raised.value)
 
@@ -113,6 +114,27 @@ def test_a_service_that_is_not_there(tmp_path: Path) -> None:
         port = held.getsockname()[1]
     with pytest.raises(NmtError, match=r"v1: cannot be reached .*: start the service, or correct `endpoint`"):
         teacher(tmp_path, f"http://user:{KEY}@127.0.0.1:{port}/v1").translate(LINES)
+
+
+def test_a_line_that_the_service_refuses_is_left(tmp_path: Path) -> None:
+    """Such as by a filter of contents, which also ends answers in the middle."""
+
+    def behave(asked: Asked) -> Said:
+        if "number 3 " in asked.line:
+            return Said(status=400, content="content policy")
+        return Said(backwards(asked.line), reason="content_filter" if "number 4 " in asked.line else "stop")
+
+    with serving(behave) as server:
+        teaching = teacher(tmp_path, server.address, "requests: 1\nretries: 0")
+        expected = [backwards(line) for line in LINES]
+        assert teaching.translate(LINES) == [*expected[:3], "", "", *expected[5:]]
+    assert teaching.counts.rejected == {"no answer": 1, "cut off": 1}
+
+
+def test_a_service_of_this_machine_is_asked_without_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with serving() as server:
+        assert teacher(tmp_path, server.address).translate(LINES[:1]) == [backwards(LINES[0])]
 
 
 @pytest.mark.parametrize("lines", [LINES, LINES[3:4]])
@@ -128,12 +150,9 @@ def test_a_line_that_only_breaks_the_service_is_left(tmp_path: Path, lines: list
     assert teaching.counts.rejected == {"no answer": 1}
 
 
-def test_a_service_that_breaks_with_every_line_ends_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_PATIENCE", 1)
+def test_a_service_that_breaks_with_every_line_ends_the_command(tmp_path: Path) -> None:
     with (
         serving(lambda _: Said(status=500, content="crash")) as server,
         pytest.raises(NmtError, match="status 500: crash"),
     ):
-        teacher(tmp_path, server.address).translate(LINES)
+        teacher(tmp_path, server.address, patience=1).translate(LINES)

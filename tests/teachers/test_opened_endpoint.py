@@ -50,9 +50,17 @@ def test_missing_settings_and_other_languages(tmp_path: Path) -> None:
 
 def test_the_key_is_in_no_text_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEACHER_KEY", "sk-planted")
-    opened = OpenedEndpoint.open(endpoints.write(tmp_path, "http://me:pw@127.0.0.1:1/v1", "key: ${TEACHER_KEY}"))
-    assert "sk-planted" not in repr(opened) + repr(opened.teacher().body("x", "", 0, 1))
+    for key in ("${TEACHER_KEY}", "sk-planted"):
+        opened = OpenedEndpoint.open(endpoints.write(tmp_path, "http://me:pw@127.0.0.1:1/v1", f"key: {key}"))
+        assert "sk-planted" not in repr(opened) + repr(opened.endpoint) + repr(opened.teacher().body("x", "", 0, 1))
     assert opened.files == [opened.path]
+
+
+@pytest.mark.parametrize("key", ["[sk-planted]", "{a: sk-planted}", "${sk-planted}"])
+def test_a_key_of_another_kind_is_not_shown(tmp_path: Path, key: str) -> None:
+    with pytest.raises(NmtError, match=r"key: expected the name of a variable, such as \$\{NAME\}, or text") as raised:
+        OpenedEndpoint.open(endpoints.write(tmp_path, ADDRESS, f"key: {key}"))
+    assert "plant" not in str(raised.value)
 
 
 @pytest.mark.parametrize("key", ["sk-planted\nx", "sk-plantéd"])

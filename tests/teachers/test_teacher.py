@@ -10,7 +10,7 @@ from helpers.chat_server import Asked, Said, backwards, serving
 
 from nmt.errors import NmtError
 from nmt.teachers.opened_endpoint import OpenedEndpoint
-from nmt.teachers.teacher import Teacher
+from nmt.teachers.teacher import Chunk, Teacher
 
 LINES = [f"the house number {number} is very old" for number in range(60)]
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -108,3 +108,11 @@ def test_each_call_has_its_own_connections(tmp_path: Path) -> None:
             assert teaching.translate([line]) == [backwards(line)]
         assert teaching.translate([]) == []
     assert teaching.counts.requests == 3
+
+
+def test_the_limit_ends_a_job_whose_open_lines_are_all_asked_for(tmp_path: Path) -> None:
+    """The limit is reached when a line is asked for again, and no further chunk can be opened."""
+    with serving(lambda asked: Said(REFUSAL if asked.line == LINES[0] else backwards(asked.line))) as server:
+        teaching = teacher(tmp_path, server.address, "requests: 1\nlimit: {tokens: 200}")
+        with pytest.raises(NmtError, match="limit: reached"):
+            teaching.translate_chunks([Chunk([line]) for line in LINES[:3]])
