@@ -90,7 +90,8 @@ def _scores(name: str, found: Survey) -> dict[str, Any]:
     """A score of a corpus: a histogram, and a table of bounds with the share of the pairs that each one keeps."""
     sample = np.array(found["sample"], np.float32)  # as rules compare them
     low, high = np.quantile(sample, [0.005, 0.995])  # the first and the last bar hold what is beyond
-    bars, edges = np.histogram(sample.clip(low, high), _BARS)
+    end = high if high > low else low + (abs(low) or 1)
+    bars, edges = np.histogram(sample.astype(np.float64).clip(low, high), _BARS, (low, end))
     table = [["bound", "kept by min", "kept by max"]]
     for bound in dict.fromkeys(float(f"{value:.4g}") for value in np.quantile(sample, _SHARES)):
         is_above, is_below = (
