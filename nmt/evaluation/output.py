@@ -54,6 +54,8 @@ def to_text(result: Evaluation, *, compare: bool = False) -> str:
     """The scores, what their intervals and p-values mean, and their signatures; then the details and the robustness.
     compare: a table with a row for each system, with its size, speed and main scores."""
     scores, details = result.scores, result.details
+    if compare:
+        scores = [score for score in scores if score.name != "TER"]
     names = list(dict.fromkeys(score.system for score in scores))
     known = {system.name: system for system in result.systems}
     systems = [known.get(name, System(name)) for name in names]
@@ -124,7 +126,7 @@ def _comparison(systems: Sequence[System], scores: Sequence[MetricScore]) -> str
         interval = f"{bleu.interval.half_width:.2f}" if bleu.interval else ""
         cells = [f"{bleu.value:.2f}", interval, f"{difference} {star or ' '}", f"{chrf.value:.2f}"]
         rows.append([str(number), size, _rate(system), *cells, f"{comet.value:.4f}" if comet else ""])
-    columns = [column for column in zip(*rows, strict=True) if any(cell.strip() for cell in column[1:])]
+    columns = [column for column in zip(*rows, strict=True) if any(cell.strip(" -") for cell in column[1:])]
     return table(list(zip(*columns, strict=True)), left=())
 
 
