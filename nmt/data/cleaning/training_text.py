@@ -38,11 +38,7 @@ class TrainingText:
     again."""
 
     def __init__(
-        self,
-        data: schema.DataConfig,
-        fingerprints: Sequence[str],
-        store: Path,
-        held_out: Sequence[Sequence[Pair]] = (),
+        self, data: schema.DataConfig, fingerprints: Sequence[str], store: Path, held_out: Sequence[Sequence[Pair]] = ()
     ) -> None:
         """fingerprints: of the corpora; it is an error if a corpus has another fingerprint when it is read. store: the
         folder for the text. held_out: the pairs of each validation set."""
