@@ -24,7 +24,6 @@ from nmt.data.cleaning.rules import language_identifier
 from nmt.data.cleaning.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.cleaning.score_survey import Survey
 from nmt.data.cleaning.summary import CorpusCounts, SideCounts
-from nmt.data.cleaning.suspicious import SUSPICIONS
 from nmt.data.prepare import PreparedData
 from nmt.pages.html_page import html_page
 
@@ -34,13 +33,13 @@ _LANGUAGES = 5  # maximum number of languages that are listed for a side
 _BARS = 40  # of the histogram of a score
 _SHARES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of the pairs: the bounds shown
 _NONE = "–"
-_SUSPICION_SCORES = {
-    "longer_target": "subwords of the target / subwords of the source",
-    "longer_source": "subwords of the source / subwords of the target",
-    "equal": "characters",
-    "digits": "share of the digits that the other side does not match",
-    "unknown": "share of subwords that are unknown or single bytes",
-    "small_subwords": "subwords per character",
+SUSPICIONS = {  # what looks wrong, and its score
+    "longer_target": ("target much longer than source", "subwords of the target / subwords of the source"),
+    "longer_source": ("source much longer than target", "subwords of the source / subwords of the target"),
+    "equal": ("both sides are equal", "characters"),
+    "digits": ("more digits on one side", "share of the digits that the other side does not match"),
+    "unknown": ("characters that the vocabulary does not have", "share of subwords that are unknown or single bytes"),
+    "small_subwords": ("cut into very small subwords", "subwords per character"),
 }
 
 
@@ -111,9 +110,9 @@ def _scores(name: str, found: Survey) -> dict[str, Any]:
 def _suspicious(rules: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Examples of kept pairs that look suspicious, by rule."""
     suspicious = []
-    for name, title in SUSPICIONS.items():
+    for name, (title, score) in SUSPICIONS.items():
         if examples := rules.get(name, {}).get("nearly_dropped"):
-            suspicious.append({"title": title, "score": _SUSPICION_SCORES[name], "examples": examples})
+            suspicious.append({"title": title, "score": score, "examples": examples})
     return suspicious
 
 
