@@ -75,7 +75,7 @@ def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str,
         "read": counts.read,
         "kept": counts.kept,
         "drops": _drops(config.data, counts, _examples(prepared, corpus, i)),
-        "scores": [_scores(name, found) for name, found in counted["scores"][i].items() if found["sample"]],
+        "scores": [_scores(name, survey) for name, survey in counted["scores"][i].items() if survey["sample"]],
         "lengths": corpus["lengths"],
         "ratios": corpus["ratios"],
         "suspicious": _suspicious(corpus["suspicious"]["rules"]),
@@ -85,9 +85,9 @@ def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str,
     }
 
 
-def _scores(name: str, found: Survey) -> dict[str, Any]:
+def _scores(name: str, survey: Survey) -> dict[str, Any]:
     """A score of a corpus: a histogram, and a table of bounds with the share of the pairs that each one keeps."""
-    sample = np.array(found["sample"], np.float32)  # as rules compare them
+    sample = np.array(survey["sample"], np.float32)  # as rules compare them
     low, high = np.quantile(sample, [0.005, 0.995])  # the first and the last bar hold what is beyond
     end = high if high > low else low + (abs(low) or 1)
     bars, edges = np.histogram(sample.astype(np.float64).clip(low, high), _BARS, (low, end))
@@ -99,7 +99,7 @@ def _scores(name: str, found: Survey) -> dict[str, Any]:
         table.append([f"{bound:g}", is_above, is_below])
     return {
         "name": name,
-        **{key: found[key] for key in ("pairs", "missing")},
+        **{key: survey[key] for key in ("pairs", "missing")},
         "range": [float(sample[0]), float(np.median(sample)), float(sample[-1])],
         "bars": bars.tolist(),
         "edges": edges.tolist(),
