@@ -58,27 +58,19 @@ def init(
 
     Example: nmt init --teacher teacher.yaml --target-language sw
     """
-    if teacher:
-        of_training = {
-            "--train": train, "--validation": validation, "--start-from": start_from, "--preset": preset,
-            "--slurm": slurm or None,
-        }  # fmt: skip
-        if given := [name for name, value in of_training.items() if value is not None]:
-            raise typer.BadParameter(f"--teacher writes no settings of training: leave out {', '.join(given)}")
-
-        from nmt.commands.init_teacher import init_teacher
-
-        init_teacher(config, source_language, target_language)
-        text.result(config)
-        return
+    if teacher and any((train, validation, start_from, preset, slurm)):
+        raise typer.BadParameter("--teacher writes no settings of training: give only the languages with it")
     if preset is not None and start_from is not None:
         raise typer.BadParameter("--preset and --start-from both choose the settings: give only one of them")
     if preset == "demo" and any((source_language, target_language, train, validation)):
         raise typer.BadParameter("--preset demo makes its own corpus: leave out languages and texts")
 
-    from nmt.commands import init as writing
+    from nmt.commands import init, init_teacher
 
-    writing.init(config, source_language, target_language, train, validation, start_from, preset, slurm)
+    if teacher:
+        init_teacher.init_teacher(config, source_language, target_language)
+    else:
+        init.init(config, source_language, target_language, train, validation, start_from, preset, slurm)
     text.result(config)
 
 

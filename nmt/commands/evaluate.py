@@ -25,7 +25,7 @@ from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.output import Details, Evaluation
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.sentences import example_sentences
-from nmt.evaluation.systems import Speed, System, count_words
+from nmt.evaluation.systems import System, count_words
 from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
@@ -227,8 +227,7 @@ def _translations(
         translator.translate([])  # loads the rules for answers of an endpoint
         started = time.perf_counter()
         texts = translate(source.lines)
-        seconds = time.perf_counter() - started
-        speed = Speed(len(texts), count_words(source.lines), seconds)
+        speed = count_words(source.lines) / (time.perf_counter() - started)
         _log_counts(translator)
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
@@ -260,7 +259,12 @@ def _translate(translator: _Translator, description: str, lines: Sequence[str], 
     """The translations of the lines, with a progress bar."""
     with line_bar(f"{description}, {variation}" if variation else description, len(lines)) as bar:
         translator.on_lines = bar.update
-        return translator.translate(lines)
+        try:
+            return translator.translate(lines)
+        except BaseException:
+            if not isinstance(translator, Translator) and any(translator.usage.tokens):
+                log.info("used: %s", translator.usage.in_words(translator.usage.tokens))
+            raise
 
 
 def _log_counts(translator: _Translator) -> None:

@@ -56,14 +56,14 @@ class ScoreBounds:
 
     def bounds(self, name: str, worst: float) -> list[Bound]:
         """The rules on the score of this name. worst: the worst score that `keep_best` keeps."""
-        setting, found = f"scores.{name}", list[Bound]()
+        setting, bounds = f"scores.{name}", list[Bound]()
         if self.min is not None:
-            found.append(Bound(setting, f"{name} below {self.min:g}", name, self.min, -1))
+            bounds.append(Bound(setting, f"{name} below {self.min:g}", name, self.min, -1))
         if self.max is not None:
-            found.append(Bound(setting, f"{name} above {self.max:g}", name, self.max, 1))
+            bounds.append(Bound(setting, f"{name} above {self.max:g}", name, self.max, 1))
         if self.keep_best is not None:
-            found.append(Bound(setting, f"{name} not in the best {100 * self.keep_best:g}%", name, worst, -self.sign))
-        return found
+            bounds.append(Bound(setting, f"{name} not in the best {100 * self.keep_best:g}%", name, worst, -self.sign))
+        return bounds
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ class CleaningConfig:
 
     def bounds(self, worst: Mapping[str, float]) -> list[Bound]:
         """The rules on scores. worst: for each score the worst one that `keep_best` keeps; without it, this is NaN."""
-        found = [] if self.score is None else [Bound("score", "score", "score", self.score, -1)]
-        for name, given in (self.scores or {}).items():
-            found += given.bounds(name, worst.get(name, nan))
-        return found
+        bounds = [] if self.score is None else [Bound("score", "score", "score", self.score, -1)]
+        for name, score_bounds in (self.scores or {}).items():
+            bounds += score_bounds.bounds(name, worst.get(name, nan))
+        return bounds
 
     @property
     def applied(self) -> "CleaningConfig":

@@ -10,7 +10,7 @@ from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
 from nmt.evaluation.robustness import INSERTED, Robustness
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
-from nmt.evaluation.systems import Speed, System
+from nmt.evaluation.systems import System
 from nmt.files.table import aligned, table
 
 _WIDTH = 80
@@ -38,11 +38,10 @@ class Evaluation:
 
 
 def to_json(result: Evaluation) -> str:
-    """A list with an object for each score, which also has the `bytes` and the `speed` of its system. With details or
-    robustness: an object with that list as `scores`, the fields of the details, and `robustness`."""
+    """A list with an object for each score and what is known about its system. With details or robustness: an object
+    with that list as `scores`, the fields of the details, and `robustness`."""
     facts = {
-        system.name: {"bytes": system.bytes, "speed": system.speed and dataclasses.asdict(system.speed)}
-        for system in result.systems
+        system.name: {"bytes": system.bytes, "words_per_second": system.words_per_second} for system in result.systems
     }
     rows = [dataclasses.asdict(score) | facts.get(score.system, {}) for score in result.scores]
     more = {} if result.details is None else dataclasses.asdict(result.details)
@@ -55,6 +54,8 @@ def to_text(result: Evaluation, *, compare: bool = False) -> str:
     """The scores, what their intervals and p-values mean, and their signatures; then the details and the robustness.
     compare: a table with a row for each system, with its size, speed and main scores."""
     scores, details = result.scores, result.details
+    if compare:
+        scores = [score for score in scores if score.name != "TER"]
     names = list(dict.fromkeys(score.system for score in scores))
     known = {system.name: system for system in result.systems}
     systems = [known.get(name, System(name)) for name in names]
@@ -100,19 +101,17 @@ def _scores(systems: Sequence[System], scores: Sequence[MetricScore]) -> str:
                 column.append((f"{score.parts.length_ratio:.3f}" if score.parts else "", ""))
             if compared:
                 column += _difference(score)
-    if any(system.speed for system in systems):
-        labels += [["words per second"], ["lines per second"]]
+    if any(system.words_per_second for system in systems):
+        labels.append(["words per second"])
         for column, system in zip(columns, systems, strict=True):
-            column += [(rate, "") for rate in _rates(system.speed)]
+            column.append((_rate(system), ""))
     return _table(labels, [_joined(column) for column in columns])
 
 
-def _rates(speed: Speed | None) -> tuple[str, str]:
-    """Words and lines per second, with a decimal if there are few."""
-    if speed is None:
-        return "-", "-"
-    words, lines = (f"{rate:,.{0 if rate >= 100 else 1}f}" for rate in (speed.words_per_second, speed.lines_per_second))
-    return words, lines
+def _rate(system: System) -> str:
+    """Words per second, with a decimal if there are few."""
+    rate = system.words_per_second
+    return "-" if rate is None else f"{rate:,.{0 if rate >= 100 else 1}f}"
 
 
 def _comparison(systems: Sequence[System], scores: Sequence[MetricScore]) -> str:
@@ -121,14 +120,13 @@ def _comparison(systems: Sequence[System], scores: Sequence[MetricScore]) -> str
     rows = [["system", "MB", "words/s", "BLEU", "±", "difference", "chrF2", "COMET"]]
     for number, system in enumerate(systems, start=1):
         named = {score.name: score for score in scores if score.system == system.name}
-        bleu, (rate, _) = named["BLEU"], _rates(system.speed)
+        bleu, chrf, comet = named["BLEU"], named["chrF2"], named.get("COMET")
         size = "-" if system.bytes is None else f"{system.bytes / 1e6:,.1f}"
         (difference, _), (_, star), _ = _difference(bleu)
         interval = f"{bleu.interval.half_width:.2f}" if bleu.interval else ""
-        comet = f"{named['COMET'].value:.4f}" if "COMET" in named else ""
-        cells = [f"{bleu.value:.2f}", interval, f"{difference} {star or ' '}", f"{named['chrF2'].value:.2f}", comet]
-        rows.append([str(number), size, rate, *cells])
-    columns = [column for column in zip(*rows, strict=True) if any(cell.strip() for cell in column[1:])]
+        cells = [f"{bleu.value:.2f}", interval, f"{difference} {star or ' '}", f"{chrf.value:.2f}"]
+        rows.append([str(number), size, _rate(system), *cells, f"{comet.value:.4f}" if comet else ""])
+    columns = [column for column in zip(*rows, strict=True) if any(cell.strip(" -") for cell in column[1:])]
     return table(list(zip(*columns, strict=True)), left=())
 
 
@@ -185,7 +183,7 @@ def _explanation(systems: Sequence[System], scores: Sequence[MetricScore], compa
             f"   {compared} systems are compared with the baseline: of 20 comparisons of equally good systems, about "
             "one gets a * by chance"
         )
-    if any(system.speed for system in systems):
+    if any(system.words_per_second for system in systems):
         name = "words/s" if compare else "words per second"
         lines.append(f"{name}  words of the source, in the time of the translation alone, on this machine")
     if compare and any(system.bytes is not None for system in systems):

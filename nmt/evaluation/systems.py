@@ -11,30 +11,13 @@ _WORD = re.compile(rf"[^\s{UNSPACED}]+|(?=\w)[{UNSPACED}]")
 
 
 @dataclass(frozen=True)
-class Speed:
-    """The seconds of the translation of a text, without loading the model. words: of the source, as `count_words`."""
-
-    lines: int
-    words: int
-    seconds: float
-
-    @property
-    def words_per_second(self) -> float:
-        return self.words / self.seconds
-
-    @property
-    def lines_per_second(self) -> float:
-        return self.lines / self.seconds
-
-
-@dataclass(frozen=True)
 class System:
-    """bytes: of the model's files; None for a service and for a file of translations. speed: None if the system was not
-    run."""
+    """bytes: of the model's files; None for a service and for a file of translations. words_per_second: of the source,
+    as `count_words`, in the time of the translation without loading the model; None if the system was not run."""
 
     name: str
     bytes: int | None = None
-    speed: Speed | None = None
+    words_per_second: float | None = None
 
 
 def count_words(lines: Sequence[str]) -> int:

@@ -133,7 +133,11 @@ def test_average_and_evaluate(trained: Path, corpus: Path, tmp_path: Path) -> No
     assert [score["name"] for score in scores] == ["BLEU", "chrF2", "TER"]
     assert all("version:" in score["signature"] for score in scores)
     again = run("evaluate", "--hypothesis", kept, "--reference", reference, "--language", "de", "--format", "json")
-    unlike = {"system": str(averaged), "bytes": averaged.stat().st_size, "speed": scores[0]["speed"]}
+    unlike = {
+        "system": str(averaged),
+        "bytes": averaged.stat().st_size,
+        "words_per_second": scores[0]["words_per_second"],
+    }
     assert [score | unlike for score in json.loads(again.stdout)] == scores
     two = run("evaluate", "--hypothesis", kept, "--reference", reference, "--reference", kept)
     rows = {line.split()[0]: line.split()[1:] for line in two.stdout.decode().split("\n\n")[0].split("\n")}

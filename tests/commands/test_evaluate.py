@@ -233,16 +233,28 @@ def test_an_endpoint_is_a_system_beside_models(
     assert [one.variation for one in robust[0].variations][:2] == ["clean", "uppercase"]
 
 
+def test_what_an_endpoint_used_before_it_failed_is_logged(
+    texts: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nmt")
+    teacher = tmp_path / "teacher.yaml"
+    with serving(lambda asked: Said(backwards(asked.line), status=400 if asked.line == "six seven" else 200)) as server:
+        teacher.write_text(ENDPOINT.format(address=server.address) + "requests: 1\n", encoding="utf-8")
+        with pytest.raises(NmtError, match="line 3"):
+            evaluate(EvaluateRequest(models=[teacher], source=texts["source"], references=[texts["reference"]]))
+    assert len(server.asked) == 3 and re.search(r"used: [1-9]\d* tokens of requests", caplog.text)
+
+
 def test_speed_and_size_of_what_translated(models: list[Path], texts: dict[str, Path]) -> None:
     given = {"models": models[:1], "source": texts["source"], "references": [texts["reference"]]}
     result = evaluate(EvaluateRequest(**given, hypotheses=[texts["first"], texts["second"]]))
     model, *others = result.systems
-    assert model.speed is not None and (model.speed.lines, model.speed.words) == (3, 7) and model.speed.seconds > 0
-    assert [one.speed for one in others] == [None, None]
-    assert re.search(r"\nwords per second +[\d,.]+ +- +-\nlines per second +[\d,.]+ +- +-\n", to_text(result))
+    assert model.words_per_second is not None and model.words_per_second > 0
+    assert [one.words_per_second for one in others] == [None, None]
+    assert re.search(r"\nwords per second +[\d,.]+ +- +-\n", to_text(result))
     rows = json.loads(to_json(result))
     assert [row["bytes"] for row in rows[::3]] == [models[0].stat().st_size, None, None]
-    assert rows[0]["speed"].keys() == {"lines", "words", "seconds"} and rows[3]["speed"] is None
+    assert rows[0]["words_per_second"] == model.words_per_second and rows[3]["words_per_second"] is None
     assert (rows[1]["system"], rows[1]["name"]) == (str(models[0]), "chrF2")
 
 

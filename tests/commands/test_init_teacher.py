@@ -94,8 +94,8 @@ def test_each_prompt_of_a_model_can_be_uncommented(written: str) -> None:
         (["none/teacher.yaml"], 1, "none/teacher.yaml: no folder none: make it first, or choose another CONFIG"),
         (["teacher.txt"], 1, "teacher.txt: only a name in .yaml or .yml is read as an endpoint: choose such a name"),
         (["new.yaml", "--target-language", "xx"], 1, "target_language: xx: no language has this code"),
-        (["new.yaml", "--preset", "demo", "--slurm"], 2, "no settings of training: leave out --preset, --slurm"),
-        (["new.yaml", "--train", "a", "b"], 2, "leave out --train"),
+        (["new.yaml", "--slurm"], 2, "--teacher writes no settings of training: give only the languages with it"),
+        (["new.yaml", "--preset", "demo"], 2, "give only the languages"),
     ],
 )
 def test_what_is_refused(written: str, arguments: "list[str]", status: int, message: str) -> None:

@@ -108,7 +108,7 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
     """Write the chunks of one shard, and yield each after it is written. Raises NmtError if they cannot be written."""
     kept, raw, counts, examples = list[int](), hashlib.blake2b(digest_size=16), CorpusCounts(), DropExamples()
     used, (corpus, index) = (UsedCharacters(), UsedCharacters()), (0, 0)
-    text, opened, ranks = tuple(hashlib.blake2b(digest_size=16) for _ in SIDES), list[BinaryIO](), list[float]()
+    text, opened, ranks = tuple(hashlib.blake2b(digest_size=16) for _ in SIDES), list[BinaryIO](), list[Values]()
     try:
         for chunk in chunks:
             with atomic.reporting(folder, "data.store_dir"):
@@ -122,7 +122,7 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
                     text[side].update(data)
                     used[side].add(lines)
             kept.append(len(chunk.pairs))
-            ranks += [] if chunk.ranks is None else chunk.ranks.tolist()
+            ranks.append(chunk.ranks)
             raw.update(_text_of(chunk.raw))
             counts += chunk.counts
             examples.merge(chunk.examples)
@@ -135,8 +135,8 @@ def written(folder: Path, chunks: Iterable[CleanChunk]) -> Iterator[CleanChunk]:
         for file in opened:
             atomic.sync(Path(file.name))
         digests = tuple(side.hexdigest() for side in text)
-        rank_array = np.array(ranks, np.float32)
-        Shard(corpus, index, raw.hexdigest(), digests, tuple(kept), counts, examples, used, rank_array).write(folder)
+        shard_ranks = np.concatenate(ranks)
+        Shard(corpus, index, raw.hexdigest(), digests, tuple(kept), counts, examples, used, shard_ranks).write(folder)
 
 
 def find_kept(folder: Path, chunks: Sequence[RawChunk]) -> list[list[Pair]] | None:

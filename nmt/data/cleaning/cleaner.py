@@ -43,7 +43,7 @@ class CleanChunk(NamedTuple):
     pairs: list[Pair]
     counts: CorpusCounts
     examples: DropExamples  # of dropped pairs
-    ranks: Values | None = None  # of the kept pairs: the higher, the better, for `same_side`; None: by their order
+    ranks: Values = np.empty(0, np.float32)  # for `same_side`: higher is better [pairs]; [0]: the first is
 
 
 class _Candidates(NamedTuple):
@@ -87,7 +87,7 @@ class Cleaner:
 
     def __init__(self, data: schema.DataConfig, bounds: Sequence[Bounds]) -> None:
         """bounds: of the scores of each corpus."""
-        self._data, self._bounds = data, bounds
+        self._data, self._bounds, self._choosing_score = data, bounds, data.choosing_score
         self._clean = data.clean and replace(data.clean.applied, scores=None)
         self._seen = seen_pairs(data) if data.drop_duplicates else None
         self._seen_folded = seen_pairs(data)  # by letters only, for near-duplicates
@@ -105,14 +105,15 @@ class Cleaner:
         jobs = ((chunk, self._job(chunk, clean)) for chunk in without_repeats)
         for chunk, verdict in mapped(_verdict, jobs, processes, serial_first=FIRST_CHUNKS, task="applies data.clean"):
             pairs, rules = list(compress(chunk.pairs(), verdict.kept.tolist())), verdict.dropped
-            ranks = self._ranks(chunk, verdict.kept)
+            kept = np.flatnonzero(verdict.kept)
             chunk.examples.merge(verdict.examples)
             if clean.near_duplicates:
                 new = self._seen_folded[chunk.raw.corpus].add_hashes(verdict.hashes)
                 chunk.examples.add_dropped("near_duplicates", list(compress(pairs, (~new).tolist())))
-                pairs, ranks = list(compress(pairs, new.tolist())), None if ranks is None else ranks[new]
+                pairs, kept = list(compress(pairs, new.tolist())), kept[new]
                 rules = {**rules, "near_duplicates": int((~new).sum())}
-            yield CleanChunk(chunk.raw, pairs, chunk.counts + CorpusCounts(rules=rules), chunk.examples, ranks)
+            counts = chunk.counts + CorpusCounts(rules=rules)
+            yield CleanChunk(chunk.raw, pairs, counts, chunk.examples, self._ranks(chunk, kept))
 
     def skip(self, chunk: RawChunk, kept: list[Pair]) -> CleanChunk:
         """Process the next chunk, of which an earlier preparation kept these pairs. It computes only the state that
@@ -149,11 +150,11 @@ class Cleaner:
         scores = {bound.score: chunk.raw.scores[bound.score][chunk.indices] for bound in bounds}
         return _Job(chunk.pairs(), scores, clean, self._data.pair_of(self._data.train[corpus]), bounds)
 
-    def _ranks(self, chunk: _Candidates, kept: npt.NDArray[np.bool_]) -> Values | None:
-        """See `CleanChunk`. A pair without a score comes after those with one."""
-        if self._data.choosing_score is None:
-            return None
-        name, sign = self._data.choosing_score
+    def _ranks(self, chunk: _Candidates, kept: npt.NDArray[np.int64]) -> Values:
+        """See `CleanChunk`. kept: indices of candidates. A pair without a score comes after those with one."""
+        if self._choosing_score is None:
+            return np.empty(0, np.float32)
+        name, sign = self._choosing_score
         scores = chunk.raw.scores.get(name, np.full(len(chunk.raw.pairs), np.nan, np.float32))
         return np.nan_to_num(sign * scores[chunk.indices][kept], nan=-np.inf)
 

@@ -37,13 +37,13 @@ def write_chosen(text: CleanedText, data: schema.DataConfig, clean: schema.Clean
     limits: list[int | None] = [clean.same_source, clean.same_target]
     for side, most in enumerate(limits):
         if most is not None:
-            left = np.flatnonzero(dropped_by == 0)
-            kept = best(_hashes(text, side, data)[left], ranks[left] if len(ranks) else ranks, most)
-            dropped_by[left[~kept]] = side + 1
+            remaining = np.flatnonzero(dropped_by == 0)
+            kept = best(_hashes(text, side, data)[remaining], ranks[remaining] if len(ranks) else ranks, most)
+            dropped_by[remaining[~kept]] = side + 1
     rules = {side + 1: f"same_{name}" for side, name in enumerate(SIDES) if limits[side] is not None}
     for shard in text.shards:
-        mine, dropped_by = np.split(dropped_by, [sum(shard.kept)])
-        list(written(folder, _chosen(shard, text.folder, mine, rules)))
+        numbers, dropped_by = np.split(dropped_by, [sum(shard.kept)])
+        list(written(folder, _chosen(shard, text.folder, numbers, rules)))
 
 
 def _hashes(text: CleanedText, side: int, data: schema.DataConfig) -> npt.NDArray[np.uint64]:
@@ -53,14 +53,15 @@ def _hashes(text: CleanedText, side: int, data: schema.DataConfig) -> npt.NDArra
     return np.concatenate([hashes(one.encode("utf-8", "surrogatepass") for one in chunk) for chunk in chunks])
 
 
-def _chosen(shard: Shard, folder: Path, by: npt.NDArray[np.int8], rules: dict[int, str]) -> Iterator[CleanChunk]:
-    """The chunks of a shard without the dropped pairs. The first one has the counts of the shard."""
+def _chosen(shard: Shard, folder: Path, rule_of: npt.NDArray[np.int8], rules: dict[int, str]) -> Iterator[CleanChunk]:
+    """The chunks of a shard without the dropped pairs. The first one has the counts of the shard. rule_of: the number
+    of the rule that drops each pair, or 0."""
     counts, examples = shard.counts, shard.examples
     for i, pairs in enumerate(shard.chunks(folder)):
-        mine, by = np.split(by, [len(pairs)])
+        numbers, rule_of = np.split(rule_of, [len(pairs)])
         for number, rule in rules.items():
-            examples.add_dropped(rule, list(compress(pairs, (mine == number).tolist())))
-            counts += CorpusCounts(rules={rule: int((mine == number).sum())})
+            examples.add_dropped(rule, list(compress(pairs, (numbers == number).tolist())))
+            counts += CorpusCounts(rules={rule: int((numbers == number).sum())})
         raw = RawChunk(shard.corpus, shard.index * SHARD_CHUNKS + i, [], {})
-        yield CleanChunk(raw, list(compress(pairs, (mine == 0).tolist())), counts, examples)
+        yield CleanChunk(raw, list(compress(pairs, (numbers == 0).tolist())), counts, examples)
         counts, examples = CorpusCounts(), DropExamples()

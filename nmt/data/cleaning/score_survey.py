@@ -25,19 +25,19 @@ def survey(scores: Values) -> Survey:
 def bounds_of(clean: schema.CleaningConfig, scores: Mapping[str, Values]) -> Bounds:
     """The rules on the scores of a corpus. scores: of all its pairs, by name."""
     worst = dict.fromkeys(scores, np.nan)
-    for name, given in (clean.scores or {}).items():
-        values = given.sign * scores.get(name, np.empty(0, np.float32))
+    for name, bounds in (clean.scores or {}).items():
+        values = bounds.sign * scores.get(name, np.empty(0, np.float32))
         if len(values := values[~np.isnan(values)]):
-            worse = len(values) - max(1, round((given.keep_best or 1) * len(values)))
-            worst[name] = given.sign * float(np.partition(values, worse)[worse])
+            worse = len(values) - max(1, round((bounds.keep_best or 1) * len(values)))
+            worst[name] = bounds.sign * float(np.partition(values, worse)[worse])
     return tuple(bound for bound in clean.bounds(worst) if bound.score in scores)
 
 
-def not_scored(clean: schema.CleaningConfig, corpus: schema.Corpus, found: Mapping[str, Survey]) -> Iterator[str]:
+def not_scored(clean: schema.CleaningConfig, corpus: schema.Corpus, surveys: Mapping[str, Survey]) -> Iterator[str]:
     """Yield messages on the pairs of a corpus that rules on scores do not check."""
     for setting, name in {bound.setting: bound.score for bound in clean.bounds({})}.items():
-        if name not in found:
+        if name not in surveys:
             yield f"data.clean.{setting}: {corpus.label} has no scores: it is not checked"
-        elif missing := found[name]["missing"]:
+        elif missing := surveys[name]["missing"]:
             where = corpus.scores if isinstance(corpus.scores, str) else corpus.label
             yield f"data.clean.{setting}: {where}: pairs not checked, as their score is nan: {missing}"

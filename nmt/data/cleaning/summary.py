@@ -135,10 +135,8 @@ def nothing_left(counts: CorpusCounts, name: str = "data.train", advice: str = "
 _BY_RULES, _DROPPED = "dropped by the rules", "dropped: "
 _CHANGES = ["change", "lines", "characters", "which"]
 _NOTES = ["file", "how it is read, and what is left out"]
-_TEXT_COLUMNS = {
-    _CHANGES[0]: (3,),
-    _NOTES[0]: (1,),
-}  # by a table's first heading: the columns after the first that hold no numbers
+# By a table's first heading: the columns after the first that hold no numbers.
+_TEXT_COLUMNS = {_CHANGES[0]: (3,), _NOTES[0]: (1,)}
 
 
 @dataclass(frozen=True)
@@ -182,9 +180,8 @@ class DataSummary:
             if total.rules:
                 dropped.append(count.by_rules)
             dropped += [count.too_long, count.ratio]
-            corpora.append(
-                [label, *_grouped([count.read, *dropped, count.kept, count.kept_copies, count.kept_duplicates])]
-            )
+            kept = [count.kept, count.kept_copies, count.kept_duplicates]
+            corpora.append([label, *_grouped([count.read, *dropped, *kept])])
             rules.append([label, *_grouped(count.rules.get(rule, 0) for rule in total.rules)])
         sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
         for name, language in zip(("source", "target"), self.languages, strict=True):

@@ -7,14 +7,6 @@ from nmt.data.cleaning.rules.characters import DIGIT, TextLines
 from nmt.data.cleaning.rules.judge import Judgement, Rule
 from nmt.data.sources.corpus import Pair
 
-SUSPICIONS = {
-    "longer_target": "target much longer than source",
-    "longer_source": "source much longer than target",
-    "equal": "both sides are equal",
-    "digits": "more digits on one side",
-    "unknown": "characters that the vocabulary does not have",
-    "small_subwords": "cut into very small subwords",
-}
 _SHORTEST = 10  # subwords: a shorter side can be very different in length by chance, or hard to cut
 _SMALL_RATIO = 2  # a smaller ratio of lengths is normal between many languages
 _NEVER = float("inf")
@@ -41,6 +33,5 @@ def suspicions(
         "unknown": (odd / (lengths + 4)).max(axis=0),
         "small_subwords": np.where(lengths >= _SHORTEST, lengths / np.maximum(1, characters), 0).max(axis=0),
     }
-    rules = tuple(Rule(name, _NEVER, None) for name in SUSPICIONS)
-    table = np.array([scores[name] for name in SUSPICIONS], np.float32)
-    return Judgement(rules, table, np.full(len(pairs), -1))
+    rules = tuple(Rule(name, _NEVER, None) for name in scores)
+    return Judgement(rules, np.array(list(scores.values()), np.float32), np.full(len(pairs), -1))

@@ -19,7 +19,7 @@ from nmt.data.cleaning.same_side import write_chosen
 from nmt.data.cleaning.score_survey import Bounds, Survey, bounds_of, not_scored, survey
 from nmt.data.cleaning.validation_overlap import Overlap, OverlapSearch, compared
 from nmt.data.sources.corpus import Pair, read_pairs
-from nmt.data.sources.pair_scores import next_scores, score_rows
+from nmt.data.sources.pair_scores import next_scores, open_scores
 from nmt.files import atomic
 from nmt.files.text import content_key
 
@@ -38,11 +38,7 @@ class TrainingText:
     again."""
 
     def __init__(
-        self,
-        data: schema.DataConfig,
-        fingerprints: Sequence[str],
-        store: Path,
-        held_out: Sequence[Sequence[Pair]] = (),
+        self, data: schema.DataConfig, fingerprints: Sequence[str], store: Path, held_out: Sequence[Sequence[Pair]] = ()
     ) -> None:
         """fingerprints: of the corpora; it is an error if a corpus has another fingerprint when it is read. store: the
         folder for the text. held_out: the pairs of each validation set."""
@@ -53,7 +49,8 @@ class TrainingText:
     @property
     def key(self) -> list[object]:
         """Everything that decides which pairs are in the text."""
-        return [FORMAT, self.fingerprints, writer.affecting(self.data, "text")]
+        bounds = (self.data.clean and self.data.clean.scores) or {}  # their order counts, which mappings lose in keys
+        return [FORMAT, self.fingerprints, writer.affecting(self.data, "text"), *bounds]
 
     @cached_property
     def cleaned(self) -> CleanedText:
@@ -137,11 +134,10 @@ class TrainingText:
     def _read(self, i: int, notes: list[str]) -> Iterator[RawChunk]:
         corpus = self.data.train[i]
         pairs = read_pairs(corpus, self.data, "train", self.fingerprints[i], notes)
-        rows = score_rows(corpus, self.data) if corpus.scores else None
+        scores = open_scores(corpus, self.data)
         for chunk_index in count():
             chunk = list(islice(pairs, cleaned_text.CHUNK_PAIRS))
-            scores = () if rows is None else next_scores(rows, len(chunk), corpus)
+            chunk_scores = next_scores(scores, len(chunk), corpus)
             if not chunk:
                 break
-            by_name = zip(corpus.named_scores, np.array(scores, np.float32).T, strict=True) if scores else ()
-            yield RawChunk(i, chunk_index, chunk, dict(by_name))
+            yield RawChunk(i, chunk_index, chunk, chunk_scores)

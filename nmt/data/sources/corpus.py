@@ -6,15 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.config import schema
-from nmt.data.sources import (
-    arrow_tables,
-    delimited_tables,
-    invalid_lines,
-    opus,
-    sacrebleu_sets,
-    tables,
-    tmx,
-)
+from nmt.data.sources import arrow_tables, delimited_tables, invalid_lines, opus, sacrebleu_sets, tables, tmx
 from nmt.errors import NmtError, current_folder, no_such_file
 from nmt.files import compression
 from nmt.files.notes import Note, say_once
@@ -145,10 +137,7 @@ def check_files(data: schema.DataConfig) -> None:
 
 
 def fingerprint(
-    corpus: schema.Corpus,
-    data: schema.DataConfig,
-    default_split: str,
-    digests: Mapping[Path, str] | None = None,
+    corpus: schema.Corpus, data: schema.DataConfig, default_split: str, digests: Mapping[Path, str] | None = None
 ) -> str:
     """A hash of the corpus's content, of its scores, and of the settings that decide how it is read and that are
     declared `by_content`.

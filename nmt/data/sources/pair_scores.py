@@ -1,9 +1,12 @@
 """Scores of the pairs of a corpus: of a file with a line for each pair, or of a column of the corpus's own table."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from nmt.config import schema
 from nmt.data.sources import arrow_tables, delimited_tables, tables
@@ -11,23 +14,30 @@ from nmt.errors import NmtError
 from nmt.files import compression
 from nmt.files.text import read_lines
 
-
-def score_rows(corpus: schema.Corpus, data: schema.DataConfig) -> Iterator[tuple[float, ...]]:
-    """Yield the scores of each pair, in the order of `named_scores`; NaN for a missing one: empty, null or nan. (A file
-    of `nmt score`, given as `scores: FILE`, has no empty ones.) It ends with the shortest file or column.
-
-    Raises NmtError for a file that cannot be read, a column that does not exist, and a score that is no number."""
-    return zip(*(_scores(place, corpus, data) for place in corpus.named_scores.values()), strict=False)
+_LARGEST = float(np.finfo(np.float32).max)
 
 
-def next_scores(rows: Iterator[tuple[float, ...]], count: int, corpus: schema.Corpus) -> list[tuple[float, ...]]:
-    """The scores of the next pairs of a corpus. count: their number; 0 at the end of the corpus. Raises NmtError if the
-    files of scores have fewer or more lines than the corpus has pairs."""
-    taken = list(islice(rows, max(1, count)))
-    if len(taken) != count:
-        fewer = "fewer" if len(taken) < count else "more"
-        files = " or ".join(place for place in corpus.named_scores.values() if isinstance(place, str))
-        raise NmtError(f"{files}: has {fewer} lines than {corpus.label} has pairs: score the same text again")
+def open_scores(corpus: schema.Corpus, data: schema.DataConfig) -> dict[str, Iterator[float]]:
+    """The scores of the pairs by name, in the order of the pairs; NaN for a missing one: empty, null or nan. (A file of
+    `nmt score`, given as `scores: FILE`, has no empty ones.)
+
+    Reading them raises NmtError for a file that cannot be read, a column that does not exist, and a score that is no
+    number."""
+    return {name: _scores(place, corpus, data) for name, place in corpus.named_scores.items()}
+
+
+def next_scores(
+    scores: Mapping[str, Iterator[float]], count: int, corpus: schema.Corpus
+) -> dict[str, npt.NDArray[np.float32]]:
+    """The scores of the next pairs of a corpus, each [count]. count: the number of pairs; 0 at the end of the corpus.
+    Raises NmtError if there are fewer or more scores than pairs."""
+    taken = {name: np.fromiter(islice(values, max(1, count)), np.float32) for name, values in scores.items()}
+    for name, values in taken.items():
+        if len(values) != count:
+            fewer = "fewer" if len(values) < count else "more"
+            place = corpus.named_scores[name]
+            remedy = f"{fewer} lines than {corpus.label} has pairs: score the same text again"
+            raise NmtError(f"{place if isinstance(place, str) else f'the column {place.column}'}: has {remedy}")
     return taken
 
 
@@ -36,9 +46,9 @@ def _scores(place: str | schema.ScoreColumn, corpus: schema.Corpus, data: schema
         try:
             is_missing = value is None or (value == "" and place != corpus.scores)
             score = math.nan if is_missing else float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             score = math.inf
-        if math.isinf(score):
+        if abs(score) > _LARGEST:
             where = f"{place}:{number}: expected a score in the last column"
             if isinstance(place, schema.ScoreColumn):
                 where = f"{corpus.label}: pair {number:,}: expected a score in the column {place.column}"

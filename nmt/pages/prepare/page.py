@@ -24,7 +24,6 @@ from nmt.data.cleaning.rules import language_identifier
 from nmt.data.cleaning.rules.examples import DropExamples, Example, RuleExamples
 from nmt.data.cleaning.score_survey import Survey
 from nmt.data.cleaning.summary import CorpusCounts, SideCounts
-from nmt.data.cleaning.suspicious import SUSPICIONS
 from nmt.data.prepare import PreparedData
 from nmt.pages.html_page import html_page
 
@@ -34,13 +33,13 @@ _LANGUAGES = 5  # maximum number of languages that are listed for a side
 _BARS = 40  # of the histogram of a score
 _SHARES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of the pairs: the bounds shown
 _NONE = "–"
-_SUSPICION_SCORES = {
-    "longer_target": "subwords of the target / subwords of the source",
-    "longer_source": "subwords of the source / subwords of the target",
-    "equal": "characters",
-    "digits": "share of the digits that the other side does not match",
-    "unknown": "share of subwords that are unknown or single bytes",
-    "small_subwords": "subwords per character",
+SUSPICIONS = {  # what looks wrong, and its score
+    "longer_target": ("target much longer than source", "subwords of the target / subwords of the source"),
+    "longer_source": ("source much longer than target", "subwords of the source / subwords of the target"),
+    "equal": ("both sides are equal", "characters"),
+    "digits": ("more digits on one side", "share of the digits that the other side does not match"),
+    "unknown": ("characters that the vocabulary does not have", "share of subwords that are unknown or single bytes"),
+    "small_subwords": ("cut into very small subwords", "subwords per character"),
 }
 
 
@@ -76,7 +75,7 @@ def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str,
         "read": counts.read,
         "kept": counts.kept,
         "drops": _drops(config.data, counts, _examples(prepared, corpus, i)),
-        "scores": [_scores(name, found) for name, found in counted["scores"][i].items() if found["sample"]],
+        "scores": [_scores(name, survey) for name, survey in counted["scores"][i].items() if survey["sample"]],
         "lengths": corpus["lengths"],
         "ratios": corpus["ratios"],
         "suspicious": _suspicious(corpus["suspicious"]["rules"]),
@@ -86,11 +85,12 @@ def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str,
     }
 
 
-def _scores(name: str, found: Survey) -> dict[str, Any]:
+def _scores(name: str, survey: Survey) -> dict[str, Any]:
     """A score of a corpus: a histogram, and a table of bounds with the share of the pairs that each one keeps."""
-    sample = np.array(found["sample"], np.float32)  # as rules compare them
+    sample = np.array(survey["sample"], np.float32)  # as rules compare them
     low, high = np.quantile(sample, [0.005, 0.995])  # the first and the last bar hold what is beyond
-    bars, edges = np.histogram(sample.clip(low, high), _BARS)
+    end = high if high > low else low + (abs(low) or 1)
+    bars, edges = np.histogram(sample.astype(np.float64).clip(low, high), _BARS, (low, end))
     table = [["bound", "kept by min", "kept by max"]]
     for bound in dict.fromkeys(float(f"{value:.4g}") for value in np.quantile(sample, _SHARES)):
         is_above, is_below = (
@@ -99,7 +99,7 @@ def _scores(name: str, found: Survey) -> dict[str, Any]:
         table.append([f"{bound:g}", is_above, is_below])
     return {
         "name": name,
-        **{key: found[key] for key in ("pairs", "missing")},
+        **{key: survey[key] for key in ("pairs", "missing")},
         "range": [float(sample[0]), float(np.median(sample)), float(sample[-1])],
         "bars": bars.tolist(),
         "edges": edges.tolist(),
@@ -110,9 +110,9 @@ def _scores(name: str, found: Survey) -> dict[str, Any]:
 def _suspicious(rules: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Examples of kept pairs that look suspicious, by rule."""
     suspicious = []
-    for name, title in SUSPICIONS.items():
+    for name, (title, score) in SUSPICIONS.items():
         if examples := rules.get(name, {}).get("nearly_dropped"):
-            suspicious.append({"title": title, "score": _SUSPICION_SCORES[name], "examples": examples})
+            suspicious.append({"title": title, "score": score, "examples": examples})
     return suspicious
 
 

@@ -24,6 +24,7 @@ from nmt.data.cleaning.training_text import TrainingText
 from nmt.data.prepare import prepare
 from nmt.data.sources.corpus import Pair, fingerprint
 from nmt.errors import NmtError
+from nmt.files.text import content_key
 from nmt.pages.prepare.page import to_data
 
 Row = tuple[str, str, float, float, float]  # source, target, kiwi, mx, margin
@@ -252,6 +253,7 @@ def test_scores_of_json_lines_and_parquet(tmp_path: Path) -> None:
 
 
 def test_the_key_is_of_the_scores_and_not_of_the_files_name(tmp_path: Path) -> None:
+    """And of the order of the bounds, as the first one chooses among pairs with one target."""
     run = run_of(tmp_path, rows(20))
     (corpus,), before = run.data.train, fingerprint(run.data.train[0], run.data, "train")
     assert isinstance(corpus.scores, dict)
@@ -262,6 +264,11 @@ def test_the_key_is_of_the_scores_and_not_of_the_files_name(tmp_path: Path) -> N
     assert fingerprint(other, run.data, "train") != before
     column = dataclasses.replace(other, scores=other.scores | {"mx": ScoreColumn(5)})  # type: ignore[operator]
     assert fingerprint(column, run.data, "train") != fingerprint(other, run.data, "train")
+    keys = set()
+    for names in (("kiwi", "mx"), ("mx", "kiwi")):
+        clean = CleaningConfig(scores={name: ScoreBounds() for name in names}, same_target=1)
+        keys.add(content_key(TrainingText(dataclasses.replace(run.data, clean=clean), [], tmp_path).key))
+    assert len(keys) == 2
 
 
 def test_wrong_scores_are_one_line_before_any_work(tmp_path: Path) -> None:
@@ -283,9 +290,16 @@ def test_wrong_scores_are_one_line_before_any_work(tmp_path: Path) -> None:
             ("0.5\n" * 29, "web.kiwi: has fewer lines than .*web.csv has pairs"),
             ("0.5\n" * 31, "web.kiwi: has more lines than .*web.csv has pairs"),
             ("0.5\n0,5\n" * 15, "web.kiwi:2: expected a score in the last column; found '0,5'"),
+            ("0.5\n1e39\n" * 15, "web.kiwi:2: expected a score in the last column; found '1e39'"),
         ):
             path.write_text(text)
             yield run, message
+        long = tmp_path / "long"
+        long.write_text("0.5\n" * 31)
+        right = tmp_path / "right"
+        right.write_text("0.5\n" * 30)
+        for scores in ({"a": str(long), "b": str(right)}, {"a": str(right), "b": str(long)}):
+            yield of(dict(scores)), "long: has more lines than .*web.csv has pairs"
 
     for run, message in wrong():
         with pytest.raises(NmtError, match=message) as error:
@@ -306,6 +320,14 @@ def test_rules_are_applied_alone(written: str, on: list[str] | None) -> None:
         return
     assert [name for name in ("digits", "script", "language", "encoding") if getattr(applied, name) is not None] == on
     assert applied.near_duplicates == bool(on)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, -7.0, 1e30])
+def test_the_page_shows_a_score_with_one_value(tmp_path: Path, value: float) -> None:
+    run = run_of(tmp_path, [(*row[:3], value, row[4]) for row in rows(60)])
+    (corpus,) = to_data(run, prepare(run))["corpora"]
+    mx = corpus["scores"][1]
+    assert sum(mx["bars"]) == 1001 and mx["range"] == pytest.approx([value] * 3) and mx["edges"][0] < mx["edges"][-1]
 
 
 def test_the_page_shows_each_score(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from nmt.config import schema
 from nmt.data.cleaning.statistics import CorpusStatistics, StatisticsCounter
-from nmt.data.cleaning.suspicious import SUSPICIONS
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs
 from nmt.data.subwords.vocabulary import Vocabulary
+from nmt.pages.prepare.page import SUSPICIONS
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "theta", "kappa"]
 PLANTED = {

@@ -7,9 +7,8 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from nmt.data.cleaning.rules.judge import MEANINGS, Judgement, Rule
+from nmt.data.cleaning.rules.judge import MEANINGS, Judgement
 from nmt.data.sources.corpus import Pair
 
 LONGEST = 500  # characters of a side that an example shows
@@ -52,15 +51,15 @@ class DropExamples:
             dropped = np.flatnonzero(judgement.dropped_by == i)
             shown = (rule.sign * scores[dropped]).tolist()
             self.add_dropped(rule.name, [pairs[j] for j in dropped.tolist()], shown)
-            examples, near = self.rules[rule.name], self._nearly_dropped(pairs, scores, judgement.kept, rule)
+            examples, near = self.rules[rule.name], self._nearly_dropped(pairs, judgement, i)
             examples.nearly_dropped = self._first(examples.nearly_dropped, near)
 
-    def _nearly_dropped(
-        self, pairs: Sequence[Pair], scores: npt.NDArray[np.float32], kept: npt.NDArray[np.bool_], rule: Rule
-    ) -> list[Example]:
-        """The kept pairs with the highest scores: `most` different pairs, and all that are tied with the last one. A
-        pair with a score of 0 or less is good, so it is not near to the threshold. Given scores have any scale."""
-        near = np.flatnonzero(kept & (scores > (-np.inf if rule.given else 0)))
+    def _nearly_dropped(self, pairs: Sequence[Pair], judgement: Judgement, index: int) -> list[Example]:
+        """The kept pairs with the highest scores by a rule: `most` different pairs, and all that are tied with the last
+        one. A pair with a score of 0 or less is good, so it is not near to the threshold. Given scores have any scale.
+        index: of the rule."""
+        rule, scores = judgement.rules[index], judgement.scores[index]
+        near = np.flatnonzero(judgement.kept & (scores > (-np.inf if rule.given else 0)))
         nearest: dict[Pair, Example] = {}
         lowest = 0.0
         for i in near[np.argsort(-scores[near])].tolist():

@@ -28,9 +28,9 @@ MEANINGS = {  # of the rules, in the order in which they are applied
 class Rule(NamedTuple):
     name: str  # a key of MEANINGS, or of a bound of a score its name in reports
     threshold: float  # pairs with a score above it are dropped
-    score: Callable[[TextLines, TextLines], Scores] | None  # None: the scores come from elsewhere
+    score: Callable[[TextLines, TextLines], Scores] | None  # None: scores of the corpus, on any scale
     sign: int = 1  # -1: the setting is a lower bound; threshold and scores here are negated
-    given: str | None = None  # the name of the scores of the corpus that it compares, on any scale
+    given: str = ""  # the name of these scores of the corpus
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def not_checked(rules: tuple[Rule, ...], languages: tuple[str, str]) -> Iterator
             yield f"data.clean.script: the script of {code} is not known: it is not checked"
 
 
-def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: Mapping[str, Values] | None = None) -> Judgement:
+def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: Mapping[str, Values] = {}) -> Judgement:
     """Score pairs by each rule and decide which are dropped. The result for a pair does not depend on other pairs.
 
     given: the scores of the corpus by name, each [pairs], for the rules on them. A pair whose score is NaN is kept.
@@ -93,11 +93,6 @@ def judge(pairs: Sequence[Pair], rules: tuple[Rule, ...], given: Mapping[str, Va
     sources, targets = (TextLines.from_texts([pair[side] for pair in pairs]) for side in (0, 1))
     table = np.zeros((len(rules), len(pairs)), np.float32)
     for row, rule in zip(table, rules, strict=True):
-        if rule.score is not None:
-            row[:] = rule.score(sources, targets)
-        elif given and rule.given:
-            row[:] = rule.sign * given[rule.given]
-        else:
-            row[:] = np.nan
+        row[:] = rule.sign * given[rule.given] if rule.score is None else rule.score(sources, targets)
     beyond = table > np.array([rule.threshold for rule in rules], np.float32)[:, None]
     return Judgement(rules, table, np.where(beyond.any(axis=0), beyond.argmax(axis=0) if rules else 0, -1))

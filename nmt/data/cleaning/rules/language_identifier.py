@@ -90,32 +90,27 @@ class LanguageIdentifier:
         line, feature, count = self._count_features(np.frombuffer(b"".join(texts), np.uint8), lengths)
         factors = np.log1p(count.astype(np.float32))
         starts = np.searchsorted(line, np.arange(len(texts) + 1))
-        sums = self._sums_of_few if len(lines) <= FEW else self._sums
-        return sums(feature, factors, starts) + self._priors, lengths
+        return self._sums(feature, factors, starts) + self._priors, lengths
 
     def _sums(
         self, feature: npt.NDArray[np.int64], factors: npt.NDArray[np.float32], starts: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
         """The sum of the weights of each line's features, [lines, languages]. starts: of each line, then the end."""
+        if len(starts) <= 1 + FEW:  # takes five times as long, but no PyTorch
+            sums = np.empty((len(starts) - 1, self._weights.shape[1]), np.float32)
+            for row, (first, end) in zip(sums, pairwise(starts.tolist()), strict=True):
+                np.dot(factors[first:end], self._weights[feature[first:end]], out=row)
+            return sums
+
         import torch
 
-        sums = torch.nn.functional.embedding_bag(
+        return torch.nn.functional.embedding_bag(
             torch.from_numpy(feature),
             torch.from_numpy(self._weights),
             torch.from_numpy(starts[:-1]),
             mode="sum",
             per_sample_weights=torch.from_numpy(factors),
-        )
-        return sums.numpy()
-
-    def _sums_of_few(
-        self, feature: npt.NDArray[np.int64], factors: npt.NDArray[np.float32], starts: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
-        """As `_sums`, in five times its time, but without PyTorch."""
-        sums = np.empty((len(starts) - 1, self._weights.shape[1]), np.float32)
-        for row, (first, end) in zip(sums, pairwise(starts.tolist()), strict=True):
-            np.dot(factors[first:end], self._weights[feature[first:end]], out=row)
-        return sums
+        ).numpy()
 
     def _count_features(
         self, text: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]
