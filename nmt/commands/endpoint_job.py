@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,7 +25,7 @@ from nmt.files import atomic, outputs, text
 from nmt.teachers import journal
 from nmt.teachers.journal import Journal
 from nmt.teachers.opened_endpoint import OpenedEndpoint
-from nmt.teachers.teacher import Chunk, Teacher
+from nmt.teachers.teacher import Chunk, Teacher, in_words
 from nmt.teachers.usage import TeacherCounts
 
 log = logging.getLogger("nmt")
@@ -69,15 +69,19 @@ def _show(request: TranslationJob, teacher: Teacher) -> None:
     """Print the first requests, and what all of them may use."""
     text.check_output_open()
     prefixes = None if request.prefixes is None else text.read_lines(request.prefixes)
-    samples, lines, size, shown = teacher.samples(request.format.n_best or 1), 0, 0, 0
+    samples, lines, requests, size = teacher.samples(request.format.n_best or 1), 0, 0, 0
     for _, chunk, chunk_prefixes in with_prefixes(chunked(text.lines_in(request.source)[0]), prefixes, 1):
-        for line, prefix in zip(chunk, chunk_prefixes, strict=True):
-            if line.strip() and shown < _SHOWN_REQUESTS:
-                text.result(json.dumps(teacher.body(line, prefix, 0, samples), ensure_ascii=False))
-                shown += 1
-        lines, size = lines + len(chunk), size + _size(chunk)
-    tokens = teacher.usage.in_words(teacher.estimate(lines, size, samples))
-    text.result(f"{lines:,} lines: about {tokens}, if 4 bytes are a token and answers are as long as the lines")
+        different = Chunk(chunk, chunk_prefixes).indices
+        for line, prefix in islice(different, max(0, _SHOWN_REQUESTS - requests)):
+            text.result(json.dumps(teacher.body(line, prefix, 0, samples), ensure_ascii=False))
+        lines, requests, size = (
+            lines + len(chunk),
+            requests + len(different),
+            size + _size(line for line, _ in different),
+        )
+    tokens = teacher.usage.in_words(teacher.estimate(requests, size, samples))
+    counts = f"{lines:,} lines, {requests:,} requests"
+    text.result(f"{counts}: about {tokens}, if 4 bytes are a token and answers are as long as the lines")
 
 
 def _translate_file(request: TranslationJob, opened: OpenedEndpoint, teacher: Teacher) -> None:
@@ -98,6 +102,7 @@ def _translate_file(request: TranslationJob, opened: OpenedEndpoint, teacher: Te
     with job.locked(), line_bar("translating", job.lines, job.lines_done()) as bar:
         before = _used_before(job)
         teacher.usage.tokens = before.input_tokens, before.output_tokens
+        opened.client.answered_before = before.requests > 0
         if before.requests:
             log.info("%s: answered before: %s", job.output, teacher.used(before))
         progress = _Progress(bar, job, teacher, n_best)
@@ -176,7 +181,7 @@ class _Progress:
 
     def __init__(self, bar: "tqdm[NoReturn]", job: FileJob, teacher: Teacher, n_best: int) -> None:
         self.done = job.lines_done()
-        self._bar, self._job, self._usage = bar, job, teacher.usage
+        self._bar, self._job, self._teacher, self._usage = bar, job, teacher, teacher.usage
         size = sum(map(_size, chunked(text.read_lines(job.source))))
         self._estimate = teacher.estimate(job.lines, size, teacher.samples(n_best))
         self._is_forecast_logged = False
@@ -191,6 +196,8 @@ class _Progress:
             self._is_forecast_logged = True
             time_ = tqdm.format_interval(self._usage.seconds / self._usage.lines * self._job.lines)
             log.info("forecast for all %s lines: %s, %s", f"{self._job.lines:,}", time_, self._usage.in_words(tokens))
+            if rejected := self._teacher.rejected:
+                log.warning("of the first lines, %s have no good translation: %s", rejected.total(), in_words(rejected))
         self._bar.set_postfix_str(self._usage.in_short(tokens), refresh=False)
 
 

@@ -27,6 +27,7 @@ _WEIGHTS = (
     (re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"), 2.2),  # Kana and Hangul
     (re.compile(r"[\u1200-\u139f]"), 1.5),  # Ethiopic
 )
+_SAME_WORD = re.compile(r"(?<!\w)(\w{2,40})(?:\W{1,3}\1(?!\w)){2,}", re.IGNORECASE)  # three times one after another
 _BREAK = re.compile(r"[\n\r\t\v\f\x85\u2028\u2029]")
 _COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|(?<![\w/.@:-])[^\W\d_]+(?![/.@:-]*\w)")
@@ -53,7 +54,7 @@ class AnswerRules:
             clean = replace(clean, digits=_SHARE_FOR_DIGITS * clean.digits)
         if base(pair.source) == base(pair.target):  # such as zh and zh-Hant: many lines are equal
             clean = replace(clean, copies=None)
-        self._finds_copies = clean.copies is not None
+        self._finds_copies, self._finds_loops = clean.copies is not None, clean.repetition is not None
         self._rules = rules_of(clean, pair)
         self._unwrapping = Unwrapping(*map(english_name, pair))
         for problem in not_checked(self._rules, pair):
@@ -83,6 +84,8 @@ class AnswerRules:
             reason = "comment"
         elif "\n" in text:
             reason = "several lines"
+        elif self._finds_loops and _repeats(line) and not _repeats(source):
+            reason = "repetition"
         elif self._finds_copies and _is_copy(source, line):
             reason = "copy"
         return CheckedAnswer(line, reason)
@@ -117,6 +120,14 @@ def _length(text: str) -> float:
     if text.isascii():
         return len(text)
     return len(text) + sum((weight - 1) * len(letters.findall(text)) for letters, weight in _WEIGHTS)
+
+
+def _repeats(text: str) -> bool:
+    """Whether a word stands there three times one after another, or the whole text is said twice."""
+    words = re.findall(r"\w+", text.casefold())
+    half = len(words) // 2
+    twice = half >= _COMMON_WORDS and (words[:half] == words[half:] or words[:half] == words[half + 1 :])
+    return twice or _SAME_WORD.search(text) is not None
 
 
 def _is_copy(source: str, answer: str) -> bool:

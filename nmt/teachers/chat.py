@@ -43,7 +43,7 @@ _COLON = re.compile(r":(?!\d|//)|：")  # not in times and addresses
 # Stems of "translate".
 _TRANSLATE = _words(
     "translat|übersetz|traduc|tradução|traduz|traduç|traduir|vertal|tłumacz|превод|перевод|перевед|перевес|переклад",
-    "μετάφρα|μεταφρά|çevir|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद|terjemah|bản dịch| dịch",
+    "tafsir|fassara|μετάφρα|μεταφρά|çevir|翻译|翻譯|翻訳|译文|譯文|訳文|번역|ترجم|अनुवाद|terjemah|bản dịch| dịch",
 )
 # What a label before the answer is called: also by the name of a language in that language.
 _LABEL = _any(
@@ -53,6 +53,7 @@ _LABEL = _any(
     r"中文|[汉漢英]语|日本語|한국어|العربية|हिन्दी|हिंदी|bahasa|tiếng việt",
 )
 _LONGEST_LABEL = 250
+_SENTENCE = _compiled(rf"[^:：\n]{{0,80}}?{_any(*_TRANSLATE)}[^:：\n]{{0,60}}[:：]\s*(?=\S)")  # in place of a label
 _FILLER = r"(?:the|my|final|your|in|into|to|of|from|is|for|sentence|given|following|die|la|le|el|ins|auf|en|em|на)"
 _GREETING = (
     r"\b(?:sure|certainly|of course|here(?: is|['’]s| are| you)|hier ist|voici|aquí|aqui|ecco|вот|以下|这是|次の)"
@@ -150,6 +151,13 @@ class Unwrapping:
             return answer[1:-1]
         match = self._label.match(answer[:_LONGEST_LABEL])
         if match and ("\n" in match[0] or len(_COLON.findall(answer)) > len(_COLON.findall(source))):
+            return answer[match.end() :]
+        match = _SENTENCE.match(answer)
+        if (
+            match
+            and not _has(_folded(source), _TRANSLATE)
+            and len(_COLON.findall(answer)) > len(_COLON.findall(source))
+        ):
             return answer[match.end() :]
         return _after_source(source, answer)
 

@@ -89,6 +89,7 @@ class Client:
             self._chat, self._models = httpx2.URL(f"{root}/chat/completions"), httpx2.URL(f"{root}/models")
         except httpx2.InvalidURL as error:
             raise NmtError(f"{self.address}: {in_one_line(error)}: correct `endpoint`") from None
+        self.answered_before = False  # in an earlier command of the job
         self._answered = self._given_up = 0
         self._last_answer = self._resume = 0.0  # by the monotonic clock
         self._busy_wait = _FIRST_WAIT  # at least, of all requests while the service is busy
@@ -142,13 +143,14 @@ class Client:
                 return reply
 
     async def _give_up(self, failure: _Failure, others_are_answered: bool) -> None:
-        """Raise NoAnswer if the fault is that of one request: others are answered, or the service works otherwise and
-        few requests were given up. Raise NmtError if the service is not a chat."""
+        """Raise NoAnswer if the fault is that of one request: others are answered; or others were answered before, the
+        service lists its models, and few requests were given up. Raise NmtError if the service is not a chat."""
         if failure.is_wrong and not self._answered:
             raise NmtError(f"{self.address}: {failure.problem}: correct `endpoint`, or the service") from None
-        if others_are_answered or (self._given_up < _MOST_GIVEN_UP and await self._model_names()):
+        has_answered = self._answered or self.answered_before
+        if others_are_answered or (has_answered and self._given_up < _MOST_GIVEN_UP and await self._model_names()):
             self._given_up += 1
-            raise NoAnswer(failure.problem) from None
+            raise NoAnswer("no answer") from None
 
     def _check_patience(self, failure: _Failure) -> None:
         """Log the failure, or raise NotAnswering if the patience has ended."""
@@ -174,6 +176,8 @@ class Client:
             problem = "cannot be reached" if is_down else "the connection broke"
             raise _Failure(f"{problem} ({self._shown(in_one_line(error))})", is_down=is_down) from None
         status = response.status_code
+        if status == 429 and "insufficient_quota" in response.text:
+            raise NmtError(f"{self.address}: {self._message(response)}")
         if status in _TRY_AGAIN or status >= 500:
             problem = f"status {status}: {self._message(response)}"
             wait = _seconds(response.headers.get("retry-after", ""))
@@ -205,11 +209,10 @@ class Client:
         """The error for a request that would be refused again."""
         status, message = response.status_code, self._message(response)
         if status in (401, 403):
-            problem = (
-                "the key is not accepted: correct `key`, or" if self._key else "wants a key: add `key: ${NAME}`, and"
-            )
-            return NmtError(f"{self.address}: {problem} the variable that it names")
-        if _FULL_CONTEXT.search(message.lower()):
+            problem = "the key is not accepted" if self._key else "wants a key: add `key: ${NAME}`"
+            return NmtError(f"{self.address}: {problem}: {message}")
+        is_too_long = _FULL_CONTEXT.search(message.lower()) is not None
+        if is_too_long and not self._answered:  # the prompt may be too long for all lines
             return NmtError(f"{line}: longer than the model's context: shorten the line or the prompt: {message}")
         if status == 404 or _NO_MODEL.search(message.lower()):
             names = await self._model_names()
@@ -217,9 +220,10 @@ class Client:
                 shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
                 return NmtError(f"{self.address}: model {self._endpoint.model}: unknown: the service has {shown}")
         problem = f"status {status}: {message}"
-        if status in (400, 422) and self._answered and self._given_up < _MOST_GIVEN_UP:  # by a filter of contents
+        # A line that is too long, or that a filter of contents refuses.
+        if status in (400, 413, 422) and self._answered and self._given_up < _MOST_GIVEN_UP:
             self._given_up += 1
-            return NoAnswer(problem)
+            return NoAnswer("too long for the model" if is_too_long else "not accepted")
         fix = ": correct `endpoint`, which often ends in /v1" if status < 400 or status in (404, 405) else ""
         return NmtError(f"{self.address}: {line}: {problem}{fix}")
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from nmt.config import reader
 from nmt.config.data_section import CleaningConfig, text_setting
 from nmt.config.declaration import Text, free_setting, required, section
-from nmt.config.language_codes import is_known
+from nmt.config.language_codes import is_known, same_code
 from nmt.config.language_pairs import LanguagePair
 from nmt.errors import NmtError
 
@@ -101,6 +101,8 @@ class Endpoint:
         for name in ("source_language", "target_language"):
             if not is_known(getattr(self, name)):
                 problems.append(f"{name}: {getattr(self, name)}: no language has this code: give one such as en or swh")
+        if same_code(*self.pair):
+            problems.append(f"target_language: {self.target_language}: is the source language too: give another one")
         if self.limit and self.limit.cost is not None and self.price is None:
             problems.append("limit.cost needs price: {input: …, output: …}")
         if self.messages and self.prompt != PROMPT:

@@ -3,11 +3,10 @@
 import asyncio
 import json
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import count, islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,6 +68,7 @@ class Teacher:
     def __init__(self, endpoint: Endpoint, client: Client, prompts: Prompts, decoding: DecodingConfig) -> None:
         self.pair: LanguagePair = endpoint.pair
         self.counts = TeacherCounts()
+        self.rejected = Counter[str]()  # lines without a translation in this command, by reason, also of open chunks
         self.usage = Usage(endpoint)
         self.on_lines: Callable[[int], object] = lambda lines: None  # called with the number of lines answered
         self._endpoint, self._client, self._prompts, self._decoding = endpoint, client, prompts, decoding
@@ -157,10 +157,8 @@ class Teacher:
     def log_counts(self, listed: Path | None = None) -> None:
         """Log what was used, and why lines were rejected. listed: the file that lists them."""
         log.info("used: %s", self.used(self.counts))
-        if rejected := self.counts.rejected:
-            by_number = sorted(rejected.items(), key=itemgetter(1), reverse=True)
-            reasons = ", ".join(f"{number:,} {reason}" for reason, number in by_number)
-            numbers = f"{sum(rejected.values()):,} of {self.counts.lines:,}"
+        if rejected := Counter(self.counts.rejected):
+            numbers, reasons = f"{rejected.total():,} of {self.counts.lines:,}", in_words(rejected)
             where = f": see {listed}" if listed else ""
             log.warning("%s lines have no good translation: %s%s", numbers, reasons, where)
 
@@ -238,7 +236,8 @@ class Teacher:
                 break
             try:
                 reply = await self._reply(chunk, (line, prefix), request, missing)
-            except NoAnswer:
+            except NoAnswer as error:
+                last = CheckedAnswer("", str(error))
                 break
             samples = reply.answers[:missing]
             answers += len(samples)
@@ -260,6 +259,7 @@ class Teacher:
             chunk.rejected.append(Rejected(chunk.first_line + i, last.reason, line, last.text))
         if not accepted:
             chunk.counts.rejected[last.reason] = chunk.counts.rejected.get(last.reason, 0) + len(indices)
+            self.rejected[last.reason] += len(indices)
         self.on_lines(len(indices))
         chunk.remaining -= 1
         if not chunk.remaining:
@@ -279,3 +279,8 @@ class Teacher:
             chunk.journal.add(index, request, reply)
         chunk.counts += TeacherCounts(requests=1, input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
         return reply
+
+
+def in_words(rejected: Counter[str]) -> str:
+    """How many lines were rejected for each reason, the most frequent first."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in rejected.most_common())

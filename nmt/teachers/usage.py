@@ -96,16 +96,21 @@ class Usage:
     def in_words(self, tokens: Tokens) -> str:
         """Tokens and their cost, for messages."""
         words = f"{tokens[0]:,.0f} tokens of requests and {tokens[1]:,.0f} of answers"
-        return words if self._price is None else f"{words}, cost {self._cost(tokens):,.2f}"
+        return words if self._price is None else f"{words}, cost {_shown(self._cost(tokens))}"
 
     def in_short(self, whole: Tokens) -> str:
         """What was used of what is expected, for a progress bar."""
         if self._price is not None:
-            return f"cost {self._cost(self.tokens):,.2f} of {self._cost(whole):,.2f}"
+            return f"cost {_shown(self._cost(self.tokens))} of {_shown(self._cost(whole))}"
         return f"{sum(self.tokens):,.0f} of {sum(whole):,.0f} tokens"
 
     def _cost(self, tokens: Tokens) -> float:
         return 0.0 if self._price is None else (self._price.input * tokens[0] + self._price.output * tokens[1]) / 1e6
+
+
+def _shown(cost: float) -> str:
+    """A cost with two decimals, or with two digits if it is small."""
+    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.2g}"
 
 
 def _sum(tokens: Tokens, others: Tokens) -> Tokens:

@@ -82,7 +82,7 @@ def test_a_date_to_wait_for() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        (Said(status=401, content=f"wrong key {KEY}"), r"v1: the key is not accepted: correct `key`"),
+        (Said(status=401, content=f"wrong key {KEY}"), r"v1: the key is not accepted: wrong key …$"),
         (Said(status=404, content="no"), r"v1: model tiny: unknown: the service has large$"),
         (Said(status=400, content='{"error": {"message": "invalid model"}}'), r"model tiny: unknown"),
         (
@@ -120,6 +120,8 @@ def test_a_line_that_the_service_refuses_is_left(tmp_path: Path) -> None:
     """Such as by a filter of contents, which also ends answers in the middle."""
 
     def behave(asked: Asked) -> Said:
+        if "number 2 " in asked.line:
+            return Said(status=400, content="This model's maximum context length is 10 tokens")
         if "number 3 " in asked.line:
             return Said(status=400, content="content policy")
         return Said(backwards(asked.line), reason="content_filter" if "number 4 " in asked.line else "stop")
@@ -127,8 +129,8 @@ def test_a_line_that_the_service_refuses_is_left(tmp_path: Path) -> None:
     with serving(behave) as server:
         teaching = teacher(tmp_path, server.address, "requests: 1\nretries: 0")
         expected = [backwards(line) for line in LINES]
-        assert teaching.translate(LINES) == [*expected[:3], "", "", *expected[5:]]
-    assert teaching.counts.rejected == {"no answer": 1, "cut off": 1}
+        assert teaching.translate(LINES) == [*expected[:2], "", "", "", *expected[5:]]
+    assert teaching.counts.rejected == {"too long for the model": 1, "not accepted": 1, "cut off": 1}
 
 
 def test_a_service_of_this_machine_is_asked_without_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,20 +141,29 @@ def test_a_service_of_this_machine_is_asked_without_a_proxy(tmp_path: Path, monk
 
 @pytest.mark.parametrize("lines", [LINES, LINES[3:4]])
 def test_a_line_that_only_breaks_the_service_is_left(tmp_path: Path, lines: list[str]) -> None:
-    """Also if no other line is answered any more: the service lists its models."""
+    """Also if it is the last one of a job that is continued: the service lists its models."""
 
     def behave(asked: Asked) -> Said:
         return Said(status=500, content="crash") if "number 3 " in asked.line else good(asked)
 
     with serving(behave) as server:
         teaching = teacher(tmp_path, server.address, "requests: 2")
+        teaching._client.answered_before = len(lines) == 1
         assert teaching.translate(lines) == ["" if "number 3 " in line else backwards(line) for line in lines]
     assert teaching.counts.rejected == {"no answer": 1}
 
 
-def test_a_service_that_breaks_with_every_line_ends_the_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines", [LINES, LINES[:2]])
+def test_a_service_that_breaks_with_every_line_ends_the_command(tmp_path: Path, lines: list[str]) -> None:
+    """Also a short one, although the service lists its models."""
     with (
         serving(lambda _: Said(status=500, content="crash")) as server,
         pytest.raises(NmtError, match="status 500: crash"),
     ):
-        teacher(tmp_path, server.address, patience=1).translate(LINES)
+        teacher(tmp_path, server.address, patience=1).translate(lines)
+
+
+def test_a_service_that_is_not_paid_is_not_asked_again(tmp_path: Path) -> None:
+    said = Said(status=429, content='{"error": {"message": "you have no credit", "code": "insufficient_quota"}}')
+    with serving(lambda _: said) as server, pytest.raises(NmtError, match="v1: you have no credit$"):
+        teacher(tmp_path, server.address, "requests: 1").translate(LINES)
