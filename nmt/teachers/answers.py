@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
+import regex
 
 from nmt.config.data_section import CleaningConfig
 from nmt.config.language_codes import base, english_name
@@ -27,7 +28,8 @@ _WEIGHTS = (
     (re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"), 2.2),  # Kana and Hangul
     (re.compile(r"[\u1200-\u139f]"), 1.5),  # Ethiopic
 )
-_SAME_WORD = re.compile(r"(?<!\w)(\w{2,40})(?:\W{1,3}\1(?!\w)){2,}", re.IGNORECASE)  # three times one after another
+# A word three times one after another; to this library, the vowel signs of Indian scripts are parts of words.
+_SAME_WORD = regex.compile(r"(?<!\w)(\w{2,40})(?:\W{1,3}\1(?!\w)){2,}", regex.IGNORECASE)
 _BREAK = re.compile(r"[\n\r\t\v\f\x85\u2028\u2029]")
 _COMMON_WORDS = 3  # with fewer, a line may be the same in both languages: names, numbers, addresses
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{1,2}|(?<![\w/.@:-])[^\W\d_]+(?![/.@:-]*\w)")
@@ -124,7 +126,7 @@ def _length(text: str) -> float:
 
 def _repeats(text: str) -> bool:
     """Whether a word stands there three times one after another, or the whole text is said twice."""
-    words = re.findall(r"\w+", text.casefold())
+    words = regex.findall(r"\w+", text.casefold())
     half = len(words) // 2
     twice = half >= _COMMON_WORDS and (words[:half] == words[half:] or words[:half] == words[half + 1 :])
     return twice or _SAME_WORD.search(text) is not None

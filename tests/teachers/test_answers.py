@@ -247,3 +247,23 @@ def test_settings_that_need_more_than_one_answer_are_refused(tmp_path: Path) -> 
     )
     with pytest.raises(NmtError, match=r"clean\.score: needs more than the text of one answer: delete it"):
         load(path)
+
+
+def test_loops_are_found_and_what_the_source_repeats_too_is_not() -> None:
+    rules = AnswerRules(CleaningConfig(), LanguagePair("en", "sw"))
+    source = "The children are playing in the garden."
+    loops = ["Watoto watoto watoto wanacheza.", "Watoto wanacheza bustanini. Watoto wanacheza bustanini."]
+    loops.append("Watoto wanacheza bustanini / Watoto wanacheza bustanini")
+    assert [answer.reason for answer in rules.check([source] * 3, loops)] == ["repetition"] * 3
+    good = ["Hapana, hapana, hapana!", "Watoto wanacheza, watoto wanaimba."]
+    sources = ["No, no, no!", "The children play, the children sing."]
+    assert [answer.reason for answer in rules.check(sources, good)] == ["", ""]
+
+
+def test_a_sentence_about_the_translation_is_taken_off() -> None:
+    rules = AnswerRules(CleaningConfig(), LanguagePair("en", "sw"))
+    source, good = "The children are playing in the garden.", "Watoto wanacheza bustanini."
+    for sentence in ("Hakika! Hii hapa tafsiri: ", "Tafsiri ya sentensi hii ni: ", "Bu cümlenin çevirisi şöyledir: "):
+        assert rules.check([source], [sentence + good])[0].text == good
+    [kept] = rules.check(["The translation is missing."], ["Kinachokosekana: tafsiri."])
+    assert kept.text == "Kinachokosekana: tafsiri."

@@ -165,5 +165,5 @@ def test_a_service_that_breaks_with_every_line_ends_the_command(tmp_path: Path, 
 
 def test_a_service_that_is_not_paid_is_not_asked_again(tmp_path: Path) -> None:
     said = Said(status=429, content='{"error": {"message": "you have no credit", "code": "insufficient_quota"}}')
-    with serving(lambda _: said) as server, pytest.raises(NmtError, match="v1: you have no credit$"):
+    with serving(lambda _: said) as server, pytest.raises(NmtError, match=r"v1: you have no credit$"):
         teacher(tmp_path, server.address, "requests: 1").translate(LINES)
