@@ -46,10 +46,15 @@ def translate(request: TranslationJob) -> None:
         _show(request, teacher)
         return
     opened.log()
-    if request.from_file_to_file:
-        _translate_file(request, opened, teacher)
-    else:
-        _stream(request, opened, teacher)
+    try:
+        if request.from_file_to_file:
+            _translate_file(request, opened, teacher)
+        else:
+            _stream(request, opened, teacher)
+    except (NmtError, KeyboardInterrupt):
+        if any(teacher.usage.tokens):
+            log.info("used: %s", teacher.usage.in_words(teacher.usage.tokens))
+        raise
 
 
 def _check_options(request: TranslationJob) -> None:

@@ -119,6 +119,7 @@ def test_the_limit_ends_a_job_that_can_be_continued(tmp_path: Path, monkeypatch:
                 status == 1
                 and "error: limit: reached: " in said
                 and re.search(r"cost 0\.00\d+ were used: raise it", said)
+                and "used: 4," in said
             )
             assert answers_in(tmp_path) and len(list(tmp_path.glob(".out.nmt-part/[0-9]*-*[0-9a-f]"))) > 2
         used = len(server.asked)
