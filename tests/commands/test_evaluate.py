@@ -240,9 +240,9 @@ def test_what_an_endpoint_used_before_it_failed_is_logged(
     teacher = tmp_path / "teacher.yaml"
     with serving(lambda asked: Said(backwards(asked.line), status=401 if asked.line == "six seven" else 200)) as server:
         teacher.write_text(ENDPOINT.format(address=server.address) + "requests: 1\n", encoding="utf-8")
-        with pytest.raises(NmtError, match="wants a key"):
+        with pytest.raises(NmtError, match="the key is not accepted"):
             evaluate(EvaluateRequest(models=[teacher], source=texts["source"], references=[texts["reference"]]))
-    assert len(server.asked) == 2 and re.search(r"used: [1-9]\d* tokens of requests", caplog.text)
+    assert len(server.asked) == 3 and re.search(r"used: [1-9]\d* tokens of requests", caplog.text)
 
 
 def test_speed_and_size_of_what_translated(models: list[Path], texts: dict[str, Path]) -> None:
