@@ -1,6 +1,5 @@
 """`nmt serve`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,10 +11,7 @@ from nmt.files.packages import install_command
 
 @terminal.reporting()
 def serve(
-    model: Annotated[
-        Path,
-        options.path_argument("MODEL", "Model file, run folder, CTranslate2 folder, or the YAML file of an endpoint."),
-    ],
+    model: options.ModelOrEndpoint,
     overrides: options.DecodingOverrides = None,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0: other machines can connect.")

@@ -52,8 +52,7 @@ def translate(request: TranslationJob) -> None:
         else:
             _stream(request, opened, teacher)
     except (NmtError, KeyboardInterrupt):
-        if any(teacher.usage.tokens):
-            log.info("used: %s", teacher.usage.in_words(teacher.usage.tokens))
+        teacher.log_used()
         raise
 
 
@@ -79,11 +78,9 @@ def _show(request: TranslationJob, teacher: Teacher) -> None:
         different = Chunk(chunk, chunk_prefixes).indices
         for line, prefix in islice(different, max(0, _SHOWN_REQUESTS - requests)):
             text.result(json.dumps(teacher.body(line, prefix, 0, samples), ensure_ascii=False))
-        lines, requests, size = (
-            lines + len(chunk),
-            requests + len(different),
-            size + _size(line for line, _ in different),
-        )
+        lines += len(chunk)
+        requests += len(different)
+        size += _size(line for line, _ in different)
     tokens = teacher.usage.in_words(teacher.estimate(requests, size, samples))
     counts = f"{lines:,} lines, {requests:,} requests"
     text.result(f"{counts}: about {tokens}, if 4 bytes are a token and answers are as long as the lines")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tqdm import tqdm
 
@@ -32,17 +32,15 @@ from nmt.files.text import lines_out, read_lines
 from nmt.loading.command_models import ModelsOfCommand
 from nmt.loading.opened_model import open_model
 from nmt.teachers.endpoint import is_endpoint
-
-if TYPE_CHECKING:
-    from nmt.teachers.opened_endpoint import OpenedEndpoint
-    from nmt.teachers.teacher import Teacher
+from nmt.teachers.opened_endpoint import OpenedEndpoint
+from nmt.teachers.teacher import Teacher
 
 log = logging.getLogger("nmt")
 
 _LINES_LOOKED_AT = 100  # to find out whether a text has spaces
 
-_Opened: TypeAlias = "ModelsOfCommand | OpenedEndpoint"
-_Translator: TypeAlias = "Translator | Teacher"
+_Opened: TypeAlias = ModelsOfCommand | OpenedEndpoint
+_Translator: TypeAlias = Translator | Teacher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +150,6 @@ def _open(request: EvaluateRequest, model: Path) -> _Opened:
     """Open a model or an endpoint. A model of several language pairs uses the pair of the test set, if there is one."""
     to, from_ = request.to, request.from_
     if is_endpoint(model):
-        from nmt.teachers.opened_endpoint import OpenedEndpoint  # its HTTP client may be missing
-
         return OpenedEndpoint.open(model, to, from_)
     opened = open_model(model)
     if not (to or from_) and request.language_pair and opened.languages.several:
@@ -262,8 +258,8 @@ def _translate(translator: _Translator, description: str, lines: Sequence[str], 
         try:
             return translator.translate(lines)
         except BaseException:
-            if not isinstance(translator, Translator) and any(translator.usage.tokens):
-                log.info("used: %s", translator.usage.in_words(translator.usage.tokens))
+            if not isinstance(translator, Translator):
+                translator.log_used()
             raise
 
 

@@ -154,6 +154,11 @@ class Teacher:
         requests = "1 request" if counts.requests == 1 else f"{counts.requests:,} requests"
         return f"{requests}, {self.usage.in_words((counts.input_tokens, counts.output_tokens))}"
 
+    def log_used(self) -> None:
+        """Log what was used until now, for a command that ends early; nothing if it was nothing."""
+        if any(self.usage.tokens):
+            log.info("used: %s", self.usage.in_words(self.usage.tokens))
+
     def log_counts(self, listed: Path | None = None) -> None:
         """Log what was used, and why lines were rejected. listed: the file that lists them."""
         log.info("used: %s", self.used(self.counts))
