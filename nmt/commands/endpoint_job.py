@@ -5,7 +5,6 @@ No answer is paid for twice: until a chunk is translated, its replies are in a f
 
 import json
 import logging
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
@@ -32,7 +31,6 @@ log = logging.getLogger("nmt")
 
 _FORECAST_LINES = 100  # after so many answers, the rest can be forecast
 _SHOWN_REQUESTS = 5
-_BREAKS = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")  # in a table, or for a program that reads one
 _STREAMED = 4  # lines of a stream that are translated together, for each request at once
 
 
@@ -175,7 +173,7 @@ def _write_rejected(path: Path, job: FileJob) -> None:
     with atomic.replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         print("line", "reason", "source", "answer", sep="\t", file=file)
         for row in chain.from_iterable(header["rejected"] for header in job.headers()):
-            print(*(_BREAKS.sub(" ", str(field)) for field in row), sep="\t", file=file)
+            print(*(text.BREAKS.sub(" ", str(field)) for field in row), sep="\t", file=file)
 
 
 class _Progress:

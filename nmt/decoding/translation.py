@@ -1,7 +1,6 @@
 """The translations of a line, from the hypotheses of a search."""
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -10,9 +9,7 @@ from nmt.data.subwords.vocabulary import EOS, Tokenizer
 from nmt.decoding import long_input
 from nmt.decoding.engine_protocol import Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis
-
-# All characters that some program treats as the end of a line, and the tab, which separates columns.
-_BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+from nmt.files.text import BREAKS
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Translation:
 
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
     """The text of each hypothesis, without line breaks and tabs."""
-    return [_BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
+    return [BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
 
 
 def line_translations(hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer) -> list[list[Translation]]:

@@ -10,6 +10,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
+# All characters that some program treats as the end of a line, and the tab, which separates columns.
+BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _BLOCK_OF_LINES = 1 << 16  # bytes, at least
 Stamp = tuple[int, int]  # the size of a file, and the time of its last change
 Digests = dict[Path, str]  # SHA-256 of the bytes that were read from each file
