@@ -24,6 +24,7 @@ LAYERS = [
     {"training", "decoding", "evaluation"},
     {"checkpoints"},
     {"data", "models"},
+    {"terms"},
     {"distributed"},
     {"device", "config"},
     {"machine"},

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby, repeat
+from itertools import chain, repeat
 from typing import TypeVar
 
 import torch
@@ -22,7 +22,6 @@ from nmt.decoding import ensemble, search_thread
 from nmt.decoding.engine_protocol import AUTO_BATCH_TOKENS, Pair, SearchInput, token_batches
 from nmt.decoding.search import logits_processors
 from nmt.decoding.search.beam import SCORED_AT_ONCE
-from nmt.decoding.search.constrained import beam_width
 from nmt.decoding.search.decoder_model import DecoderModel, Hypothesis, LogitsProcessor, SearchOptions
 from nmt.decoding.search.options import best_first
 from nmt.decoding.search.search import search
@@ -92,14 +91,8 @@ class PyTorchEngine:
         if self.device.type == "cpu":  # several batches at the same time, none too small to be efficient
             workers = max(1, min(torch.get_num_threads(), batch_tokens // _WORKER_TOKENS))
         order = sorted(range(len(sources)), key=lambda i: len(sources[i].ids), reverse=True)
-        order.sort(key=lambda i: not sources[i].required)  # required phrases need wider beams and their own search
-        batches: list[list[SearchInput]] = []
-        ordered = [sources[i] for i in order]
-        for has_phrases, group in groupby(ordered, key=lambda source: bool(source.required)):
-            alike, width = list(group), options.width
-            if has_phrases:
-                width = max(beam_width(source.required, source.longest, options) for source in alike)
-            batches += token_batches(alike, batch_tokens // (workers * width), lambda source: len(source.ids))
+        ordered, tokens = [sources[i] for i in order], batch_tokens // (workers * options.width)
+        batches = list(token_batches(ordered, tokens, lambda source: len(source.ids)))
         self._check_memory(batches, options, workers, batch_tokens)
         with _eval_mode(self.models):
             results = self._search_all(batches, options, workers)
@@ -128,7 +121,7 @@ class PyTorchEngine:
         longest = self._width(len(batch[0].ids) + 1)
         needs = [model.search_bytes(len(batch), longest) for model in self.models]
         rows = len(batch) * options.width
-        if not (options.decoding.method == "sample" or any(source.required for source in batch)):
+        if options.decoding.method != "sample":
             rows = min(rows, max(SCORED_AT_ONCE, options.width))
         decoding = sum(decoder for _, decoder in needs) + 4 * rows * self.models[0].target_vocabulary
         return max(decoding, *(encoder for encoder, _ in needs))
@@ -234,13 +227,12 @@ class PyTorchEngine:
         ids = F.pad(ids, (0, self._width(ids.shape[1]) - ids.shape[1]), value=PAD)
         limits = torch.tensor([max(source.longest, len(source.prefix)) for source in batch])  # [B]
         seeds = [source.seed for source in batch]
-        required = [source.required for source in batch] if any(source.required for source in batch) else []
         starts = torch.tensor([source.start for source in batch], dtype=torch.long)  # [B, N]
         model: DecoderModel = self.models[0] if len(self.models) == 1 else ensemble.Ensemble(self.models)
         with _inference(self.device):
             processors = self._processors(batch, options)
             start_tokens = from_host(starts, self.device) if starts.numel() else None
-            arguments = model, ids, limits, options, processors, seeds, required, start_tokens
+            arguments = model, ids, limits, options, processors, seeds, start_tokens
             # A model with fewer subwords than a step has candidates does not keep the shapes of a step.
             if self._graphs is not None and 2 * options.width <= self.models[0].target_vocabulary:
                 try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.options import Hypothesis, SearchOptions
-from nmt.decoding.search.phrase_automaton import Group
+from nmt.terms.glossary import FoundTerm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,8 +22,8 @@ class SearchInput:
     """One sentence to translate: its subwords, and constraints on its outputs. EOS is not counted in any length.
 
     longest, shortest: length of an output in subwords; prefix: subwords that it starts with; seed: for sampling;
-    required: groups of phrases in subwords: one phrase of each group must appear; start: tokens that the decoder reads
-    between BOS and the output, which does not contain them: the same number for every sentence.
+    start: tokens that the decoder reads between BOS and the output, which does not contain them: the same number for
+    every sentence; text: the sentence; terms: the terms of a glossary in `text`.
     """
 
     ids: list[int]
@@ -31,8 +31,9 @@ class SearchInput:
     shortest: int = 0
     prefix: tuple[int, ...] = ()
     seed: int = 0
-    required: tuple[Group, ...] = ()
     start: tuple[int, ...] = ()
+    text: str = ""
+    terms: tuple[FoundTerm, ...] = ()
 
     def pair(self, tokens: Sequence[int]) -> Pair:
         """The source and `start` + output, as the engines score and align them."""

@@ -150,7 +150,8 @@ def join_hypotheses(parts: Sequence[list[Hypothesis]], spaces: Sequence[str] = (
             tokens += [*part.tokens, EOS]
             token_scores += part.token_scores
         score, total = sum(part.score for part in chosen), sum(part.log_probability for part in chosen)
-        lines.append(Hypothesis(tokens[:-1], score, total, token_scores, tuple(spaces)))
+        terms = tuple(chain(*(part.terms for part in chosen)))
+        lines.append(Hypothesis(tokens[:-1], score, total, token_scores, tuple(spaces), terms))
     return lines
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from nmt.data.subwords.vocabulary import Tokenizer
 from nmt.decoding import engine_support, translation
@@ -11,7 +10,6 @@ from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.long_input import join_hypotheses
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.options import Hypothesis, SearchOptions
-from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.search_inputs import Inputs
 from nmt.errors import NmtError
 
@@ -52,11 +50,6 @@ class NBestSelector:
                 results[i] = [hypotheses[rank] for rank in order[: self.n_best]]
         elif self._removes_duplicates:
             results = self._different(inputs, results)
-        for source, hypotheses in zip(sources, results, strict=True):
-            counts.terms += len(source.required)
-            if hypotheses and source.required:
-                phrases = Phrases(source.required, self.options.continuing, self.options.spellings)
-                counts.missing += phrases.unmet(reduce(phrases.after, hypotheses[0].tokens, PhraseState()))
         return results
 
     def _different(self, inputs: Inputs, results: list[list[Hypothesis]]) -> list[list[Hypothesis]]:

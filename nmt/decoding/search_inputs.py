@@ -1,4 +1,4 @@
-"""Builds the inputs of the search from lines of text: subwords, length limits, prefixes and required phrases."""
+"""Builds the inputs of the search from lines of text: subwords, length limits, prefixes and glossary terms."""
 
 import logging
 import zlib
@@ -9,17 +9,15 @@ from typing import assert_never
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
-from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.glossary import Glossary
 from nmt.decoding.long_input import SourcePart, Splitter
 from nmt.decoding.protected_text import protected_spans
-from nmt.decoding.search.phrase_automaton import Group
 from nmt.errors import NmtError
 from nmt.machine import cpu_threads
+from nmt.terms.glossary import Glossary
 
 log = logging.getLogger("nmt")
 
@@ -99,8 +97,8 @@ class InputBuilder:
         in_capitals = (i for i, prefix in enumerate(prefixes) if not prefix and is_in_capitals(lines[i]))
         lower_case = {i: as_sentences(lines[i], self.languages.source) for i in in_capitals}
         if self.glossary is not None:  # a term such as IBM is not found in lower case
-            terms = self.glossary.terms
-            lower_case = {i: line for i, line in lower_case.items() if terms(line) == terms(lines[i])}
+            entries = self.glossary.entries
+            lower_case = {i: line for i, line in lower_case.items() if entries(line) == entries(lines[i])}
         return lower_case
 
     def _parts(self, line: str, ids: list[int], line_number: int, has_prefix: bool) -> list[SourcePart]:
@@ -159,20 +157,10 @@ class InputBuilder:
         longest = decoding.longest_output(length, self.positions)
         shortest = max(decoding.min_length, decoding.least_output(length))
         seed = zlib.crc32(part.text.encode(), decoding.seed)
-        required: tuple[Group, ...] = ()
-        if self.glossary is not None:
-            if decoding.method == "sample":
-                raise NmtError("a glossary needs decoding.method: beam: samples cannot be forced to contain its terms")
-            self.counts.searched += 1
-            required = tuple(map(self._phrases, self.glossary.terms(part.text)))
+        terms = () if self.glossary is None else tuple(self.glossary.find(part.text))
+        self.counts.searched += self.glossary is not None
         limits, start = (longest, min(longest, shortest)), tuple(self.start)
-        return SearchInput(self.tags + part.ids, *limits, tuple(prefix), seed, required, start)
-
-    def _phrases(self, terms: list[str]) -> Group:
-        """The subwords of each term; for scripts without spaces, also those without a space before the term."""
-        target = self.vocabulary.target
-        unspaced = [term for term in terms if is_unspaced(term[0])]
-        return [*target.encode(terms), *filter(None, map(target.encode_inside, unspaced))]
+        return SearchInput(self.tags + part.ids, *limits, tuple(prefix), seed, start, part.text, terms)
 
 
 def is_empty(line: str, ids: list[int]) -> bool:

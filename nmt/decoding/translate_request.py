@@ -7,6 +7,7 @@ from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import DecodingConfig
 from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.target_words import TargetWords
+from nmt.terms.glossary import Glossary
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,12 @@ class TranslateRequest:
     alignment: bool = False
     chunk_lines: int | None = None
     prefixes: Iterable[str] | None = None
+    glossary: Glossary | None = None
     first: int = 1
     read_ahead: bool = False
     counted: bool = True
 
-    def search_options(self, words: TargetWords, has_glossary: bool) -> SearchOptions:
+    def search_options(self, words: TargetWords) -> SearchOptions:
         """The options of the search for the translations, or for the candidates from which consensus chooses."""
         decoding, n_best = self.decoding, self.n_best
         if decoding.consensus != "none":
@@ -37,7 +39,5 @@ class TranslateRequest:
             self.scores,
             self.token_scores,
             banned_words=words.banned(decoding.banned),
-            continuing=words.continuing if has_glossary else frozenset(),
-            spellings=words.spellings if has_glossary else (),
-            constrained=has_glossary or self.prefixes is not None,
+            constrained=self.prefixes is not None,
         )

@@ -10,6 +10,7 @@ from nmt.decoding import long_input
 from nmt.decoding.engine_protocol import Pair, SearchInput
 from nmt.decoding.search.options import Hypothesis
 from nmt.files.text import BREAKS
+from nmt.terms.used_term import UsedTerm
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Translation:
     token_scores the log P of each. The translation of a line without words is empty, with score 0 and no pieces.
     On request, alignment has for each piece a weight for each of source_pieces (the end of sentence is last in both).
     If a line was translated in parts, each part has its end of sentence in pieces and source_pieces, and a row of the
-    alignment covers the source pieces of its own part.
+    alignment covers the source pieces of its own part. terms: those of a glossary in the line; None without a glossary.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Translation:
     token_scores: list[float]
     source_pieces: list[str] | None = None
     alignment: list[list[float]] | None = None
+    terms: list[UsedTerm] | None = None
 
 
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
@@ -37,10 +39,17 @@ def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
     return [BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
 
 
-def line_translations(hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer) -> list[list[Translation]]:
+def line_translations(
+    hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer, *, has_glossary: bool
+) -> list[list[Translation]]:
     """The hypotheses of each line as translations."""
     decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster
-    return [translations(line, list(islice(decoded, len(line))), target) for line in hypotheses]
+    lines = [translations(line, list(islice(decoded, len(line))), target) for line in hypotheses]
+    if has_glossary:
+        for i, line in enumerate(hypotheses):
+            pairs = zip(lines[i], line, strict=True)
+            lines[i] = [dataclasses.replace(one, terms=list(hypothesis.terms)) for one, hypothesis in pairs]
+    return lines
 
 
 def translations(hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer) -> list[Translation]:

@@ -19,7 +19,6 @@ from nmt.decoding import translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
 from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
-from nmt.decoding.glossary import Glossary
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
 from nmt.decoding.markup import masking
@@ -29,10 +28,12 @@ from nmt.decoding.n_best import NBestSelector
 from nmt.decoding.search.options import Hypothesis, length_penalties
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.decoding.target_words import TargetWords
+from nmt.decoding.term_placement import TermPlacer
 from nmt.decoding.translate_request import TranslateRequest
 from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
+from nmt.terms.glossary import Glossary
 
 _MOST_SAMPLES = 1000  # for a line
 _Searched = tuple[Inputs, list[list[Hypothesis]]]  # a chunk, and the hypotheses for each of its lines
@@ -125,15 +126,28 @@ class Translator:
         token_scores: bool = True,
         prefixes: Sequence[str] | None = None,
         keep: Sequence[str] = (),
+        glossary: Glossary | None = None,
         to: str | None = None,
         from_: str | None = None,
     ) -> list[list[Translation]]:
         """The n best translations of each line, best first. Beam search gives different texts, and fewer than n where
         the beam has fewer; samples may be equal. prefixes: for each line, the text that its translations
         begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
-        pass. keep: patterns of protected text, in addition to decoding.keep. Raises as `stream_hypotheses` does."""
-        details = {"alignment": alignment, "token_scores": token_scores, "read_ahead": True}
-        return list(self.stream_hypotheses(lines, n_best, **details, prefixes=prefixes, keep=keep, to=to, from_=from_))
+        pass. keep: patterns of protected text, in addition to decoding.keep. glossary: in place of the
+        translator's own. Raises as `stream_hypotheses` does."""
+        stream = self.stream_hypotheses(
+            lines,
+            n_best,
+            alignment=alignment,
+            token_scores=token_scores,
+            prefixes=prefixes,
+            keep=keep,
+            glossary=glossary,
+            read_ahead=True,
+            to=to,
+            from_=from_,
+        )
+        return list(stream)
 
     def stream(
         self,
@@ -171,6 +185,7 @@ class Translator:
             scores=False,
             chunk_lines=chunk_lines,
             prefixes=prefixes,
+            glossary=self.glossary,
             first=first,
             read_ahead=read_ahead,
         )
@@ -187,6 +202,7 @@ class Translator:
         token_scores: bool = True,
         prefixes: Iterable[str] | None = None,
         keep: Sequence[str] = (),
+        glossary: Glossary | None = None,
         first: int = 1,
         read_ahead: bool = False,
         to: str | None = None,
@@ -206,6 +222,7 @@ class Translator:
             alignment=alignment,
             chunk_lines=chunk_lines,
             prefixes=prefixes,
+            glossary=glossary or self.glossary,
             first=first,
             read_ahead=read_ahead,
         )
@@ -217,7 +234,9 @@ class Translator:
         tokens = self.batch_tokens
         begin = partial(self._begin, request, tokens)
         for inputs, hypotheses in results(self._inputs(lines, request, tokens), begin, request.read_ahead):
-            translations = translation.line_translations(hypotheses, self.vocabulary.target)
+            translations = translation.line_translations(
+                hypotheses, self.vocabulary.target, has_glossary=request.glossary is not None
+            )
             for i in inputs.capitals:
                 translations[i] = [
                     replace(candidate, text=in_capitals(candidate.text, request.pair.target))
@@ -239,7 +258,13 @@ class Translator:
         masked_lines = [masking.masked(line, patterns) for line in lines.values()]
         without = replace(request.decoding, keep=())
         again = TranslateRequest(
-            without, request.pair, request.n_best, alignment=self.engine.aligns, read_ahead=True, counted=False
+            without,
+            request.pair,
+            request.n_best,
+            alignment=self.engine.aligns,
+            glossary=request.glossary,
+            read_ahead=True,
+            counted=False,
         )
         results_without = self._translations([text for text, _ in masked_lines], again)
         for (i, line), (text, elements), n_best in zip(lines.items(), masked_lines, results_without, strict=True):
@@ -278,7 +303,7 @@ class Translator:
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
         """The lines as the model reads them: those in capitals in lower case if decoding.capitals says so."""
-        builder = self._builder(TranslateRequest(self.decoding, pair))
+        builder = self._builder(TranslateRequest(self.decoding, pair, glossary=self.glossary))
         lower_case = builder.lower_case(list(lines), [""] * len(lines))
         return [lower_case.get(i, line) for i, line in enumerate(lines)]
 
@@ -342,7 +367,9 @@ class Translator:
         pair = request.pair
         limits = self.positions, self.longest_source, self.splitter(pair.source)
         tags, start = (self.languages.tags(pair, side) for side in (0, 1))
-        return InputBuilder(self.vocabulary, request.decoding, *limits, self.glossary, LineCounts(), tags, start, pair)
+        return InputBuilder(
+            self.vocabulary, request.decoding, *limits, request.glossary, LineCounts(), tags, start, pair
+        )
 
     @contextmanager
     def _searching(self, batch_tokens: int | None = None) -> Iterator[None]:
@@ -369,7 +396,7 @@ class Translator:
 
     def _begin(self, request: TranslateRequest, batch_tokens: int, inputs: Inputs) -> Callable[[], _Searched]:
         """Begin to search a chunk. The returned function gives the hypotheses of each line."""
-        sources, options = inputs.sources, request.search_options(self.words, self.glossary is not None)
+        sources, options = inputs.sources, request.search_options(self.words)
         with self._searching(batch_tokens):
             finish_search = self.engine.begin_search(sources, options, batch_tokens)
         selector = NBestSelector(self.engine, self.vocabulary.target, options, request.n_best, batch_tokens)
@@ -378,6 +405,9 @@ class Translator:
             on_lines = self.on_lines if request.counted else _ignore
             with self._searching(batch_tokens), reporting(self.engine, inputs.lines, len(sources), on_lines):
                 hypotheses = selector.select(inputs, finish_search())
+                if request.glossary is not None:
+                    placer = TermPlacer(self.engine, self.vocabulary, options, batch_tokens)
+                    hypotheses = placer.placed(sources, hypotheses, inputs.counts)
                 if request.counted:
                     self.counts += inputs.counts
             return inputs, selector.join(inputs, hypotheses)

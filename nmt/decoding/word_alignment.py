@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nmt.decoding.search.scripts import continues_word
+from nmt.config.word_characters import continues_word
 
 _SPACE = "▁"  # as SentencePiece writes it
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")

@@ -17,7 +17,6 @@ from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.engine_support import ctranslate2_lacks
-from nmt.decoding.glossary import Glossary
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.files.packages import install_command, is_installed
@@ -26,6 +25,7 @@ from nmt.interop.ctranslate2 import engine as ctranslate2_engine
 from nmt.interop.ctranslate2 import files as ctranslate2_files
 from nmt.interop.ctranslate2.folder import CTranslate2Folder
 from nmt.loading import model_loader
+from nmt.terms.glossary import Glossary
 
 log = logging.getLogger("nmt")
 
@@ -90,7 +90,7 @@ class OpenedModel:
                     f"{self.path}: decoding.engine: torch: this folder is for CTranslate2: give the model file"
                 )
             return self._load_exported(settings, device)
-        reason = self._without_ctranslate2(decoding, device, ensemble, glossary)
+        reason = self._without_ctranslate2(decoding, device, ensemble)
         if reason is None:
             translator = self._load_for_ctranslate2(settings, device)
             if isinstance(translator, Translator):
@@ -109,7 +109,7 @@ class OpenedModel:
         return self._translator(settings, engine, engine.vocabulary)
 
     def _without_ctranslate2(
-        self, decoding: schema.DecodingConfig, device: str, ensemble: Sequence["OpenedModel"], glossary: bool
+        self, decoding: schema.DecodingConfig, device: str, ensemble: Sequence["OpenedModel"]
     ) -> str | None:
         """The reason why CTranslate2 cannot search; None if there is none before the weights are read."""
         if decoding.engine == "torch":
@@ -120,8 +120,6 @@ class OpenedModel:
             return f"CTranslate2 is not installed: {install_command('ctranslate2')}"
         if ensemble:
             return "CTranslate2 has no ensembles"
-        if glossary:
-            return "CTranslate2 has no glossaries"
         if not devices.is_cpu(device):
             return "CTranslate2 is used on CPUs only: --device cpu"
         if decoding.precision not in ("model", "float32"):

@@ -8,13 +8,13 @@ from pathlib import Path
 from nmt.config import reader
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.sections import DecodingConfig
-from nmt.decoding.glossary import Glossary
 from nmt.errors import NmtError
 from nmt.teachers import endpoint as endpoints
 from nmt.teachers.client import PATIENCE, Client
 from nmt.teachers.endpoint import Endpoint
 from nmt.teachers.prompts import Prompts
 from nmt.teachers.teacher import Teacher
+from nmt.terms.glossary import Glossary
 
 log = logging.getLogger("nmt")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.language_codes import english_name
-from nmt.decoding.glossary import Glossary
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 from nmt.teachers.endpoint import FIELDS, Endpoint, Message
+from nmt.terms.glossary import Glossary
 
 Chat = list[dict[str, Any]]  # messages with `role` and `content`
 

@@ -21,7 +21,7 @@ from nmt.data.prepare import PreparedData, prepare
 from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.decoding.glossary import Glossary
+from nmt.terms.glossary import Glossary
 from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator

@@ -7,7 +7,7 @@ import pytest
 from helpers.translators import LINES, assert_close, new_translator
 
 from nmt.decoding.capitals import as_sentences, is_in_capitals
-from nmt.decoding.glossary import Glossary
+from nmt.terms.glossary import Glossary
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ from nmt.decoding import engine as engine_module
 from nmt.decoding import translation
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.glossary import Glossary
+from nmt.terms.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
 from nmt.decoding.search.phrase_automaton import Phrases, PhraseState

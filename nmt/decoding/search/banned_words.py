@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.unspaced_scripts import is_unspaced
-from nmt.decoding.search.phrase_automaton import Automaton
+from nmt.decoding.search.automaton import Automaton
 
 # The kinds of letters. They are also the symbols of letters that are not in the words.
 _SEPARATOR, _SPACED, _UNSPACED, _MARK = range(4)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from nmt.config.schema import DecodingConfig
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK
+from nmt.terms.used_term import UsedTerm
 
 if TYPE_CHECKING:
     from nmt.decoding.search.banned_words import BannedWords
@@ -20,7 +21,7 @@ class Hypothesis:
 
     tokens are without EOS; token_scores are log P of each token given those before it, EOS last; log_probability is
     their sum, log P(Y|X); score is log_probability divided by the length penalty; search maximizes it. spaces: for a
-    line that was searched in parts, the white space after each part in the source.
+    line that was searched in parts, the white space after each part in the source; terms: of a glossary.
     """
 
     tokens: list[int]
@@ -28,6 +29,7 @@ class Hypothesis:
     log_probability: float
     token_scores: list[float]
     spaces: tuple[str, ...] = ()
+    terms: tuple[UsedTerm, ...] = ()
 
     @classmethod
     def scored(cls, tokens: list[int], token_scores: list[float], penalties: Sequence[float]) -> "Hypothesis":
@@ -50,10 +52,8 @@ class SearchOptions:
     scores: if False, a search that needs no probabilities does not compute them and returns 0 for each.
     token_scores: if False, a search for which they are extra work leaves Hypothesis.token_scores empty.
     banned_words: finds the words in `decoding.banned`.
-    continuing: the tokens that continue a word; a required phrase before one of them is not complete.
-    spellings: the text of each token, to find required phrases in texts; empty: only their tokens are found.
     never: ids that no output may contain.
-    constrained: whether sources may have a prefix or required phrases, in this search or another one of the same job.
+    constrained: whether sources may have a prefix, in this search or another one of the same job.
     """
 
     decoding: DecodingConfig = DecodingConfig()
@@ -61,8 +61,6 @@ class SearchOptions:
     scores: bool = True
     token_scores: bool = True
     banned_words: "BannedWords | None" = None
-    continuing: frozenset[int] = frozenset()
-    spellings: Sequence[str] = ()
     bos: int = BOS
     eos: int = EOS
     never: tuple[int, ...] = (PAD, UNK, BOS)

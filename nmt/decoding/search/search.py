@@ -6,7 +6,6 @@ from typing import assert_never
 from torch import Tensor
 
 from nmt.decoding.search.beam import beam_search
-from nmt.decoding.search.constrained import constrained_beam_search
 from nmt.decoding.search.decoder_model import (
     DecoderModel,
     FixedStepModel,
@@ -15,7 +14,6 @@ from nmt.decoding.search.decoder_model import (
     SearchOptions,
 )
 from nmt.decoding.search.greedy import greedy
-from nmt.decoding.search.phrase_automaton import Group
 from nmt.decoding.search.recorded_beam import recorded_beam_search
 from nmt.decoding.search.sampling import sample
 from nmt.decoding.search.step_graphs import StepGraphs
@@ -28,22 +26,18 @@ def search(
     options: SearchOptions,
     processors: Sequence[LogitsProcessor] = (),
     seeds: Sequence[int] = (),
-    required: Sequence[Sequence[Group]] = (),
     starts: Tensor | None = None,
     graphs: StepGraphs | None = None,
 ) -> list[list[Hypothesis]]:
     """The best outputs found for each sentence, best first; fewer than n_best if fewer are finished.
 
-    source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence; required:
-    for each sentence its groups of phrases: one phrase of each group must appear; empty if no sentence has any; starts
+    source [B, S]; max_lengths [B]: the most tokens before EOS; seeds: for sampling, one for each sentence; starts
     [B, N]: the tokens between BOS and each output. graphs: of this model, to run the steps of searches that can use
     them.
     """
     match options.decoding.method:
         case "sample":
             return sample(model, source, max_lengths, options, seeds, processors, starts)
-        case "beam" if required:
-            return constrained_beam_search(model, source, max_lengths, options, required, processors, starts)
         case "beam" if graphs is not None and not processors and isinstance(model, FixedStepModel):
             return recorded_beam_search(model, source, max_lengths, options, graphs, starts)
         case "beam":

@@ -72,7 +72,7 @@ class CTranslate2Engine:
         that cannot be used."""
         lacking = ctranslate2_lacks(options.decoding, in_folder=self._load_pytorch is None)
         if options.constrained:
-            lacking = "prefixes and glossaries: CTranslate2 has none"
+            lacking = "prefixes: CTranslate2 has none"
         if lacking and self._load_pytorch is None:
             raise NmtError(f"{lacking}: change the option, or translate with the model file")
 

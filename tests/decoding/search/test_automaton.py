@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.search.phrase_automaton import Automaton
+from nmt.decoding.search.automaton import Automaton
 
 symbols = st.lists(st.integers(0, 2), max_size=6)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.glossary import Glossary
+from nmt.terms.glossary import Glossary
 from nmt.errors import NmtError
 
 

@@ -1,0 +1,1 @@
+"""Glossaries: source terms with their prescribed translations."""

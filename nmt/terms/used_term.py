@@ -1,0 +1,22 @@
+"""What became of a glossary term in a translation."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+How = Literal["own", "placed", "forced", "failed"]
+
+
+@dataclass(frozen=True)
+class UsedTerm:
+    """A term in a line, and its translation.
+
+    source, target: the term as it is written in the glossary, and the target form in the translation; how: `own`: the
+    model's own translation has it; `placed`: it replaced the words that are aligned to the source term; `forced`: the
+    translation was searched again from the term on; `failed`: it is not in its place, and the translation is the
+    model's own; found_as: the source term as the line has it.
+    """
+
+    source: str
+    target: str
+    how: How
+    found_as: str
