@@ -75,7 +75,7 @@ class TermPlacer:
             columns = [i for i, word in enumerate(words.source) if word[0] < found.stop and found.start < word[1]]
             rows = [i for i, word in enumerate(words.target) if word[0] < span[1] and span[0] < word[1]]
             share = float(words.weights[np.ix_(rows, columns)].sum(axis=1).mean()) if rows and columns else 0.0
-            places.append(_Place(found.term, source.text[found.start : found.stop], span, share))
+            places.append(_Place(found.term, found.found_as, span, share))
         return places
 
     def _with_terms(

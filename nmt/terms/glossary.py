@@ -32,10 +32,11 @@ class Term:
 
 
 class FoundTerm(NamedTuple):
-    """A term in a line: the positions of its first character and after its last one."""
+    """A term in a line: the positions of its first character and after its last one, and its text in the line."""
 
     start: int
     stop: int
+    found_as: str
     term: Term
 
 
@@ -104,7 +105,8 @@ class Glossary:
         for first, last, term in matches:
             if all(free[first:last]):
                 free[first:last] = [False] * (last - first)
-                found.append(FoundTerm(units[first].start, units[last - 1].stop, term))
+                start, stop = units[first].start, units[last - 1].stop
+                found.append(FoundTerm(start, stop, line[start:stop], term))
         return sorted(found, key=lambda one: one.start)
 
     def entries(self, line: str) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-How = Literal["own", "placed", "forced", "failed"]
+How = Literal["own", "learned", "placed", "forced", "failed"]
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,7 @@ class UsedTerm:
     """A term in a line, and its translation.
 
     source, target: the term as it is written in the glossary, and the target form in the translation; how: `own`: the
-    model's own translation has it; `placed`: it replaced the words that are aligned to the source term; `forced`: the
+    model's own translation has it; `learned`: likewise, of a model that was told the target term; `placed`: it replaced the words that are aligned to the source term; `forced`: the
     translation was searched again from the term on; `failed`: it is not in its place, and the translation is the
     model's own; found_as: the source term as the line has it.
     """
