@@ -15,6 +15,7 @@ from nmt.errors import NmtError
 from nmt.terms import glossary_file
 
 _BETWEEN_FORMS = re.compile(r"(?<!\\)\|")
+_ALIKE = str.maketrans("yı", "ii")
 _COMBINING = re.compile("[\u0300-\u036f]")
 # Near misses. The letters and lengths were chosen by reading those of frequent nouns in English, German, Turkish,
 # Finnish and Russian news. 70% to 90% of them are forms of the noun.
@@ -165,13 +166,14 @@ class Glossary:
 
     @cached_property
     def _by_stem(self) -> "dict[str, list[_LastWord]]":
-        by_stem = defaultdict[str, list[_LastWord]](list)
+        words, by_stem = list[_LastWord](), defaultdict[str, list[_LastWord]](list)
         for term in self.terms:
             *before, word = _folded(unit.text for unit in _units(term.source))
             if len(term.sources) == 1 and kind(word[0]) == CharacterKind.WORD:
-                last = _LastWord(tuple(before), word, _plain_letters(word), term)
-                for stem in (last.letters, last.letters[:-1]):
-                    by_stem[stem].append(last)
+                words.append(_LastWord(tuple(before), word, _plain_letters(word), term))
+        for cut in (0, 1):  # for `parts`, `part` comes before `party`
+            for last in words:
+                by_stem[last.letters[: len(last.letters) - cut]].append(last)
         return dict(by_stem)
 
     def entries(self, line: str) -> dict[str, list[str]]:
@@ -191,7 +193,7 @@ class _LastWord(NamedTuple):
 def _plain_letters(word: str) -> str:
     """A word without accents, so that `Stadt` and `Städte` have a stem in common; likewise `city` and `cities`."""
     word = word if word.isascii() else _COMBINING.sub("", unicodedata.normalize("NFD", word))
-    return word.replace("y", "i")
+    return word.translate(_ALIKE)
 
 
 def _may_be_form(word: str, form: str, stem: int) -> bool:

@@ -162,4 +162,6 @@ def test_no_near_misses(term: str, line: str) -> None:
 
 def test_a_found_term_is_no_near_miss_of_another() -> None:
     assert near("trains doctors", "train", "trains", "doctor") == [("doctor", "doctors")]
-    assert near("planes", "plan", "plane") == [("plane", "planes")], "the longest stem"
+    assert near("planes parts", "plan", "plane", "party", "part") == [("plane", "planes"), ("part", "parts")], (
+        "the longest stem"
+    )
