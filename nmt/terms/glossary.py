@@ -259,33 +259,19 @@ class _Classes(dict[int, str]):
         letter = chr(code)
         if "\u1160" <= letter <= "\u11ff":  # a vowel or last consonant of a Korean syllable
             found = "m"
-        elif _is_meaningless(letter):
-            found = "-"
+        elif letter not in _JOINERS and (code in _SELECTORS or unicodedata.category(letter) == "Cf"):
+            found = "-"  # such as a soft hyphen
         else:  # a full-width letter is a letter of a word
             found = _CLASS_OF[kind(unicodedata.normalize("NFKC", letter)[0] if letter > "\uff00" else letter)]
         return self.setdefault(code, found)
 
 
-_CLASS_OF = {
-    CharacterKind.WORD: "w",
-    CharacterKind.ALONE: "a",
-    CharacterKind.MARK: "m",
-    CharacterKind.SPACE: " ",
-    CharacterKind.OTHER: "o",
-}
-_CLASSES = _Classes()
+_CLASSES, _CLASS_OF = _Classes(), dict(zip(CharacterKind, " wamo", strict=True))
 _UNIT = re.compile("w(?:-*[wm])*|a(?:-*m)*|[om]")
 
 
 def _normal(text: str) -> str:
     if text.isascii():
         return text
-    text = "".join(letter for letter in text if not _is_meaningless(letter))
+    text = "".join(letter for letter in text if _CLASSES[ord(letter)] != "-")
     return unicodedata.normalize("NFKC", text).replace("’", "'")
-
-
-def _is_meaningless(letter: str) -> bool:
-    """Whether a character, such as a soft hyphen, has no meaning for a term."""
-    if letter.isascii() or letter in _JOINERS:
-        return False
-    return ord(letter) in _SELECTORS or unicodedata.category(letter) == "Cf"

@@ -148,6 +148,7 @@ def test_near_misses(term: str, text: str) -> None:
         ("war", "ward warn wars2"),
         ("test", "tested testing"),
         ("doctor", "doctor Doctor documents"),
+        ("NASA", "nasa Nasa"),
         ("doctor|doctores", "doctors"),
         ("dry dock", "docks wet docks"),
         ("docks", "dockyard"),
