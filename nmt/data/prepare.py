@@ -213,12 +213,10 @@ def _find_vocabulary(
         """The tokenizer of each of the sides."""
         if key not in named and started_with is not None:
             own = [(started_with.source, started_with.target)[side] for side in sides]
-            log.info("%s: %s subwords of the model in training.start_from", name, f"{len(own[0]):,}")
-            new_tags = sorted(set(text.data.tags(sides)).difference(own[0].every_piece()))
-            if not new_tags:
-                return own
-            log.info("%s: %d tokens are added at its end: %s", name, len(new_tags), ", ".join(new_tags))
-            with_tags = {tokenizer: tokenizer.with_tags(new_tags) for tokenizer in own}
+            new = [tag for tag in text.data.tags(sides) if tag not in own[0].every_piece()]
+            added = f", and {len(new)} new at its end: {', '.join(new)}" if new else ""
+            log.info("%s: %s subwords of the model in training.start_from%s", name, f"{len(own[0]):,}", added)
+            with_tags = {tokenizer: tokenizer.with_tags(new) if new else tokenizer for tokenizer in own}
             return [with_tags[tokenizer] for tokenizer in own]
         if key not in named:
             return _learned_vocabulary(name, sides, text, settings, store)
