@@ -274,11 +274,8 @@ def test_new_tags_come_after_all_subwords_and_old_text_is_read_and_written_as_be
         rows, text = after.weights[name][size:], text_rows(before, name, side)
         expected = text.mean(0) if text.dim() > 1 else text.median()
         assert len(rows) == 2 * (shared or side == "source") and torch.equal(rows, expected.expand_as(rows)), name
-    models, sides = (
-        (before.build(), after.build()),
-        zip(of.source.encode(lines), of.target.encode(lines)[::-1], strict=True),
-    )
-    for source, target in sides:
+    models = before.build(), after.build()
+    for source, target in zip(of.source.encode(lines), of.target.encode(lines)[::-1], strict=True):
         ids = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]])
         states = [model.encode(ids[0]).states for model in models]
         assert torch.equal(*states)
