@@ -288,7 +288,7 @@ def test_new_tags_come_after_all_subwords_and_old_text_is_read_and_written_as_be
         average = kept[..., torch.tensor(of.target.are_text())].mean(-1, keepdim=True)
         if "model.output_bias=true" not in settings:  # of the biases it is the median
             assert bool((of_tags <= average).all())
-        assert bool((kept <= old_p * (1 + 1e-5)).all()) and bool((kept * (1 + 4 / old_size) >= old_p).all())
+        assert bool((kept <= old_p * (1 + 1e-3)).all()) and bool((kept * (1 + 4 / old_size) >= old_p).all())
     translations = []
     for checkpoint in (before, after):
         engine = PyTorchEngine([checkpoint.build()], torch.device("cpu"))
