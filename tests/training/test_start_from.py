@@ -7,10 +7,16 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from helpers import export_models
+from helpers.bergamot_engine import BergamotFolder
 from helpers.commands import run
+from helpers.equivalence import random_pairs
+from helpers.export_models import LINES, make_model
 from helpers.model_files import make_checkpoint, tokenizer
 from helpers.runs import config_text, rows_of, rows_without_clock
 from helpers.train_steps import before_step
@@ -20,10 +26,18 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.train import train, training_data, with_initial_model
 from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
-from nmt.data.subwords.vocabulary import Vocabulary
+from nmt.data.subwords import sentencepiece_model
+from nmt.data.subwords.sentencepiece_model import Subword, SubwordKind
+from nmt.data.subwords.vocabulary import BOS, EOS, Tokenizer, Vocabulary
+from nmt.decoding.engine import PyTorchEngine
+from nmt.decoding.translator import Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
 from nmt.files.text import file_digest
+from nmt.interop.argos.export import ArgosExporter
+from nmt.interop.bergamot.export import BergamotExporter
+from nmt.interop.ctranslate2.export import CTranslate2Exporter
+from nmt.interop.marian.export import MarianExporter
 from nmt.pages.report.page import to_data
 from nmt.pages.report.run import gather
 from nmt.training import start_from, state
@@ -36,6 +50,8 @@ pytestmark = pytest.mark.usefixtures("time_limit")
 SHORT = ("training.max_steps=4", "training.validate_every=2", "training.checkpoint_every=2", "training.warmup_steps=2",
          "training.log_every=2")  # fmt: skip
 QUIET = "training.validation_bleu=false"
+BERGAMOT = ("model.d_model=64", "model.feed_forward=128", "model.positions=concatenated", "model.decoder_start=zero",
+            "model.norm_epsilon=1e-6")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +224,143 @@ def test_of_another_vocabulary_the_rows_of_shared_subwords_are_kept(
             assert torch.equal(weight[row], expected), piece
 
 
+# ------------------------------------------------------------------------ new tags
+
+
+def tagged(corpus: Path, *tags: str) -> str:
+    """The override for a corpus without a tag, and one for each tag."""
+    one = f"{{source: {corpus}/train.en, target: {corpus}/train.de"
+    return f"data.train=[{one}}}, {', '.join(f'{one}, tag: {tag}}}' for tag in tags)}]"
+
+
+def text_rows(checkpoint: Checkpoint, name: str, side: str) -> torch.Tensor:
+    return checkpoint.weights[name][torch.tensor(getattr(checkpoint.vocabulary, side).are_text())]
+
+
+@pytest.mark.parametrize("settings", [
+    ("model.tie=all", "training.freeze=[embeddings]"),
+    ("model.tie=target", "model.output_bias=true"),
+    ("model.tie=none", "vocabulary.shared=false"),
+    ("model={architecture: recurrent, embedding_size: 32, hidden_size: 32, tie: all}",),
+], ids=["all", "target", "none", "recurrent"])  # fmt: skip
+@torch.no_grad()
+def test_new_tags_come_after_all_subwords_and_old_text_is_read_and_written_as_before(
+    settings: tuple[str, ...], make_config: MakeConfig, corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nmt")
+    config = make_config(f"training.start_from={tmp_path / 'model'}", tagged(corpus, "<term>", "<bt>"), *settings)
+    shared, new_tags = config.vocabulary.shared, ["<bt>", "<term>"]
+    of = Vocabulary(tokenizer(), tokenizer()) if shared else Vocabulary(tokenizer(290), tokenizer(285))
+    before = make_checkpoint(config, seed=3, of=of)
+    saved(tmp_path / "model", before)
+    ours = trainer(config)
+    start, grown = ours.data.start, ours.data.prepared.vocabulary
+    assert start is not None
+    start_from.load(start, ours.train_step, grown, ours.ranks)
+    after = dataclasses.replace(before, vocabulary=grown, weights=model_file.weights_of(ours.model))
+    subwords = f"{len(of.source)} subwords of the model in training.start_from, and 2 new at its end: <bt>, <term>"
+    assert subwords in caplog.text and grown.shared == shared and (grown.source is grown.target) == shared
+    assert ("rows of its new subwords are never trained" in caplog.text) == bool(config.training.freeze)
+    lines = ["one two three", "a <bt> or <term>b", "Zebra & Co."]
+    for side, old in (("source", of.source), ("target", of.target)):
+        tags = new_tags if shared or side == "source" else []
+        new = getattr(grown, side)
+        assert new.every_piece() == old.every_piece() + tags
+        assert new.tags(tags) == list(range(len(old), len(new)))
+        assert new.encode(lines) == old.encode(lines) and new.decode([new.tags(tags)]) == [""]
+    for name, side in ours.model.subword_rows().items():
+        size = len(getattr(of, side))
+        assert torch.equal(after.weights[name][:size], before.weights[name]), name
+        rows, text = after.weights[name][size:], text_rows(before, name, side)
+        expected = text.mean(0) if text.dim() > 1 else text.median()
+        assert len(rows) == 2 * (shared or side == "source") and torch.equal(rows, expected.expand_as(rows)), name
+    models = before.build(), after.build()
+    for source, target in zip(of.source.encode(lines), of.target.encode(lines)[::-1], strict=True):
+        ids = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]])
+        states = [model.encode(ids[0]).states for model in models]
+        assert torch.equal(*states)
+        old_p, new_p = (model.logits(model(*ids)).log_softmax(-1).exp() for model in models)
+        if not shared:
+            assert torch.equal(old_p, new_p)
+            continue
+        old_size = len(of.target)
+        kept, of_tags = new_p[..., :old_size], new_p[..., old_size:]
+        average = kept[..., torch.tensor(of.target.are_text())].mean(-1, keepdim=True)
+        if "model.output_bias=true" not in settings:  # of the biases it is the median
+            assert bool((of_tags <= average).all())
+        assert bool((kept <= old_p * (1 + 1e-3)).all()) and bool((kept * (1 + 4 / old_size) >= old_p).all())
+    translations = []
+    for checkpoint in (before, after):
+        engine = PyTorchEngine([checkpoint.build()], torch.device("cpu"))
+        translations.append(Translator(engine, checkpoint.vocabulary, config.decoding).translate(lines))
+    assert translations[0] == translations[1]
+
+
+def test_a_run_with_a_new_tag_is_resumed_bit_for_bit_and_continued_with_another_tag(
+    make_config: MakeConfig, corpus: Path, trained: Path, tmp_path: Path
+) -> None:
+    some = (f"training.start_from={trained}", tagged(corpus, "<term>"), QUIET, *SHORT, "training.freeze=[encoder]",
+            "training.ema_decay=0.9", "vocabulary.size=290")  # fmt: skip
+    whole, parts = (tmp_path / name for name in ("whole", "parts"))
+    train(make_config(f"run_dir={whole}", *some), "cpu")
+    train(make_config(f"run_dir={parts}", *some, "training.max_steps=2"), "cpu")
+    shutil.rmtree(trained)
+    train(make_config(f"run_dir={parts}", *some), "cpu")
+    tensors = [state._read_newest(run)[0] for run in (whole, parts)]
+    assert tensors[0].keys() == tensors[1].keys()
+    assert all(torch.equal(tensor, tensors[1][name]) for name, tensor in tensors[0].items())
+    averaged = averaging.average(model_file.checkpoints(whole))
+    last, first = model_file.load(model_file.checkpoint_path(whole, 4)), step_0(whole)
+    assert averaged.vocabulary.protos == last.vocabulary.protos and last.config.vocabulary.size == 300
+    trained_rows, untrained = (one.weights["target_embedding.weight"][300:] for one in (last, first))
+    assert trained_rows.shape == untrained.shape == (1, 32) and not torch.equal(trained_rows, untrained)
+    model = saved(tmp_path / "averaged", averaged)
+    more = make_config(f"training.start_from={model}", tagged(corpus, "<bt>", "<term>"), QUIET, *SHORT)
+    train(more, "cpu")
+    assert step_0(tmp_path / "run").vocabulary.source.every_piece()[299:] == [
+        *last.vocabulary.source.every_piece()[299:], "<bt>"
+    ]  # fmt: skip
+    kept = step_0(tmp_path / "run").weights["target_embedding.weight"][:301]
+    assert torch.equal(kept, averaged.weights["target_embedding.weight"])
+
+
+@pytest.mark.parametrize("kind", [SubwordKind.NORMAL, SubwordKind.USER_DEFINED])
+def test_a_tag_that_is_text_in_the_model_is_refused(
+    kind: SubwordKind, make_config: MakeConfig, corpus: Path, tmp_path: Path
+) -> None:
+    config = make_config(f"training.start_from={tmp_path / 'model'}", tagged(corpus, "<bt>"))
+    subwords = sentencepiece_model.subwords(tokenizer().proto)
+    of = Tokenizer(sentencepiece_model.with_subwords(tokenizer().proto, [*subwords, Subword("<bt>", -1e6, kind)]))
+    saved(tmp_path / "model", make_checkpoint(config, of=Vocabulary(of, of)))
+    said = r"data\.train\[1\]\.tag: <bt>: the model .* has it as text, not as a token: choose another name, or"
+    with pytest.raises(NmtError, match=said):
+        train(config, "cpu")
+
+
+@pytest.mark.parametrize("settings", [(), BERGAMOT], ids=["marian", "bergamot"])
+def test_exports_of_a_model_with_new_tags_translate_as_before(
+    settings: tuple[str, ...], make_config: MakeConfig, corpus: Path, tmp_path: Path
+) -> None:
+    before = make_model(*settings)
+    saved(tmp_path / "model", before)
+    some = (f"training.start_from={tmp_path / 'model'}", tagged(corpus, "<bt>", "<term>"), *settings, QUIET, *SHORT)
+    train(make_config(*some, "training.max_steps=1"), "cpu")
+    after = dataclasses.replace(step_0(tmp_path / "run"), config=before.config)
+    for exporter in (CTranslate2Exporter(), ArgosExporter(), BergamotExporter() if settings else MarianExporter()):
+        found = list[Any]()
+        for name, of in (("before", before), ("after", after)):
+            exporter.check(of)
+            folder = export_models.written(exporter, tmp_path / f"{exporter.program} {name}", of)
+            if isinstance(exporter, BergamotExporter):  # the engine runs in browsers only
+                found.append(np.concatenate(BergamotFolder(folder, of).score(random_pairs(before, LINES), 1000)))
+            else:
+                found.append(exporter.translate(folder, of, LINES))
+        if isinstance(exporter, BergamotExporter):  # of 8-bit numbers
+            assert np.abs(found[0] - found[1]).max() < 0.1
+        else:
+            assert found[0] == found[1] and any(found[0]), exporter.program
+
+
 # ------------------------------------------------------------------------ models that do not fit
 
 
@@ -229,23 +382,15 @@ def test_prepare_takes_the_vocabulary_of_the_model(make_config: MakeConfig, tmp_
     assert not list((tmp_path / "store").glob("vocabulary-*"))
 
 
-def test_tokens_that_the_vocabulary_does_not_have_are_refused(
+def test_a_language_token_that_the_model_expects_is_missed(
     make_config: MakeConfig, corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = make_config(f"training.start_from={tmp_path / 'model'}")
-    saved(tmp_path / "model", make_checkpoint(config))
     one = f"{{source: {corpus}/train.en, target: {corpus}/train.de"
-    both = f"data.train=[{one}}}, {one}, reversed: true}}]"
-    for corpora, key, tag in [(f"data.train=[{one}, tag: <bt>}}]", ".tag", "<bt>"), (both, "", "<2de>")]:
-        said = f"data.train[0]{key}: {tag}: the model in training.start_from has no such token: set vocabulary.relearn"
-        with pytest.raises(NmtError, match=re.escape(said)):
-            train(make_config(f"training.start_from={tmp_path / 'model'}", corpora, QUIET), "cpu")
-    saved(tmp_path / "model", make_checkpoint(make_config(both)))
-    caplog.clear()
+    saved(tmp_path / "model", make_checkpoint(make_config(f"data.train=[{one}}}, {one}, reversed: true}}]")))
     model, other = f"training.start_from={tmp_path / 'model'}", ("data.source_language=de", "data.target_language=en")
     with_initial_model(make_config(model, *other))
     assert "this model expects a token such as <2en> before each source" in caplog.text
-    with_initial_model(config)
+    with_initial_model(make_config(model))
     assert "this model expects a token such as <2de> before each source" in caplog.text
     assert "was not trained for" not in caplog.text
 

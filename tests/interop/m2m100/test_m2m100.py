@@ -243,7 +243,9 @@ run_dir: {tmp_path}/run
 data:
   source_language: en
   target_language: de
-  train: [{{source: {tmp_path}/train.en, target: {tmp_path}/train.de}}]
+  train:
+  - {{source: {tmp_path}/train.en, target: {tmp_path}/train.de}}
+  - {{source: {tmp_path}/train.en, target: {tmp_path}/train.de, tag: <bt>}}
   language_tags: sides
 vocabulary: {{shared: true}}
 model:
@@ -258,6 +260,8 @@ training: {{start_from: {imported}, max_steps: 2, batch_tokens: 256, log_every: 
     train(reader.parse(Config, settings, "test config"), "cpu")
     [[found]] = nmt.load(tmp_path / "run", "cpu").hypotheses(["one two"], alignment=True)
     assert found.source_pieces is not None and found.source_pieces[0] == "<en>"
+    trained = model_file.load(model_file.locate(tmp_path / "run")).vocabulary
+    assert trained.source.every_piece() == [*model_file.load(imported).vocabulary.source.every_piece(), "<bt>"]
     if pytest.importorskip("ctranslate2"):
         found = export(tmp_path / "run", "ctranslate2", tmp_path / "folder", lines=TEXT[:5])
         assert found is not None and not found.different
