@@ -243,7 +243,6 @@ def text_rows(checkpoint: Checkpoint, name: str, side: str) -> torch.Tensor:
     ("model.tie=none", "vocabulary.shared=false"),
     ("model={architecture: recurrent, embedding_size: 32, hidden_size: 32, tie: all}",),
 ], ids=["all", "target", "none", "recurrent"])  # fmt: skip
-@torch.no_grad()
 def test_new_tags_come_after_all_subwords_and_old_text_is_read_and_written_as_before(
     settings: tuple[str, ...], make_config: MakeConfig, corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
