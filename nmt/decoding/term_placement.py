@@ -3,16 +3,11 @@
 A model translates a line as always, and most translations have the target terms. Elsewhere a target term replaces the
 word with the most attention to the source term. Where this word is not clear, the rest of the line is also searched
 again, with the target term before it, and the probabilities of the rest decide.
-
-Shapes: T target and S source words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from nmt.config.word_characters import in_one_word
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
@@ -20,34 +15,13 @@ from nmt.decoding.engine_protocol import Engine, SearchInput
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Span
 from nmt.decoding.search.options import Hypothesis, SearchOptions, length_penalties
-from nmt.decoding.term_texts import edited, in_case, overlap, own_places
+from nmt.decoding.term_places import Place, find_place, is_in_place
+from nmt.decoding.term_texts import edited, in_case, own_places
 from nmt.decoding.translation import Translation
-from nmt.terms.glossary import FoundTerm
 from nmt.terms.used_term import How, UsedTerm
 
-# Chosen with captions and nouns whose target terms are usual, rare, or new to the model.
-_LEAST_SHARE = 0.15  # of the attention of a word that a term replaces without any doubt
-_RIVAL = 0.65  # a word with this share of that attention to another source word may be the translation of both
-_WHOLE = 0.6  # the attention to the term of each further word that it replaces
-_LEFT_OVER = 0.8  # a word beside the term with this share of its attention to the source term is left over
 _MOST_WORSE = 0.7  # log P of a subword: a rest that is worse than that of the model's translation by more is broken
 _MOST_LONGER = 1.5  # than the model's translation: a longer one repeats itself
-
-
-class _Place(NamedTuple):
-    """The words of a translation with the most attention to a source term. spans: of the best one alone, and of it with
-    the words beside it that are aligned to the term too. share: of the attention of the best one; can_replace: whether
-    it has more attention to the term than to any other source word, and is not the translation of `rivals` too."""
-
-    spans: tuple[Span, ...]
-    share: float
-    can_replace: bool
-    rivals: list[int]
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether a term replaces the words without any doubt."""
-        return self.can_replace and self.share >= _LEAST_SHARE
 
 
 @dataclass
@@ -61,7 +35,7 @@ class _Draft:
     own: dict[int, Span]
     used: list[UsedTerm] = field(init=False)
     edits: dict[Span, str] = field(default_factory=dict)
-    doubtful: tuple[int, _Place, list[str]] | None = None
+    doubtful: tuple[int, Place, list[str]] | None = None
 
     def __post_init__(self) -> None:
         self.used = [UsedTerm(one.term.source, one.term.target, "failed", one.found_as) for one in self.source.terms]
@@ -83,7 +57,7 @@ class _Candidate(NamedTuple):
 
     draft: _Draft
     k: int
-    place: _Place  # of the words that it replaces
+    place: Place  # of the words that it replaces
     how: How
     form: str
     span: Span
@@ -145,21 +119,21 @@ class TermPlacer:
             draft.edits[span] = form
             draft.use(k, "placed", form)
 
-    def _places(self, draft: _Draft, words: AlignedWords) -> Iterator[tuple[int, _Place]]:
+    def _places(self, draft: _Draft, words: AlignedWords) -> Iterator[tuple[int, Place]]:
         """The places of the missing terms, which do not overlap: the clear ones first."""
         [prefix] = self.vocabulary.target.decode([list(draft.source.prefix)])
         taken, missing = [(0, len(prefix)), *draft.own.values()], draft.missing
-        while places := [(k, place) for k in missing if (place := _place(words, draft.source.terms[k], taken))]:
+        while places := [(k, place) for k in missing if (place := find_place(words, draft.source.terms[k], taken))]:
             k, place = max(places, key=lambda pair: (pair[1].is_clear, pair[1].share))
             yield k, place
             taken.append(place.spans[-1])
             missing.remove(k)
 
     def _searched_again(self, drafts: Sequence[_Draft]) -> dict[int, _Candidate]:
-        """For the term in each draft whose place is not clear, by the draft's id, the better one of two translations: its
-        words replaced, or the rest searched again. There is none if the term is not in its place by their alignment,
-        or if the rest is improbable."""
-        trials = list[tuple[_Draft, int, _Place, str, str]]()  # the text before the term, its form
+        """For the term of each draft whose place is not clear, the better one of two translations: its words replaced,
+        or the rest searched again. There is none if the term is not in its place by their alignment, or if the rest is
+        improbable. By the id of the draft."""
+        trials = list[tuple[_Draft, int, Place, str, str]]()  # the text before the term, its form
         for draft in drafts:
             assert draft.doubtful is not None
             k, place, forms = draft.doubtful
@@ -182,7 +156,11 @@ class TermPlacer:
                 candidates.append(_Candidate(draft, k, place, "placed", form, span, text, tokens))
         candidates = [candidate for candidate in candidates if self._is_whole(candidate)]
         aligned = self._aligned([(one.draft.source, one.tokens, one.text) for one in candidates])
-        candidates = [one for one, words in zip(candidates, aligned, strict=True) if _is_in_place(one, words)]
+        candidates = [
+            one
+            for one, words in zip(candidates, aligned, strict=True)
+            if is_in_place(words, one.draft.source.terms[one.k], one.span, one.place.rivals)
+        ]
         return self._best([self._plain(draft) for draft in drafts], candidates)
 
     def _plain(self, draft: _Draft) -> _Candidate:
@@ -247,48 +225,3 @@ class TermPlacer:
             source_pieces = self.vocabulary.source.pieces([*source.ids, EOS])
             translation = Translation(text, 0.0, 0.0, pieces, [], source_pieces, weights[len(source.start) :])
             yield AlignedWords.from_translation(source.text, translation, elements=len(source.terms))
-
-
-def _place(words: AlignedWords, found: FoundTerm, taken: Sequence[Span]) -> _Place | None:
-    """The place of a term among the words that are not taken; None if there is none."""
-    own, to_term = _attention(words, found)
-    free = [_is_word(words.text, span) and not any(overlap(span, other) for other in taken) for span in words.target]
-    to_term = np.where(free, to_term, 0.0)
-    if not to_term.any():
-        return None
-    best = int(to_term.argmax())
-    share = float(to_term[best])
-    others = ~own & [_is_word(words.line, span) for span in words.source]
-    best_rows = words.weights.argmax(axis=0)
-    rivals = np.flatnonzero(others & (best_rows == best) & (words.weights[best] >= _RIVAL * share)).tolist()
-    first, last = best, best + 1
-    while first and to_term[first - 1] > _WHOLE:
-        first -= 1
-    while last < len(free) and to_term[last] > _WHOLE:
-        last += 1
-    whole = words.target[first][0], words.target[last - 1][1]
-    can_replace = share > words.weights[best, others].max(initial=0.0) and not rivals
-    return _Place(tuple(dict.fromkeys((words.target[best], whole))), share, can_replace, rivals)
-
-
-def _is_in_place(candidate: _Candidate, words: AlignedWords) -> bool:
-    """Whether the term has more attention to the source term than to other words, no word besides it is left over, and
-    no other source word has lost its translation."""
-    own, to_term = _attention(words, candidate.draft.source.terms[candidate.k])
-    others = ~own & [_is_word(words.line, span) for span in words.source]
-    inside = np.array([overlap(span, candidate.span) for span in words.target], bool)
-    is_aligned = to_term > words.weights[:, others].max(axis=1, initial=0.0)
-    best = float(to_term[inside & is_aligned].max(initial=0.0))
-    left_over = ~inside & is_aligned & (to_term >= _LEFT_OVER * best)
-    is_lost = inside[words.weights[:, candidate.place.rivals].argmax(axis=0)]
-    return best > 0 and not left_over.any() and not is_lost.any()
-
-
-def _attention(words: AlignedWords, found: FoundTerm) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which source words are in a term [S], and the attention of each target word to it [T]."""
-    own = np.array([overlap(span, (found.start, found.stop)) for span in words.source], bool)
-    return own, words.weights[:, own].sum(axis=1)
-
-
-def _is_word(text: str, span: Span) -> bool:
-    return any(map(str.isalnum, text[slice(*span)]))

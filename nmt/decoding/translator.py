@@ -225,13 +225,11 @@ class Translator:
         begin = partial(self._begin, request, tokens)
         for inputs, hypotheses in results(self._inputs(lines, request, tokens), begin, request.read_ahead):
             translations = translation.line_translations(
-                hypotheses, self.vocabulary.target, has_glossary=request.glossary is not None
+                hypotheses, self.vocabulary.target, request.glossary is not None
             )
             for i in inputs.capitals:
-                translations[i] = [
-                    replace(candidate, text=in_capitals(candidate.text, request.pair.target))
-                    for candidate in translations[i]
-                ]
+                texts = [in_capitals(candidate.text, request.pair.target) for candidate in translations[i]]
+                translations[i] = [replace(one, text=text) for one, text in zip(translations[i], texts, strict=True)]
             if request.alignment:
                 with self._searching(tokens):
                     weights = self.engine.align(translation.alignment_pairs(inputs.parts, hypotheses), tokens)
@@ -247,7 +245,7 @@ class Translator:
 
     def _restore(self, inputs: Inputs, translations: list[list[Translation]], request: TranslateRequest) -> None:
         """Translate the lines whose translations lack protected text again, without that text, and restore it."""
-        patterns, without = request.decoding.keep, replace(request.decoding, keep=())
+        without = replace(request.decoding, keep=())
         again = TranslateRequest(
             without,
             request.pair,
@@ -256,14 +254,8 @@ class Translator:
             glossary=request.glossary,
             counted=False,
         )
-        lines = masking.lines_to_restore(inputs.protected, translations, patterns)
-        self.counts.restored += len(lines)
-        masked_lines = [masking.masked(line, patterns) for line in lines.values()]
-        results_without = self._translations([text for text, _ in masked_lines], again)
-        for (i, line), (text, elements), n_best in zip(lines.items(), masked_lines, results_without, strict=True):
-            translations[i] = [
-                replace(masked, text=masking.unmasked(text, elements, masked, line, patterns)) for masked in n_best
-            ]
+        translate = partial(self._translations, request=again)
+        self.counts.restored += masking.restore(inputs.protected, translations, request.decoding.keep, translate)
 
     def _marked(
         self, lines: Iterable[str], chunk_lines: int | None, markup: Markup, to: str | None, from_: str | None
@@ -356,9 +348,8 @@ class Translator:
         pair = request.pair
         limits = self.positions, self.longest_source, self.splitter(pair.source)
         tags, start = (self.languages.tags(pair, side) for side in (0, 1))
-        return InputBuilder(
-            self.vocabulary, request.decoding, *limits, request.glossary, LineCounts(), tags, start, pair
-        )
+        arguments = request.decoding, *limits, request.glossary, LineCounts(), tags, start, pair
+        return InputBuilder(self.vocabulary, *arguments)
 
     @contextmanager
     def _searching(self, batch_tokens: int | None = None) -> Iterator[None]:
