@@ -1,16 +1,19 @@
 """Counts of the glossary terms in lines, and the message about them. Loads no PyTorch."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nmt.terms.glossary import Glossary
-from nmt.terms.used_term import UsedTerm
 
-_Row = list[int | str]
+if TYPE_CHECKING:
+    from nmt.decoding.search_inputs import Inputs
+    from nmt.decoding.translation import Translation
 
 log = logging.getLogger("nmt")
 
+_Row = list[int | str]
 _NAMED = 10  # at most, in messages
 _HOW = {
     "own": "in the model's own translation",
@@ -40,18 +43,6 @@ class TermCounts:
         failed = [*self.failed, *other.failed][:_NAMED]
         return TermCounts(how, self.lines + other.lines, failed, _merged(self.near, other.near))
 
-    def count(self, line: int, texts: Iterable[str], used: Iterable[UsedTerm], glossary: Glossary) -> None:
-        """Count the terms of a line, and look for near misses in the texts of its parts. line: its number, or 0."""
-        before = sum(self.how.values())
-        for term in used:
-            self.how[term.how] = self.how.get(term.how, 0) + 1
-            if term.how == "failed" and len(self.failed) < _NAMED:
-                self.failed.append([line, term.source, term.target])
-        self.lines += sum(self.how.values()) > before
-        for text in texts:
-            if len(self.near) < _NAMED:
-                self.near = _merged(self.near, [[line, term.source, word] for term, word in glossary.near_misses(text)])
-
     def log(self, lines: int) -> None:
         """Log the counts. lines: all lines that were translated."""
         if total := sum(self.how.values()):
@@ -73,6 +64,25 @@ class TermCounts:
                 "forms: %s|%s",
                 *(words, ", …" if len(self.near) == _NAMED else "", self.near[0][1], self.near[0][2]),
             )
+
+
+def counted(
+    inputs: "Inputs", translations: Sequence[Sequence["Translation"]], glossary: Glossary, numbered: bool
+) -> TermCounts:
+    """The counts of the terms in the lines of a chunk, and its first near misses. numbered: whether the lines have
+    numbers that the user knows."""
+    counts = TermCounts()
+    for i, line_parts in inputs.parts.items():
+        line, used = inputs.first + i if numbered else 0, translations[i][0].terms or ()
+        for term in used:
+            counts.how[term.how] = counts.how.get(term.how, 0) + 1
+            if term.how == "failed" and len(counts.failed) < _NAMED:
+                counts.failed.append([line, term.source, term.target])
+        counts.lines += bool(used)
+        for part in line_parts if len(counts.near) < _NAMED else ():
+            near: list[_Row] = [[line, term.source, word] for term, word in glossary.near_misses(part.text)]
+            counts.near = _merged(counts.near, near) if near else counts.near
+    return counts
 
 
 def _merged(near: list[_Row], more: list[_Row]) -> list[_Row]:

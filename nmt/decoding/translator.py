@@ -28,7 +28,7 @@ from nmt.decoding.n_best import NBestSelector
 from nmt.decoding.search.options import Hypothesis, length_penalties
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.decoding.target_words import TargetWords
-from nmt.decoding.term_counts import TermCounts
+from nmt.decoding.term_counts import counted
 from nmt.decoding.term_placement import TermPlacer
 from nmt.decoding.translate_request import TranslateRequest
 from nmt.decoding.translation import Translation as Translation
@@ -228,8 +228,8 @@ class Translator:
                 hypotheses, self.vocabulary.target, request.glossary is not None
             )
             for i in inputs.capitals:
-                texts = [in_capitals(candidate.text, request.pair.target) for candidate in translations[i]]
-                translations[i] = [replace(one, text=text) for one, text in zip(translations[i], texts, strict=True)]
+                language = request.pair.target
+                translations[i] = [replace(one, text=in_capitals(one.text, language)) for one in translations[i]]
             if request.alignment:
                 with self._searching(tokens):
                     weights = self.engine.align(translation.alignment_pairs(inputs.parts, hypotheses), tokens)
@@ -237,10 +237,7 @@ class Translator:
             if inputs.protected:
                 self._restore(inputs, translations, request)
             if request.glossary is not None and request.counted:
-                counts = self.counts.terms = self.counts.terms or TermCounts()
-                for i, parts in inputs.parts.items():
-                    line, used = inputs.first + i if request.numbered else 0, translations[i][0].terms or ()
-                    counts.count(line, [part.text for part in parts], used, request.glossary)
+                self.counts += LineCounts(terms=counted(inputs, translations, request.glossary, request.numbered))
             yield from translations
 
     def _restore(self, inputs: Inputs, translations: list[list[Translation]], request: TranslateRequest) -> None:
@@ -348,8 +345,8 @@ class Translator:
         pair = request.pair
         limits = self.positions, self.longest_source, self.splitter(pair.source)
         tags, start = (self.languages.tags(pair, side) for side in (0, 1))
-        arguments = request.decoding, *limits, request.glossary, LineCounts(), tags, start, pair
-        return InputBuilder(self.vocabulary, *arguments)
+        glossary, decoding = request.glossary, request.decoding
+        return InputBuilder(self.vocabulary, decoding, *limits, glossary, LineCounts(), tags, start, pair)
 
     @contextmanager
     def _searching(self, batch_tokens: int | None = None) -> Iterator[None]:
