@@ -66,8 +66,8 @@ class OpenedModel:
         """Load the weights. Logs which engine translates, and why.
 
         overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models with the same
-        vocabulary, which translate together with this one; glossary: a file of terms; pair: the languages for
-        which it is read, None if they are not known yet.
+        vocabulary, which translate together with this one; glossary: a file of terms, and `pair`, the languages of its
+        job: None if they are not known yet.
         Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
         not available.
         """
@@ -83,6 +83,10 @@ class OpenedModel:
     ) -> Translator:
         settings = schema.override(self.settings, overrides)
         decoding = settings.search
+        for model in (self, *ensemble) if glossary else ():
+            architecture = model.settings.model
+            if isinstance(architecture, schema.RecurrentConfig) and not architecture.has_attention:
+                raise NmtError(f"{model.path}: without attention it cannot place glossary terms: use another")
         if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
             raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:
