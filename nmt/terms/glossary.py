@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.config.language_pairs import LanguagePair
 from nmt.config.word_characters import CharacterKind, kind
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
@@ -43,10 +44,11 @@ class FoundTerm(NamedTuple):
 class Glossary:
     """Source terms with their target terms. Each can have several forms."""
 
-    def __init__(self, entries: Iterable[tuple[str, str]]):
-        """entries: pairs (source term, target term); `|` separates the forms: ("doctor|doctors", "Arzt|Ärzte").
+    def __init__(self, entries: Iterable[tuple[str, str]], base: "Glossary | None" = None):
+        """entries: pairs (source term, target term); `|` separates the forms: ("doctor|doctors", "Arzt|Ärzte"). base:
+        another glossary, whose terms are found too, except for the source terms that both have.
         Raises ValueError for an empty term, and for a source term with two translations."""
-        self._as_written, self._in_any_case = _Forms(), _Forms()
+        self._base, self._as_written, self._in_any_case = base, _Forms(), _Forms()
         self.terms: list[Term] = []
         for source, target in entries:
             sources, targets = (tuple(form.strip() for form in side.split("|")) for side in (source, target))
@@ -68,7 +70,7 @@ class Glossary:
             raise ValueError(f"two translations of {form!r}: {'|'.join(known.targets)!r}, {'|'.join(term.targets)!r}")
 
     @classmethod
-    def load(cls, path: Path) -> "Glossary":
+    def load(cls, path: Path, pair: LanguagePair | None = None) -> "Glossary":
         """Read a UTF-8 file of lines `source term TAB target term`; empty lines and lines with # first are ignored.
         Raises NmtError if the file is missing or not UTF-8, or a line does not have exactly two terms."""
         entries = []
@@ -97,8 +99,8 @@ class Glossary:
         units = _units(line)
         texts = [unit.text for unit in units]
         folded = [text.casefold() for text in texts]
-        matches = [*self._as_written.matches(texts), *self._in_any_case.matches(folded)]
-        # The sort is stable: of two equal terms, the case-sensitive one comes first.
+        matches = [*self._matches(texts, folded)]
+        # The sort is stable: of two equal terms, the case-sensitive one comes first, and those of the base last.
         matches.sort(key=lambda match: (-sum(map(len, texts[match[0] : match[1]])), match[0]))
         free = [True] * len(units)
         found = list[FoundTerm]()
@@ -108,6 +110,12 @@ class Glossary:
                 start, stop = units[first].start, units[last - 1].stop
                 found.append(FoundTerm(start, stop, line[start:stop], term))
         return sorted(found, key=lambda one: one.start)
+
+    def _matches(self, texts: list[str], folded: list[str]) -> Iterator[tuple[int, int, Term]]:
+        yield from self._as_written.matches(texts)
+        yield from self._in_any_case.matches(folded)
+        if self._base is not None:
+            yield from self._base._matches(texts, folded)
 
     def entries(self, line: str) -> dict[str, list[str]]:
         """The terms in a line: the target forms of each source term, each term once."""
