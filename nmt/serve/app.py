@@ -234,7 +234,6 @@ def _page_data(queue: RequestQueue, languages: LanguagePairs, limits: RequestLim
             "n_best": offer.n_best,
             "alignment": offer.aligns,
             "scores": offer.has_scores,
-            "glossary": offer.uses_terms,
         },
         "formats": [*FILE_FORMATS] if limits.file else [],
     }

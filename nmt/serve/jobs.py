@@ -24,6 +24,7 @@ from nmt.serve.requests import (
     likeliest_source,
     source_and_target,
 )
+from nmt.terms.glossary import Glossary
 from nmt.terms.used_term import UsedTerm
 
 _DECIMALS = 6  # of the numbers in an alignment
@@ -159,9 +160,14 @@ def _libretranslate_job(
 
 
 def checked_terms(terms: Terms, offer: Offer) -> tuple[tuple[str, str], ...]:
-    """The terms of a request as in BatchOptions. Raises HTTPException if the queue cannot use terms."""
+    """The terms of a request as in BatchOptions. Raises HTTPException if they are no entries of a Glossary, or if the
+    queue cannot use terms."""
     if terms and not offer.uses_terms:
         raise HTTPException(400, "glossary: this model cannot use one: leave it out")
+    try:
+        Glossary(terms.items())
+    except ValueError as error:
+        raise HTTPException(400, f"glossary: {error}") from None
     return tuple(sorted(terms.items()))
 
 

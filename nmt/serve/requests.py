@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import HTTPException, Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 from python_multipart.multipart import parse_options_header
 from starlette.types import Message
@@ -17,7 +17,6 @@ from nmt.config.language_codes import matching
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.errors import NmtError
 from nmt.serve.detection import DetectedLanguage, detect
-from nmt.terms.glossary import Glossary
 
 _FORM, _FORM_WITH_FILE = b"application/x-www-form-urlencoded", b"multipart/form-data"
 _MOST_FIELDS = 16  # maximum number of fields of a form with a file
@@ -72,17 +71,8 @@ def _from_form(terms: Any) -> Any:
     return from_json(terms) if isinstance(terms, str) else terms
 
 
-def _without_conflict(terms: dict[str, str]) -> dict[str, str]:
-    """Raises ValueError as Glossary."""
-    Glossary(terms.items())
-    return terms
-
-
 _Term = Annotated[str, Field(max_length=_LONGEST_TERM)]
-# Source terms with their target terms, as the entries of a Glossary.
-Terms = Annotated[
-    dict[_Term, _Term], Field(max_length=_MOST_TERMS), BeforeValidator(_from_form), AfterValidator(_without_conflict)
-]
+Terms = Annotated[dict[_Term, _Term], Field(max_length=_MOST_TERMS), BeforeValidator(_from_form)]
 
 
 class OwnRequest(BaseModel):
@@ -95,7 +85,7 @@ class OwnRequest(BaseModel):
     alignment: bool = False
     to: str | None = None
     from_: str | None = Field(None, alias="from")
-    glossary: Terms = {}
+    glossary: Terms = {}  # source and target terms, as the entries of a Glossary
 
 
 class LibreTranslateRequest(BaseModel):

@@ -26,15 +26,7 @@ def test_what_else_there_is_to_ask() -> None:
             {"code": "en", "name": "English", "targets": ["de"]},
             {"code": "de", "name": "German", "targets": []},
         ]
-        limits = {
-            "lines": 256,
-            "characters": 20_000,
-            "file": 4 << 20,
-            "n_best": 3,
-            "alignment": True,
-            "scores": True,
-            "glossary": True,
-        }
+        limits = {"lines": 256, "characters": 20_000, "file": 4 << 20, "n_best": 3, "alignment": True, "scores": True}
         assert served.get("/limits").json == limits
         for path in ("/health", "/health/ready", "/health/live"):
             assert (served.get(path).status, served.get(path).json) == (200, {"status": "ok"})

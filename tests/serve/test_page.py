@@ -51,7 +51,6 @@ def test_it_has_the_languages_and_the_limits(answer: Answer) -> None:
             "n_best": 3,
             "alignment": True,
             "scores": True,
-            "glossary": True,
         },
         "formats": [*FILE_FORMATS],
     }
