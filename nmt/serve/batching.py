@@ -15,6 +15,7 @@ from nmt.config.language_pairs import LanguagePair
 from nmt.decoding import unwritable
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
+from nmt.files.notes import counted
 from nmt.serve.glossaries import GlossaryFile, GlossaryFiles
 from nmt.terms.glossary import Glossary
 
@@ -137,7 +138,7 @@ class RequestQueue(ABC):
 
     def _report(self, file: GlossaryFile) -> None:
         """Log what a user should know about a glossary that was read."""
-        log.info("glossary: %s: %d terms", file.path, len(file.glossary.terms))
+        log.info("glossary: %s: %s", file.path, counted(len(file.glossary.terms), "term", "terms"))
 
     def _glossary(self, options: BatchOptions) -> Glossary | None:
         """The terms of a request, and those of the service."""
