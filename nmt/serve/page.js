@@ -2,7 +2,10 @@ const {limits, languages, formats} = data;  // made by nmt/serve/app.py
 const PAUSE = 400;  // milliseconds after the last key until the text is translated
 const RANKS = Math.min(limits.n_best, 8);  // number of translations in the details of a line
 const names = Object.fromEntries(languages.map(({code, name}) => [code, name]));
-const HOW = {own: "in the model’s own translation", learned: "used by the model", placed: "put in its place", forced: "translated again with it", failed: "not in its place"};  // of nmt/terms/used_term.py
+const HOW = {  // by `how` in nmt/terms/used_term.py
+  own: "the model’s own word", learned: "the model was given it", placed: "replaces the model’s own word",
+  forced: "what follows it was translated again", failed: "not in its place",
+};
 let shown = [];  // {source, target, terms} of each line
 
 const pair = () => ({from: at("from").value, to: at("to").value});
