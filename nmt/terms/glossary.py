@@ -52,14 +52,12 @@ class FoundTerm(NamedTuple):
     term: Term
 
 
-class TwoTranslations(ValueError):
-    """A source form has two translations. entries: the indices of the two entries; translations: their targets, as the
-    glossary writes them."""
+class WrongEntry(ValueError):
+    """An entry of a glossary is wrong. index: of the entry; earlier: of the entry that it contradicts, if any."""
 
-    def __init__(self, form: str, entries: tuple[int, int], translations: tuple[str, str]):
-        first, second = translations
-        super().__init__(f"{form!r} has two translations, {first!r} and {second!r}")
-        self.form, self.entries, self.translations = form, entries, translations
+    def __init__(self, problem: str, index: int, earlier: int | None = None):
+        super().__init__(problem)
+        self.index, self.earlier = index, earlier
 
 
 class Glossary:
@@ -73,45 +71,43 @@ class Glossary:
     def __init__(self, entries: Iterable[tuple[str, str]], base: "Glossary | None" = None):
         """entries: pairs (source term, target term); `|` separates the forms: ("doctor|doctors", "Arzt|Ärzte"), and
         `\\|` is the character itself. base: another glossary, whose terms are found too, except for the source terms
-        that both have. Raises ValueError for an empty term, and TwoTranslations."""
+        that both have. Raises WrongEntry for an empty form, and for a source form that has another translation
+        already."""
         self._base = base
         self.terms: list[Term] = []
-        by_units = dict[tuple[str, ...], tuple[int, Term]]()  # forms as they are written, and the index of the entry
+        terms = dict[tuple[str, ...], tuple[Term, int]]()  # by the units of a form, with the index of the entry
+        translations = defaultdict[tuple[str, ...], set[tuple[str, ...]]](set)  # by the folded units of a form
         for i, (source, target) in enumerate(entries):
             term = Term(_forms(source), _forms(target))
-            if not all(map(_units, term.sources)) or not all(term.targets):
-                raise ValueError(f"empty term: {source!r} → {target!r}")
-            for form in term.sources:
-                first, known = by_units.setdefault(tuple(unit.text for unit in _units(form)), (i, term))
+            forms = [tuple(unit.text for unit in _units(form)) for form in term.sources]
+            if not all(forms) or not all(term.targets):
+                raise WrongEntry(f"empty term or form: {source!r} → {target!r}", i)
+            for units in forms:
+                known, earlier = terms.setdefault(units, (term, i))
                 if known.targets != term.targets:
-                    translations = "|".join(known.targets), "|".join(term.targets)
-                    raise TwoTranslations(form, (first, i), translations)
+                    both = f"{'|'.join(known.targets)!r} and {'|'.join(term.targets)!r}"
+                    remedy = "remove one of them, or write one term with both as forms, with | between them"
+                    raise WrongEntry(f"{term.source!r} has two translations, {both}: {remedy}", i, earlier)
+                translations[_folded(units)].add(term.targets)
             self.terms.append(term)
         self._as_written, self._in_any_case = _Forms(), _Forms()
-        translations_of = defaultdict[tuple[str, ...], set[tuple[str, ...]]](set)
-        for units, (_, term) in by_units.items():
-            translations_of[_folded(units)].add(term.targets)
-        for units, (_, term) in by_units.items():
-            letters = [letter for unit in units for letter in unit if letter.isalpha()]
-            has_capitals = any(letter.isupper() for letter in letters[1:])
-            if has_capitals or len(translations_of[_folded(units)]) > 1:
+        for units, (term, _) in terms.items():
+            folded, letters = _folded(units), [letter for unit in units for letter in unit if letter.isalpha()]
+            if any(map(str.isupper, letters[1:])) or len(translations[folded]) > 1:
                 self._as_written.add(units, term)
             else:
-                self._in_any_case.add(_folded(units), term)
+                self._in_any_case.add(folded, term)
 
     @classmethod
     def load(cls, path: Path, pair: LanguagePair | None = None) -> "Glossary":
         """Read a glossary file: see `glossary_file.read`. pair: the languages of the job, if they are known. Raises
-        NmtError for a file with problems, and for a source form with two translations."""
-        rows = list(glossary_file.read(path, pair))
+        NmtError for a file with problems."""
+        entries = glossary_file.read(path, pair)
         try:
-            return cls((row.source, row.target) for row in rows)
-        except TwoTranslations as error:
-            (first, second), (one, other) = error.entries, error.translations
-            raise NmtError(
-                f"{path}:{rows[second].line}: {error.form!r} is {other!r} here and {one!r} in line {rows[first].line}: "
-                "remove one of them, or write both as forms of one term, with | between them"
-            ) from None
+            return cls((entry.source, entry.target) for entry in entries)
+        except WrongEntry as error:
+            also = "" if error.earlier is None else f" (the first is in line {entries[error.earlier].line})"
+            raise NmtError(f"{path}:{entries[error.index].line}: {error}{also}") from None
 
     @property
     def targets(self) -> list[str]:
@@ -122,9 +118,8 @@ class Glossary:
         """The terms in a line, in order; they do not overlap.
 
         Terms match complete words; in scripts without spaces (Chinese, Japanese, Korean, Thai, …) they match
-        anywhere. Matching is case-sensitive if a term has capitals after its first letter (NASA, New York), and
-        ignores the kind and number of spaces. Of overlapping terms the longest is taken; of equally long ones the
-        first.
+        anywhere. The kind and number of spaces do not matter. Of overlapping terms the longest is taken; of equally
+        long ones the first.
         """
         units = _units(line)
         spans = ((units[first].start, units[last - 1].stop, term) for first, last, term in self._places(units))
@@ -161,18 +156,18 @@ class Glossary:
         folded = _folded(unit.text for unit in units)
         found = {i for first, last, _ in self._places(units) for i in range(first, last)}
         misses = list[tuple[Term, str]]()
-        for i, word in enumerate(folded):
-            if i not in found and (near := self._nearest(folded[:i], word)):
+        for i in range(len(units)):
+            if i not in found and (near := self._nearest(folded, i)):
                 misses.append((near.term, line[units[i - len(near.before)].start : units[i].stop]))
         return misses
 
-    def _nearest(self, before: tuple[str, ...], word: str) -> "_LastWord | None":
-        """The term that has the longest stem in common with a word, and the units before the word."""
-        letters = _plain_letters(word)
+    def _nearest(self, units: tuple[str, ...], i: int) -> "_LastWord | None":
+        """The term that has the longest stem in common with unit i, and the same units before it."""
+        letters = _plain_letters(units[i])
         for stem in range(len(letters), max(_SHORTEST_STEM, len(letters) - _LONGEST_ENDING) - 1, -1):
             for near in self._by_stem.get(letters[:stem], ()):
-                same = near.word != word and near.before == before[len(before) - len(near.before) :]
-                if same and _may_be_form(letters, near.letters, stem):
+                is_other = near.word != units[i] and near.before == units[max(0, i - len(near.before)) : i]
+                if is_other and _may_be_form(letters, near.letters, stem):
                     return near
         return None
 

@@ -158,7 +158,7 @@ def test_documents(file: Path) -> None:
         ([["x", "y"]], "glossary: Input should be a valid dictionary"),
         ("x=y", "glossary: "),
         ({"cat|cats": "Katze", "cats": "Kater"}, "glossary: 'cats' has two translations, 'Katze' and 'Kater'"),
-        ({"cat": " "}, "glossary: empty term: 'cat'"),
+        ({"cat": " "}, "glossary: empty term or form: 'cat'"),
     ],
 )
 @pytest.mark.parametrize("others", [{"text": "a cat"}, {"q": "a cat"} | LIBRE])
@@ -187,11 +187,11 @@ def test_the_largest_glossary_is_accepted() -> None:
 
 
 def test_a_glossary_is_for_a_pair(tmp_path: Path) -> None:
-    german, french = (str(written(tmp_path / f"{code}.tsv", cat=code)) for code in ("de", "fr"))
+    german, french = (str(written(tmp_path / f"{word}.tsv", cat=word)) for word in ("Katze", "minou"))
     several = LanguagePairs((LanguagePair("en", "de"), LanguagePair("en", "fr")))
     files = open_glossaries([f"en-de={german}", f"en-fr={french}"], several)
     queue = BatchingQueue(Placing(), 20, files)
-    assert [text_of(queue, "a cat", BatchOptions(pair=pair)) for pair in several.pairs] == ["A de", "A fr"]
+    assert [text_of(queue, "a cat", BatchOptions(pair=pair)) for pair in several.pairs] == ["A Katze", "A minou"]
     assert text_of(queue, "a cat", BatchOptions(pair=LanguagePair("de", "fr"))) == "A CAT"
     queue.close()
     assert open_glossaries([f"en-de={german}"], ONE).keys() == open_glossaries([german], ONE).keys() == {None}
