@@ -286,7 +286,8 @@ class BatchingQueue(RequestQueue):
         return lengths
 
     def _answer_bytes(self, lengths: Sequence[int], options: BatchOptions) -> int:
-        terms = sum(lengths) * options.n_best if self._glossary(options) else 0  # a term has at least one subword
+        has_glossary = bool(options.terms) or options.pair in self._glossaries
+        terms = has_glossary * sum(lengths) * options.n_best  # at most: a term has at least one subword
         return answer_bytes(self.translator, lengths, options) + _TERM * terms
 
     def _room(self) -> int:

@@ -29,6 +29,7 @@ from nmt.terms.used_term import UsedTerm
 
 _DECIMALS = 6  # of the numbers in an alignment
 _MOST_NAMES = 10  # of terms in a warning
+_MOST_FORMS = 20  # of a target term: each can need a search
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,8 @@ def checked_terms(terms: Terms, offer: Offer) -> tuple[tuple[str, str], ...]:
     queue cannot use terms."""
     if terms and not offer.uses_terms:
         raise HTTPException(400, "glossary: this model cannot use one: leave it out")
+    if wrong := [target for target in terms.values() if target.count("|") >= _MOST_FORMS]:
+        raise HTTPException(400, f"glossary: {wrong[0][:40]!r}: more than {_MOST_FORMS} forms")
     try:
         Glossary(terms.items())
     except ValueError as error:

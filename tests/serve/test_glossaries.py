@@ -158,6 +158,7 @@ def test_documents(file: Path) -> None:
         ([["x", "y"]], "glossary: Input should be a valid dictionary"),
         ("x=y", "glossary: "),
         ({"cat|cats": "Katze", "cats": "Kater"}, "glossary: 'cats' has two translations, 'Katze' and 'Kater'"),
+        ({"cat": "x|" * 19 + "x", "dog": "x|" * 20 + "x"}, "glossary: 'x|x|"),
         ({"cat": " "}, "glossary: empty term or form: 'cat'"),
     ],
 )
