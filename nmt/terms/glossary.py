@@ -15,6 +15,7 @@ from nmt.errors import NmtError
 from nmt.terms import glossary_file
 
 _BETWEEN_FORMS = re.compile(r"(?<!\\)\|")
+_ALIKE = str.maketrans("yı", "ii")
 _COMBINING = re.compile("[\u0300-\u036f]")
 # Near misses. The letters and lengths were chosen by reading those of frequent nouns in English, German, Turkish,
 # Finnish and Russian news. 70% to 90% of them are forms of the noun.
@@ -173,13 +174,14 @@ class Glossary:
 
     @cached_property
     def _by_stem(self) -> "dict[str, list[_LastWord]]":
-        by_stem = defaultdict[str, list[_LastWord]](list)
+        words, by_stem = list[_LastWord](), defaultdict[str, list[_LastWord]](list)
         for term in self.terms:
             *before, word = _folded(unit.text for unit in _units(term.source))
             if len(term.sources) == 1 and kind(word[0]) == CharacterKind.WORD:
-                last = _LastWord(tuple(before), word, _plain_letters(word), term)
-                for stem in (last.letters, last.letters[:-1]):
-                    by_stem[stem].append(last)
+                words.append(_LastWord(tuple(before), word, _plain_letters(word), term))
+        for cut in (0, 1):  # for `parts`, `part` comes before `party`
+            for last in words:
+                by_stem[last.letters[: len(last.letters) - cut]].append(last)
         return dict(by_stem)
 
     def entries(self, line: str) -> dict[str, list[str]]:
@@ -199,7 +201,7 @@ class _LastWord(NamedTuple):
 def _plain_letters(word: str) -> str:
     """A word without accents, so that `Stadt` and `Städte` have a stem in common; likewise `city` and `cities`."""
     word = word if word.isascii() else _COMBINING.sub("", unicodedata.normalize("NFD", word))
-    return word.replace("y", "i")
+    return word.translate(_ALIKE)
 
 
 def _may_be_form(word: str, form: str, stem: int) -> bool:
@@ -230,8 +232,8 @@ class _Forms:
         """Every term in a text: the indices of its first unit and after its last one, and the term."""
         for start, unit in enumerate(units):
             for length in self.lengths.get(unit, ()):
-                term = self.by_units.get(units[start : start + length])
-                if term is not None:
+                form = units[start : start + length]  # shorter at the end
+                if len(form) == length and (term := self.by_units.get(form)) is not None:
                     yield start, start + length, term
 
 
@@ -265,33 +267,19 @@ class _Classes(dict[int, str]):
         letter = chr(code)
         if "\u1160" <= letter <= "\u11ff":  # a vowel or last consonant of a Korean syllable
             found = "m"
-        elif _is_meaningless(letter):
-            found = "-"
+        elif letter not in _JOINERS and (code in _SELECTORS or unicodedata.category(letter) == "Cf"):
+            found = "-"  # such as a soft hyphen
         else:  # a full-width letter is a letter of a word
             found = _CLASS_OF[kind(unicodedata.normalize("NFKC", letter)[0] if letter > "\uff00" else letter)]
         return self.setdefault(code, found)
 
 
-_CLASS_OF = {
-    CharacterKind.WORD: "w",
-    CharacterKind.ALONE: "a",
-    CharacterKind.MARK: "m",
-    CharacterKind.SPACE: " ",
-    CharacterKind.OTHER: "o",
-}
-_CLASSES = _Classes()
+_CLASSES, _CLASS_OF = _Classes(), dict(zip(CharacterKind, " wamo", strict=True))
 _UNIT = re.compile("w(?:-*[wm])*|a(?:-*m)*|[om]")
 
 
 def _normal(text: str) -> str:
     if text.isascii():
         return text
-    text = "".join(letter for letter in text if not _is_meaningless(letter))
+    text = "".join(letter for letter in text if _CLASSES[ord(letter)] != "-")
     return unicodedata.normalize("NFKC", text).replace("’", "'")
-
-
-def _is_meaningless(letter: str) -> bool:
-    """Whether a character, such as a soft hyphen, has no meaning for a term."""
-    if letter.isascii() or letter in _JOINERS:
-        return False
-    return ord(letter) in _SELECTORS or unicodedata.category(letter) == "Cf"

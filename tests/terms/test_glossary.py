@@ -70,6 +70,7 @@ def test_longest_first_without_overlaps() -> None:
     assert found("dry dock gate", "dry dock", "dock gate") == ["dock gate"], "longer in letters"
     assert found("dry dock gate, dock", "dock", "dry", "dock gate") == ["dry", "dock gate", "dock"]
     assert found("a b c", "a b", "b c") == ["a b"], "else the first"
+    assert found("x a", "a b c d e f g h", "a") == ["a"], "at the end, where the longer term does not fit"
     assert found("一二三四", "二三四", "一二", "一") == ["一", "二三四"]
 
 
@@ -148,6 +149,7 @@ def test_near_misses(term: str, text: str) -> None:
         ("war", "ward warn wars2"),
         ("test", "tested testing"),
         ("doctor", "doctor Doctor documents"),
+        ("NASA", "nasa Nasa"),
         ("doctor|doctores", "doctors"),
         ("dry dock", "docks wet docks"),
         ("docks", "dockyard"),
@@ -162,4 +164,6 @@ def test_no_near_misses(term: str, line: str) -> None:
 
 def test_a_found_term_is_no_near_miss_of_another() -> None:
     assert near("trains doctors", "train", "trains", "doctor") == [("doctor", "doctors")]
-    assert near("planes", "plan", "plane") == [("plane", "planes")], "the longest stem"
+    assert near("planes parts", "plan", "plane", "party", "part") == [("plane", "planes"), ("part", "parts")], (
+        "the longest stem"
+    )
