@@ -13,9 +13,10 @@ log = logging.getLogger("nmt")
 
 
 class GlossaryFile:
-    """The glossary in a file, for a language pair. Raises NmtError if the file cannot be read, at first."""
+    """The glossary in a file, for a language pair."""
 
     def __init__(self, path: Path, pair: LanguagePair):
+        """Raises NmtError for a file with problems."""
         self.path, self._pair = path, pair
         self._version = _version(path)
         self.glossary = Glossary.load(path, pair)
@@ -38,8 +39,8 @@ GlossaryFiles = dict[LanguagePair | None, GlossaryFile]  # None: the pair of a m
 
 
 def open_glossaries(arguments: Sequence[str], languages: LanguagePairs) -> GlossaryFiles:
-    """The glossaries of a service. arguments: `FILE`, or `PAIR=FILE`, such as `en-de=terms.tsv`, if it has several
-    pairs. Raises NmtError for a file that cannot be read, a missing pair, and two files for a pair."""
+    """The glossaries of a service. arguments: `FILE`, or for a model of several pairs `PAIR=FILE`, such as
+    `en-de=terms.tsv`. Raises NmtError for a file with problems, a missing pair, and two files for a pair."""
     pairs, files = {str(pair): pair for pair in languages.pairs}, GlossaryFiles()
     for argument in arguments:
         name, _, path = argument.partition("=")
@@ -56,7 +57,7 @@ def open_glossaries(arguments: Sequence[str], languages: LanguagePairs) -> Gloss
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:
-    """What differs after a file was changed; None if there is no file."""
+    """Changes when the file changes; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
