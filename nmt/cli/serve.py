@@ -42,6 +42,14 @@ def serve(
         typer.Option(metavar="NAME", help="Another host name of this service, such as behind a proxy; repeatable."),
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log a line for each request.")] = False,
+    glossary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[PAIR=]FILE",
+            help="Terms with their translations, read again when the file changes; PAIR, such as en-de, for a model of "
+            "several; repeatable.",
+        ),
+    ] = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
@@ -58,7 +66,7 @@ def serve(
     limits = requests.RequestLimits(max_lines, max_characters, max_waiting, *sizes, document_seconds)
     allowed_hosts = hosts.allowed_hosts(host, allowed_host or ())
     settings = options.decoding_overrides(overrides, beam_size, length_penalty)
-    queue, languages = queues.open_queue(model, device, settings, max_waiting)
+    queue, languages = queues.open_queue(model, device, settings, max_waiting, glossary or ())
     try:
         server.serve(queue, languages, host, port, limits, log_requests, allowed_hosts)
     except KeyboardInterrupt:  # the service has reported it

@@ -1,17 +1,25 @@
 """The queue between requests and the translator. Waiting requests are translated together."""
 
+import logging
 import math
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
 
 from nmt.config.language_pairs import LanguagePair
+from nmt.decoding import unwritable
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
+from nmt.files.notes import counted
+from nmt.serve.glossaries import GlossaryFile, GlossaryFiles
+from nmt.terms.glossary import Glossary
+
+log = logging.getLogger("nmt")
 
 NBest = list[list[Translation]]  # the translations of each line, best first
 
@@ -20,6 +28,7 @@ _SUBWORDS_PER_LINE = 100  # maximum mean length of waiting lines: several times 
 _SUBWORD = 64  # of a subword: in the text, in the list of subwords, and its score
 _WEIGHT = 9  # of a number in an alignment: `0.123456,`
 _TRANSLATION = 200  # of the names of the fields, score and log-probability
+_TERM = 150  # of a glossary term
 
 
 class QueueFull(Exception):
@@ -50,6 +59,7 @@ class Totals:
     lines: int = 0
     subwords: int = 0
     seconds: float = 0.0
+    terms: Counter[str] = field(default_factory=Counter)  # of glossaries, by `UsedTerm.how`
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,7 @@ class BatchOptions:
     token_scores: bool = True
     pair: LanguagePair | None = None  # None: the model has only one
     keep: tuple[str, ...] = ()  # patterns besides those of decoding.keep
+    terms: tuple[tuple[str, str], ...] = ()  # entries of a Glossary, besides those of the service
 
 
 @dataclass(frozen=True)
@@ -74,12 +85,13 @@ class _Waiting:
 @dataclass(frozen=True)
 class Offer:
     """What a queue gives for a line. n_best: most translations; aligns: alignments; has_scores: scores of translations,
-    and their subwords; keep: patterns of protected text."""
+    and their subwords; keep: patterns of protected text; uses_terms: whether it can use glossaries."""
 
     n_best: int
     aligns: bool
     has_scores: bool
     keep: tuple[str, ...]
+    uses_terms: bool = True
 
 
 class RequestQueue(ABC):
@@ -91,9 +103,14 @@ class RequestQueue(ABC):
     offer: Offer
     close_seconds: float | None = None  # to wait for the last batch; None: until it is translated
 
-    def __init__(self, max_waiting: int):
+    def __init__(self, max_waiting: int, glossaries: GlossaryFiles | None = None):
         """max_waiting: maximum number of waiting lines, with 100 subwords each on average. Lines that are being
-        translated do not count."""
+        translated do not count. Raises NmtError for glossaries if it cannot use them."""
+        self._glossaries = glossaries or {}
+        if glossaries and not self.offer.uses_terms:
+            raise NmtError("--glossary: this model cannot use a glossary: leave it out")
+        for file in self._glossaries.values():
+            self._report(file)
         self.max_waiting = max_waiting
         self.max_subwords = _SUBWORDS_PER_LINE * max_waiting
         self.totals = Totals()
@@ -118,6 +135,16 @@ class RequestQueue(ABC):
     @abstractmethod
     def _translations(self, lines: list[str], options: BatchOptions) -> NBest:
         """The translations of each line, best first."""
+
+    def _report(self, file: GlossaryFile) -> None:
+        """Log what a user should know about a glossary that was read."""
+        log.info("glossary: %s: %s", file.path, counted(len(file.glossary.terms), "term", "terms"))
+
+    def _glossary(self, options: BatchOptions) -> Glossary | None:
+        """The terms of a request, and those of the service."""
+        file = self._glossaries.get(options.pair)
+        glossary = file.glossary if file else None
+        return Glossary(options.terms, glossary) if options.terms else glossary
 
     @property
     def waiting(self) -> int:
@@ -185,6 +212,9 @@ class RequestQueue(ABC):
     def _work(self) -> None:
         while batch := self._next_batch():
             started = time.perf_counter()
+            for file in self._glossaries.values():
+                if file.read_again():
+                    self._report(file)
             self._translate(batch)
             self.totals.batches += 1
             self.totals.lines += sum(len(request.lines) for request in batch)
@@ -223,6 +253,7 @@ class RequestQueue(ABC):
                 else:  # so that only the request that fails gets the error
                     self._translate([request])
             return
+        self.totals.terms.update(term.how for best, *_ in translations for term in best.terms or ())
         for request in batch:
             request.answer.set_result(translations[: len(request.lines)])
             del translations[: len(request.lines)]
@@ -232,18 +263,22 @@ class BatchingQueue(RequestQueue):
     """A queue of requests to a model. The translation of a line does not depend on the other lines, except for rounding
     in the last digits of its scores, and with CTranslate2 for an output that reaches the length limit."""
 
-    def __init__(self, translator: Translator, max_waiting: int):
-        decoding = translator.decoding
+    def __init__(self, translator: Translator, max_waiting: int, glossaries: GlossaryFiles | None = None):
+        decoding, aligns = translator.decoding, translator.engine.aligns
         self.translator = translator
-        self.offer = Offer(decoding.beam_size, translator.engine.aligns, True, decoding.keep)
-        super().__init__(max_waiting)
+        self.offer = Offer(decoding.beam_size, aligns, True, decoding.keep, uses_terms=aligns)
+        super().__init__(max_waiting, glossaries)
+
+    def _report(self, file: GlossaryFile) -> None:
+        super()._report(file)
+        unwritable.warn(f"{file.path}: target terms", file.glossary.targets, self.translator.vocabulary.target)
 
     def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
         decoding, longest = self.translator.decoding, self.translator.longest_source
         if options.n_best > decoding.beam_size:
             raise NmtError(f"n_best: {options.n_best} is more than the beam size, {decoding.beam_size}")
-        pair = options.pair or self.translator.languages.choose()
-        encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair))
+        pair, glossary = options.pair or self.translator.languages.choose(), self._glossary(options)
+        encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair, glossary))
         lengths = [len(ids) for ids in encoded]
         for line_number, length in enumerate(lengths, start=1):
             if decoding.long_input != "split" and longest is not None and length > longest:
@@ -251,7 +286,9 @@ class BatchingQueue(RequestQueue):
         return lengths
 
     def _answer_bytes(self, lengths: Sequence[int], options: BatchOptions) -> int:
-        return answer_bytes(self.translator, lengths, options)
+        has_glossary = bool(options.terms) or options.pair in self._glossaries
+        terms = has_glossary * sum(lengths) * options.n_best  # at most: a term has at least one subword
+        return answer_bytes(self.translator, lengths, options) + _TERM * terms
 
     def _room(self) -> int:
         return self.translator.batch_tokens // self.translator.decoding.beam_size
@@ -264,6 +301,7 @@ class BatchingQueue(RequestQueue):
             alignment=options.alignment,
             token_scores=options.token_scores,
             keep=options.keep,
+            glossary=self._glossary(options),
             to=target,
             from_=source or None,
         )

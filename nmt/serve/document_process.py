@@ -64,7 +64,7 @@ class DocumentProcess:
 
     async def translate(self, translations: Mapping[int, Translation], keep: tuple[str, ...]) -> None:
         """Set the translations of lines, by their indices. keep: as for MarkedLine.translated."""
-        lines = [[i, vars(translation)] for i, translation in translations.items()]
+        lines = [[i, vars(translation) | {"terms": None}] for i, translation in translations.items()]
         await self._answer([{"keep": keep}, *lines])
 
     async def write(self, name: str) -> tuple[bytes, list[str]]:

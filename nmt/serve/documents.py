@@ -18,11 +18,12 @@ from starlette.responses import FileResponse
 
 from nmt.config.language_pairs import LanguagePairs
 from nmt.documents.file_formats import FILE_FORMATS
-from nmt.serve.batching import BatchOptions, QueueFull, RequestQueue
+from nmt.serve.batching import BatchOptions, NBest, QueueFull, RequestQueue
 from nmt.serve.detection import DetectedLanguage
 from nmt.serve.document_process import DocumentProcess, document_process
-from nmt.serve.jobs import count_lost, placeholder_warning
+from nmt.serve.jobs import checked_terms, count_lost, placeholder_warning, term_warning, used_terms
 from nmt.serve.requests import FileRequest, RequestLimits, checked, chosen_pair, likeliest_source, source_and_target
+from nmt.terms.used_term import UsedTerm
 
 log = logging.getLogger("nmt")
 
@@ -43,6 +44,7 @@ class ReceivedDocument:
     path: Path  # the name of the file
     source: str | None  # None: to be detected
     target: str
+    terms: dict[str, str]  # of the request's glossary
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ async def received_document(
     path = Path(re.sub(r"[^\w .()+-]", "_", re.split(r"[/\\]", upload.filename)[-1])[-100:])
     if path.suffix.lower() not in FILE_FORMATS:
         raise HTTPException(400, f"{path}: this format is not supported: send {', '.join(FILE_FORMATS)}")
-    return ReceivedDocument(content, path, *source_and_target(request, languages))
+    return ReceivedDocument(content, path, *source_and_target(request, languages), request.glossary)
 
 
 class DocumentTranslator:
@@ -104,7 +106,8 @@ class DocumentTranslator:
             return await self._translated(document, process)
 
     async def _translated(self, document: ReceivedDocument, process: DocumentProcess) -> TranslatedDocument:
-        path, limits = document.path, self.limits
+        path, limits, offer = document.path, self.limits, self.queue.offer
+        terms = checked_terms(document.terms, offer)
         languages = document.source or "", document.target
         keep, lines = await process.read(document.content, str(path), languages, _MOST_UNPACKED * limits.file)
         texts = [text for text, _ in lines]
@@ -118,23 +121,25 @@ class DocumentTranslator:
             sample = texts[: limits.lines]
             detected = await asyncio.to_thread(likeliest_source, sample, self.languages, document.target)
         pair = chosen_pair(self.languages, document.target, detected.language if detected else document.source)
-        name, lost = f"{path.stem}.{document.target}{path.suffix}", 0
+        name, lost, used = f"{path.stem}.{document.target}{path.suffix}", 0, list[UsedTerm]()
+        others = tuple(pattern for pattern in offer.keep if pattern not in keep)
         for part in await asyncio.to_thread(split_lines, lines, limits):
             has_tags = any(lines[i][1] for i in part)
-            aligned = has_tags and self.queue.offer.aligns
-            options = BatchOptions(alignment=aligned, token_scores=False, pair=pair, keep=keep)
-            lost += await self._translate_part(process, {i: texts[i] for i in part}, options)
+            aligned = has_tags and offer.aligns
+            options = BatchOptions(alignment=aligned, token_scores=False, pair=pair, keep=keep, terms=terms)
+            n_best = await self._translate_part(process, {i: texts[i] for i in part}, options)
+            lost += await asyncio.to_thread(count_lost, [texts[i] for i in part], n_best, others)
+            used += used_terms(n_best)
         content, notes = await process.write(name)
-        if lost:
-            notes.append(f"{name}: {placeholder_warning(lost, len(lines))}")
+        warnings = placeholder_warning(lost, len(lines)), term_warning(used)
+        notes += [f"{name}: {warning}" for warning in warnings if warning]
         if len(notes) > _MOST_NOTES:
             notes[_MOST_NOTES:] = [f"and {len(notes) - _MOST_NOTES} more"]
         warning = self.languages.warning(pair) if pair else ""
         return TranslatedDocument(name, content, notes, warning, detected)
 
-    async def _translate_part(self, process: DocumentProcess, lines: Mapping[int, str], options: BatchOptions) -> int:
-        """Translates lines of a document, by their indices. Waits if the queue is full. Returns the number of lines
-        that lost a placeholder of decoding.keep; the document checks its own placeholders."""
+    async def _translate_part(self, process: DocumentProcess, lines: Mapping[int, str], options: BatchOptions) -> NBest:
+        """Translates lines of a document, by their indices. Waits if the queue is full."""
         texts, model_keep = [*lines.values()], self.queue.offer.keep
         while True:
             try:
@@ -144,8 +149,7 @@ class DocumentTranslator:
                 await asyncio.sleep(full.retry_after)
         best = [translations[0] for translations in n_best]
         await process.translate(dict(zip(lines, best, strict=True)), (*model_keep, *options.keep, "verbatim"))
-        others = tuple(pattern for pattern in model_keep if pattern not in options.keep)
-        return await asyncio.to_thread(count_lost, texts, n_best, others)
+        return n_best
 
 
 def split_lines(lines: Sequence[tuple[str, bool]], limits: RequestLimits) -> list[list[int]]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from fastapi import HTTPException
+
 from nmt.config.language_pairs import LanguagePairs
 from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.protected_text import is_protected
@@ -15,14 +17,19 @@ from nmt.serve.requests import (
     LibreTranslateRequest,
     OwnRequest,
     RequestLimits,
+    Terms,
     as_list,
     checked,
     chosen_pair,
     likeliest_source,
     source_and_target,
 )
+from nmt.terms.glossary import Glossary
+from nmt.terms.used_term import UsedTerm
 
 _DECIMALS = 6  # of the numbers in an alignment
+_MOST_NAMES = 10  # of terms in a warning
+_MOST_FORMS = 20  # of a target term: each can need a search
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class OwnJob:
         if not self.has_scores:
             return {"text": translation.text}
         fields = dict(vars(translation))
+        if translation.terms is None:
+            del fields["terms"]
         if not self.options.alignment:
             del fields["source_pieces"], fields["alignment"]
         elif translation.alignment is not None:
@@ -124,7 +133,8 @@ def job_from(fields: dict[str, Any], languages: LanguagePairs, limits: RequestLi
     own = checked(OwnRequest, fields)
     lines = as_list(own.text)
     limits.check(lines, lines)
-    options = BatchOptions(own.n_best, own.alignment, True, chosen_pair(languages, own.to, own.from_))
+    pair, terms = chosen_pair(languages, own.to, own.from_), checked_terms(own.glossary, offer)
+    options = BatchOptions(own.n_best, own.alignment, True, pair, terms=terms)
     return OwnJob(lines, options, offer.has_scores)
 
 
@@ -145,8 +155,23 @@ def _libretranslate_job(
         alignment=offer.aligns and any(text.has_tags for text in texts),
         token_scores=False,
         pair=chosen_pair(languages, target, detected.language if detected else source),
+        terms=checked_terms(request.glossary, offer),
     )
     return LibreTranslateJob(texts, isinstance(request.q, list), detected, options)
+
+
+def checked_terms(terms: Terms, offer: Offer) -> tuple[tuple[str, str], ...]:
+    """The terms of a request as in BatchOptions. Raises HTTPException if they are no entries of a Glossary, or if the
+    queue cannot use terms."""
+    if terms and not offer.uses_terms:
+        raise HTTPException(400, "glossary: this model cannot use one: leave it out")
+    if wrong := [target for target in terms.values() if target.count("|") >= _MOST_FORMS]:
+        raise HTTPException(400, f"glossary: {wrong[0][:40]!r}: more than {_MOST_FORMS} forms")
+    try:
+        Glossary(terms.items())
+    except ValueError as error:
+        raise HTTPException(400, f"glossary: {error}") from None
+    return tuple(sorted(terms.items()))
 
 
 def job_warning(job: Job, n_best: NBest, languages: LanguagePairs, offer: Offer) -> str:
@@ -157,7 +182,7 @@ def job_warning(job: Job, n_best: NBest, languages: LanguagePairs, offer: Offer)
     if not offer.has_scores:  # a model's translation of a line can be empty
         rejected = sum(bool(line.strip()) and not best.text for line, [best, *_] in zip(job.lines, n_best, strict=True))
     refused = f"{rejected} of {len(n_best)} lines: the answer is not a translation" if rejected else ""
-    return "; ".join(filter(None, (untrained, lost, refused)))
+    return "; ".join(filter(None, (untrained, lost, refused, term_warning(used_terms(n_best)))))
 
 
 def count_lost(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> int:
@@ -172,3 +197,19 @@ def count_lost(lines: Sequence[str], n_best: NBest, keep: tuple[str, ...]) -> in
 def placeholder_warning(lost: int, lines: int) -> str:
     """The warning about translations that lack a placeholder; empty if there are none."""
     return f"{lost} of {lines} lines: not all placeholders are in the translation" if lost else ""
+
+
+def used_terms(n_best: NBest) -> list[UsedTerm]:
+    """The glossary terms of the best translations."""
+    return [term for best, *_ in n_best for term in best.terms or ()]
+
+
+def term_warning(terms: Sequence[UsedTerm]) -> str:
+    """The warning about terms that are not in their place; empty if there are none."""
+    failed = [term.source for term in terms if term.how == "failed"]
+    if not failed:
+        return ""
+    names = list(dict.fromkeys(failed))
+    names[_MOST_NAMES:] = ["…"] * (len(names) > _MOST_NAMES)
+    are = "is not in its" if len(failed) == 1 else "are not in their"
+    return f"{len(failed)} of {len(terms)} glossary terms {are} place: {', '.join(names)}"

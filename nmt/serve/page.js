@@ -2,7 +2,11 @@ const {limits, languages, formats} = data;  // made by nmt/serve/app.py
 const PAUSE = 400;  // milliseconds after the last key until the text is translated
 const RANKS = Math.min(limits.n_best, 8);  // number of translations in the details of a line
 const names = Object.fromEntries(languages.map(({code, name}) => [code, name]));
-let shown = [];  // {source, target} of each line
+const HOW = {  // by `how` in nmt/terms/used_term.py
+  own: "the model’s own word", learned: "the model was given it", placed: "replaces the model’s own word",
+  forced: "what follows it was translated again", failed: "not in its place",
+};
+let shown = [];  // {source, target, terms} of each line
 
 const pair = () => ({from: at("from").value, to: at("to").value});
 const seconds = number => `${number} second${number === 1 ? "" : "s"}`;
@@ -54,6 +58,24 @@ async function ask(lines, options, signal) {
 /** The number of characters as the server counts them: code points without line breaks. */
 const characters = lines => lines.reduce((total, line) => total + [...line].length, 0);
 
+// Terms
+
+/** A term and what became of it. Each side has its own direction. */
+const inWords = ({source, target, how}) => `\u2068${source}\u2069 → \u2068${target}\u2069: ${HOW[how]}`;
+
+/** A translation as texts and, between them, the marked terms of a glossary. */
+function marked(text, terms) {
+  const used = new Map(terms.filter(({how}) => how !== "failed").map(term => [term.target.toLowerCase(), term]));
+  if (!used.size) return [text];
+  const targets = [...used.keys()].sort((a, b) => b.length - a.length).map(target => target.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+  // Whole words in scripts with capitals; some of the others write no spaces.
+  const pattern = new RegExp(`(?<!\\p{LC})(${targets.join("|")})(?![\\p{LC}\\p{M}])`, "giu");
+  return text.split(pattern).map((part, i) => {
+    const term = i % 2 && used.get(part.toLowerCase());
+    return term ? make("mark", {title: inWords(term), textContent: part}) : part;
+  });
+}
+
 // Translating while typing
 
 let timer, translating = new AbortController();
@@ -78,7 +100,7 @@ async function translate() {
   const started = performance.now();
   try {
     const {translations, warning} = await ask(lines, pair(), signal);
-    show(lines.map((source, i) => ({source, target: translations[i][0].text})));
+    show(lines.map((source, i) => ({source, target: translations[i][0].text, terms: translations[i][0].terms ?? []})));
     say("status", `Translated in ${((performance.now() - started) / 1000).toFixed(2)} s${warning && `. ${warning}`}`);
   } catch (error) {
     if (!signal.aborted) show([], error.message);
@@ -100,7 +122,10 @@ function showCount() {
 function show(lines, problem = "") {
   shown = lines;
   const blank = shown.length === 0;
-  at("translation").replaceChildren(...shown.map(({target}) => make("p", {dir: "auto", textContent: target})));
+  at("translation").replaceChildren(...shown.map(({target, terms}) => make("p", {dir: "auto"}, ...marked(target, terms))));
+  const terms = new Set(shown.flatMap(({terms}) => terms.map(inWords)));
+  at("terms").replaceChildren(...[...terms].map(textContent => make("li", {textContent})));
+  at("terms").hidden = !terms.size;
   at("translation").setAttribute("aria-busy", false);
   at("copy").disabled = blank;
   at("again").hidden = !problem;

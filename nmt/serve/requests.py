@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 from python_multipart.multipart import parse_options_header
 from starlette.types import Message
@@ -21,6 +21,7 @@ from nmt.serve.detection import DetectedLanguage, detect
 _FORM, _FORM_WITH_FILE = b"application/x-www-form-urlencoded", b"multipart/form-data"
 _MOST_FIELDS = 16  # maximum number of fields of a form with a file
 _BODY_SECONDS = 30.0  # maximum time to receive a body, or each MiB of a larger body
+_MOST_TERMS, _LONGEST_TERM = 100, 200  # of the glossary in a request; characters
 _CLOSE = {"Connection": "close"}  # the rest of the body is not received
 _OLD_CODES = {"pb": "pt-BR", "zt": "zh-Hant"}  # old codes of LibreTranslate, which it still accepts
 
@@ -48,12 +49,12 @@ class RequestLimits:
     def body(self) -> int:
         """Maximum bytes of a request: 12 for each character (`\\ud83d\\ude00`, `%F0%9F%98%80`), and some for the
         format."""
-        return 12 * self.characters + 64 * self.lines + 10_000
+        return 12 * (self.characters + 2 * _MOST_TERMS * _LONGEST_TERM) + 64 * self.lines + 10_000
 
     @property
     def upload(self) -> int:
         """Maximum bytes of a request with a file."""
-        return self.file + 64_000
+        return self.file + 64_000 + 24 * _MOST_TERMS * _LONGEST_TERM
 
     def check(self, lines: Sequence[str], texts: Sequence[str]) -> None:
         """Raises HTTPException for too many lines, or too many characters in the texts."""
@@ -63,6 +64,15 @@ class RequestLimits:
         ):
             if count > limit:
                 raise HTTPException(413, f"{count} {name}, more than {limit}: send fewer in one request")
+
+
+def _from_form(terms: Any) -> Any:
+    """In a form or a query, terms are JSON. Raises ValueError for other text."""
+    return from_json(terms) if isinstance(terms, str) else terms
+
+
+_Term = Annotated[str, Field(max_length=_LONGEST_TERM)]
+Terms = Annotated[dict[_Term, _Term], Field(max_length=_MOST_TERMS), BeforeValidator(_from_form)]
 
 
 class OwnRequest(BaseModel):
@@ -75,6 +85,7 @@ class OwnRequest(BaseModel):
     alignment: bool = False
     to: str | None = None
     from_: str | None = Field(None, alias="from")
+    glossary: Terms = {}  # source and target terms, as the entries of a Glossary
 
 
 class LibreTranslateRequest(BaseModel):
@@ -85,6 +96,7 @@ class LibreTranslateRequest(BaseModel):
     target: str
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0)
+    glossary: Terms = {}  # LibreTranslate has no such field
 
 
 class DetectRequest(BaseModel):
@@ -98,6 +110,7 @@ class FileRequest(BaseModel):
 
     source: str
     target: str
+    glossary: Terms = {}
 
 
 async def read_fields(request: Request, limit: int) -> dict[str, Any]:
@@ -183,7 +196,8 @@ def checked(model: type[Model], fields: dict[str, Any]) -> Model:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         name = str(first["loc"][0])[:40]
         missing = f"Invalid request: missing {name} parameter"
-        raise HTTPException(400, missing if first["type"] == "missing" else f"{name}: {first['msg']}") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise HTTPException(400, missing if first["type"] == "missing" else f"{name}: {message}") from None
 
 
 def as_list(texts: str | list[str]) -> list[str]:

@@ -157,6 +157,41 @@ def test_details_of_a_line(browser: Browser, url: str) -> None:
     until(lambda: texts(browser, "#best tbody tr") == [])
 
 
+def test_terms_are_marked_and_listed(browser: Browser, url: str) -> None:
+    """As text alone, in whole words where there are words, and in each direction."""
+    terms = [
+        ("<b>doc", "Arzt", "placed"), ("ship (2)", "<i>a$&b", "forced"), ("lamp", "灯", "own"),
+        ("clock", "שעון", "placed"), ("train", "Zug", "failed"),
+    ]  # fmt: skip
+    lines = ["Arztkittel: arzt, Zug, <i>A$&b ARZT", "台灯", "השעון שעון"]
+    used = [{"source": source, "target": target, "how": how, "found_as": source} for source, target, how in terms]
+    translations = [[{"text": line, "terms": used}] for line in lines]
+    browser.open(url, READY)
+    answer(browser, 200, json.dumps({"translations": translations, "warning": "1 of 5 glossary terms …"}))
+    browser.type(TEXT, "one\ntwo\nthree")
+    until(lambda: browser.texts(LINES) == lines)
+    assert browser.texts("mark") == ["arzt", "<i>A$&b", "ARZT", "灯", "שעון", "שעון"]
+    assert (
+        browser.js("return document.querySelector('mark').title")
+        == "\u2068<b>doc\u2069 → \u2068Arzt\u2069: replaces the model’s own word"
+    )
+    assert (
+        texts(browser, "#terms li")[4] == "\u2068train\u2069 → \u2068Zug\u2069: not in its place"
+        and len(texts(browser, "#terms li")) == 5
+    )
+    assert browser.js("return document.querySelectorAll('#translation :not(p, mark), #terms :not(li)').length") == 0
+    directions = browser.js(
+        f"return Array.from(document.querySelectorAll('{LINES}'), e => getComputedStyle(e).direction)"
+    )
+    assert directions == ["ltr", "ltr", "rtl"]
+    underline = browser.js("return getComputedStyle(document.querySelector('mark')).textDecorationStyle")
+    assert underline == "dotted" and accessibility_faults(browser) == []
+    assert min(contrast(browser, "mark"), contrast(browser, "#terms li")) >= 4.5
+    browser.shot("serve-terms")
+    browser.click("#clear")
+    until(lambda: texts(browser, "#terms") == [])
+
+
 def answer(browser: Browser, status: int, body: str, wait: int = 0) -> None:
     """Let the next requests be answered so, in place of the service."""
     headers = {"Retry-After": str(wait)} if wait else {}

@@ -70,7 +70,7 @@ def test_errors_are_json_with_a_line() -> None:
             (served.post({"text": "one " * 30}), 400, "line 1 has 90 subwords, more than 60: shorten or split it"),
             (served.post({"text": ["a"] * 4}), 413, "4 lines, more than 3"),
             (served.post({"text": "a" * 201}), 413, "201 characters, more than 200"),
-            (served.post({"text": "a" * 100_000}), 413, "bytes: send less in one request"),
+            (served.post({"text": "a" * 600_000}), 413, "bytes: send less in one request"),
             (served.post(large), 413, "the answer could have 0.1 MiB, more than 0.0: send less text, ask for fewer"),
             (served.get("/suggest"), 405, "Method Not Allowed"),
             (served.get("/nowhere"), 404, "Not Found"),
