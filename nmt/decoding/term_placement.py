@@ -104,11 +104,15 @@ class TermPlacer:
             for k, place in self._places(draft, words):
                 found = draft.source.terms[k]
                 writable = [form for form in found.term.targets if form not in unwritable]
-                cased = [in_case(form, draft.text, place.spans[0], found, self.language) for form in writable]
-                if cased and place.is_clear:
-                    choices.append((draft, k, [(span, form) for span in place.spans for form in cased]))
-                elif cased and draft.doubtful is None:
-                    draft.doubtful = k, place, cased
+                edits = [
+                    (span, in_case(form, draft.text, span, found, self.language))
+                    for span in place.spans
+                    for form in writable
+                ]
+                if edits and place.is_clear:
+                    choices.append((draft, k, edits))
+                elif edits and draft.doubtful is None:
+                    draft.doubtful = k, place, [form for _, form in edits[: len(writable)]]
         trials = [(draft, edit) for draft, _, edits in choices if len(edits) > 1 for edit in edits]
         texts = self.vocabulary.target.encode([edited(draft.text, dict([edit])) for draft, edit in trials])
         scores = self._scores([(draft.source, ids) for (draft, _), ids in zip(trials, texts, strict=True)])
@@ -126,7 +130,7 @@ class TermPlacer:
         while places := [(k, place) for k in missing if (place := find_place(words, draft.source.terms[k], taken))]:
             k, place = max(places, key=lambda pair: (pair[1].is_clear, pair[1].share))
             yield k, place
-            taken.append(place.spans[-1])
+            taken.extend(place.spans)
             missing.remove(k)
 
     def _searched_again(self, drafts: Sequence[_Draft]) -> dict[int, _Candidate]:

@@ -22,10 +22,13 @@ _LEFT_OVER = 0.8  # a word beside the term with this share of its attention to t
 
 
 class Place(NamedTuple):
-    """The words of a translation with the most attention to a source term. spans: of the best one alone, and of it with
-    the words beside it that are aligned to the term too; share: of the attention of the best one; is_clear: whether a
-    term replaces them without any doubt; can_replace: whether it can replace them at all: they are not the translation
-    of another source word; rivals: the source words whose only translation they are too."""
+    """The words of a translation with the most attention to a source term.
+
+    spans: of the best one alone, of it with the words beside it that are aligned to the term too, and of each word that
+    is nearly as good; share: of the attention of the best one; is_clear: whether a term replaces it without any doubt;
+    can_replace: whether it can replace it at all: the word is not the translation of another source word; rivals: the
+    source words whose only translation it is too.
+    """
 
     spans: tuple[Span, ...]
     share: float
@@ -53,7 +56,9 @@ def find_place(words: AlignedWords, found: FoundTerm, taken: Sequence[Span]) -> 
     whole = words.target[first][0], words.target[last - 1][1]
     can_replace = not rivals and share >= _RIVAL * other.max(initial=0.0)
     is_clear = can_replace and share >= max(_LEAST_SHARE, other.max(initial=0.0))
-    return Place(tuple(dict.fromkeys((words.target[best], whole))), share, is_clear, can_replace, rivals)
+    good = np.flatnonzero((to_term >= _LEFT_OVER * share) & (to_term > to_others.max(axis=1, initial=0.0)))
+    spans = [words.target[best], whole, *(words.target[t] for t in good if not first <= t < last)]
+    return Place(tuple(dict.fromkeys(spans)), share, is_clear, can_replace, rivals)
 
 
 def is_in_place(words: AlignedWords, found: FoundTerm, term: Span, rivals: Sequence[int]) -> bool:
