@@ -30,6 +30,8 @@ from nmt.data.cleaning.validation_overlap import Overlap
 from nmt.data.sources.corpus import Pair, check_files, fingerprint, read_pairs
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs, encode_text, varied
+from nmt.data.subwords.term_marks import MARK, TermMarker
+from nmt.data.subwords.term_source import find_marker, glossary_digests
 from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import atomic, checksums
@@ -234,7 +236,7 @@ def _learned_vocabulary(
     each side. They differ at most in the normalization of text."""
     tags = text.data.tags(sides)
     learned_with = [writer.affecting(section, "vocabulary") for section in (text.data, settings)]
-    folder = store / f"vocabulary-{content_key(text.key, learned_with, sides)}"
+    folder = store / f"vocabulary-{content_key(text.key, learned_with, sides, *glossary_digests(text.data))}"
     if folder.exists():
         checksums.check(folder)
         try:
@@ -256,7 +258,8 @@ def _learned_vocabulary(
                 f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: no corpus has a share of one "
                 "sentence: raise it"
             )
-        tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
+        sample = _sample(text, kept, sizes, find_marker(text, store))
+        tokenizers = vocabulary.learn_for(sides, sample, settings, tags, used)
     except NmtError:  # such as a vocabulary too large for the remaining text: the cause may be a problem with the data
         overlaps = text.find_overlaps()
         for problem in data_problems.in_corpora(text.data, counts, text.held_out, overlaps, cleaned.surveys):
@@ -281,14 +284,15 @@ def _files_of(folder: Path) -> list[Path]:
     return [path for path in (folder / _SOURCE_FILE, folder / _FILE) if path.name == _FILE or path.exists()]
 
 
-def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
+def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int], marker: TermMarker | None) -> Iterator[Pair]:
     """A sample of `sizes` of the `kept` pairs of each corpus, varied by data.augment. (A vocabulary learned from plain
     text would write capitalized text letter by letter.)"""
     data, firsts = _without_joined(text.data), [0] * len(kept)  # of each corpus: the number of pairs before a chunk
     for corpus, pairs in text.cleaned.chunks():
         indices = np.arange(firsts[corpus], firsts[corpus] + len(pairs))
         sampled = np.flatnonzero(sampled_evenly(indices, kept[corpus], sizes[corpus])).tolist()
-        yield from varied([pairs[i] for i in sampled], indices[sampled].tolist(), corpus, 0, data)
+        new = varied([pairs[i] for i in sampled], indices[sampled].tolist(), corpus, 0, data, marker)
+        yield from ((source.replace(MARK, " "), target) for source, target in new)
         firsts[corpus] += len(pairs)
 
 
@@ -321,10 +325,11 @@ def _find_tokens(
     corpus."""
     data, versions = text.data, config.versions
     encoded_with = [writer.affecting(section, "tokens") for section in (data, config.vocabulary)]
+    encoded_with += glossary_digests(data)
     folder = store / f"tokens-{content_key(text.key, subwords.digests, encoded_with)}"
     start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not exists:
-        _encode(text, subwords, config, unfinished, folder)
+        _encode(text, subwords, config, unfinished, folder, find_marker(text, store))
     elif verify:
         checksums.check(folder)
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -340,7 +345,14 @@ def _find_tokens(
     return folder.name, tokens, counts
 
 
-def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unfinished: Path, folder: Path) -> None:
+def _encode(
+    text: TrainingText,
+    subwords: Vocabulary,
+    config: schema.Config,
+    unfinished: Path,
+    folder: Path,
+    marker: TermMarker | None,
+) -> None:
     """Encode the training data into a new folder. unfinished: the folder of the encoded shards."""
     cleaned, counted = text.cleaned, [CorpusStatistics() for _ in text.data.train]
     with atomic.reporting(folder, "data.store_dir"):
@@ -348,7 +360,7 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
             log.info("token store: text encoded before is reused from %s", unfinished)
         atomic.make_folder(unfinished)
         with atomic.new_folder(folder) as content:
-            encoded = encode_text(cleaned, subwords, config, unfinished, counted)
+            encoded = encode_text(cleaned, subwords, config, unfinished, counted, marker)
             token_store.write(content, encoded, cleaned.examples)
             statistics.write(content, counted, subwords, {"notes": cleaned.notes, "scores": cleaned.surveys})
             checksums.write(content, content.iterdir())

@@ -1,6 +1,7 @@
 """Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.bpe_dropout import DropoutEncoder
 from nmt.data.subwords.encoded_shard import EncodedShard
 from nmt.data.subwords.sentences import has_several
+from nmt.data.subwords.term_marks import TermMarker, with_tags, without_marks
 from nmt.data.subwords.variation import vary
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.data.subwords.word_encoding import WordEncoder
@@ -49,6 +51,7 @@ def encode_text(
     config: schema.Config,
     folder: Path,
     statistics: Sequence[CorpusStatistics],
+    marker: TermMarker | None = None,
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
     """Encode the text shard by shard. Yields the index of the corpus, the tokens and the counts of each shard.
 
@@ -58,7 +61,7 @@ def encode_text(
     of each corpus; the statistics of its shards are added.
     """
     data, processes = config.data, config.data.workers or usable_cores()
-    encoder = ShardEncoder(text.folder, folder, vocabulary, config)
+    encoder = ShardEncoder(text.folder, folder, vocabulary, config, marker)
     seen = None if data.drop_duplicates else seen_pairs(data)
     jobs = list(_jobs(text))
     first = sum(job.chunk < FIRST_CHUNKS for job in jobs)
@@ -92,14 +95,16 @@ def _jobs(text: CleanedText) -> Iterator[ShardJob]:
 class ShardEncoder:
     """Encodes shards of cleaned text into files. It can be pickled, for other processes."""
 
-    def __init__(self, text: Path, folder: Path, vocabulary: Vocabulary, config: schema.Config) -> None:
+    def __init__(
+        self, text: Path, folder: Path, vocabulary: Vocabulary, config: schema.Config, marker: TermMarker | None
+    ) -> None:
         """text: the folder of the cleaned text. folder: the folder of the encoded shards."""
         self._text, self._folder, self._vocabulary, self._config = text, folder, vocabulary, config
-        self._encoder = ChunkEncoder(vocabulary, config)
+        self._marker, self._encoder = marker, ChunkEncoder(vocabulary, config, marker)
         self._tags = list(map(len, config.data.tags_of(config.data.train)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ShardEncoder, (self._text, self._folder, self._vocabulary, self._config)
+        return ShardEncoder, (self._text, self._folder, self._vocabulary, self._config, self._marker)
 
     def __call__(self, job: ShardJob) -> None:
         shard, first = job.shard, job.first
@@ -148,8 +153,9 @@ class Encoded(NamedTuple):
 class ChunkEncoder:
     """Encodes chunks of text according to the settings."""
 
-    def __init__(self, vocabulary: Vocabulary, config: schema.Config) -> None:
-        self._config, self._encoders = config, _encoders(vocabulary)
+    def __init__(self, vocabulary: Vocabulary, config: schema.Config, marker: TermMarker | None) -> None:
+        self._config, self._marker, self._encoders = config, marker, _encoders(vocabulary)
+        self._source = vocabulary.source
         self._dropout = _dropout_encoders(vocabulary, config.vocabulary.bpe_dropout)
         data, sides = config.data, (vocabulary.source, vocabulary.target)
         tags = [list(map(tokenizer.tags, data.tags_of(data.train, side))) for side, tokenizer in enumerate(sides)]
@@ -186,10 +192,14 @@ class ChunkEncoder:
             return plain, several
         stores, several_by_version = [], []
         for version in range(versions):
-            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
+            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data, self._marker)
+            new, marks = without_marks(new) if self._marker else (new, {})
             tokens = (
                 self._encode_with_dropout(new, job.chunk, version) if self._dropout else _encode(new, self._encoders)
             )
+            if marks:
+                sources = [source for source, _ in new]
+                tokens = replace(tokens, source=with_tags(self._source, tokens.source, sources, marks))
             fits = _fit(tokens, data.max_length)
             stores.append(_choose(fits, tokens, plain))
             new_several = several if new is pairs else _have_several(new, language)
@@ -205,14 +215,21 @@ class ChunkEncoder:
         return TokenStore(*sides)
 
 
-def varied(pairs: list[Pair], indices: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
+def varied(
+    pairs: list[Pair],
+    indices: Sequence[int],
+    corpus: int,
+    version: int,
+    data: schema.DataConfig,
+    marker: TermMarker | None,
+) -> list[Pair]:
     """The pairs as data.augment varies them in this version. indices: the index of each pair in its corpus. corpus: the
-    index of the corpus."""
+    index of the corpus. marker: for data.augment.terms."""
     if not data.augment.changes_text:
         return pairs
     identifiers = (corpus << 40) + np.asarray(indices, np.int64)
     languages = data.pair_of(data.train[corpus])
-    return vary(pairs, identifiers, epoch=version, seed=0, settings=data.augment, languages=languages)
+    return vary(pairs, identifiers, epoch=version, seed=0, settings=data.augment, languages=languages, marker=marker)
 
 
 def _tagged(tokens: TokenStore, source: list[int], target: list[int]) -> TokenStore:
