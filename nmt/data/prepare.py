@@ -17,6 +17,7 @@ import numpy as np
 
 from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.batches import stages, token_store
 from nmt.data.batches.token_store import TokenStore
 from nmt.data.cleaning import corpus_checks, data_problems, statistics, validation_overlap
@@ -99,6 +100,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
             data_problems.in_corpora(data, counts, held_out, overlaps, counted["scores"]),
             data_problems.in_samples(data, counts, held_out, counted["corpora"]),
             corpus_checks.not_written(counted["changes"]),
+            corpus_checks.no_terms(data, counts),
             stages.problems(data, config.training.max_steps),
         )
     )
@@ -310,6 +312,8 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: 
         relearn = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
         reused = vocabulary_.source is started_with.source, vocabulary_.target is started_with.target
         whose = [relearn if is_reused else text for is_reused, text in zip(reused, whose, strict=True)]
+    if data.augment.marked_terms.share and None in map(vocabulary_.source.tag, TERM_TAGS):
+        raise NmtError(f"data.augment.terms: {', '.join(TERM_TAGS)}: {whose[0]} vocabulary")
     for side, tokenizer in enumerate((vocabulary_.source, vocabulary_.target)):
         for i, (corpus, tags) in enumerate(zip(data.train, data.tags_of(data.train, side), strict=True)):
             for tag in tags:
@@ -342,6 +346,8 @@ def _find_tokens(
     else:
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
+        if marked := sum(count.marked for count in counts):
+            log.info("terms: %s pairs have marked terms, other pairs in each version", f"{marked:,}")
     return folder.name, tokens, counts
 
 

@@ -16,7 +16,7 @@ from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Element, Span
 from nmt.decoding.markup.placement import place_elements
 from nmt.decoding.search.options import Hypothesis, SearchOptions, length_penalties
-from nmt.decoding.translation import Translation
+from nmt.decoding.translation import Translation, source_alignment
 from nmt.terms.glossary import Term
 from nmt.terms.used_term import UsedTerm
 
@@ -66,7 +66,7 @@ class TermPlacer:
         self, source: SearchInput, hypothesis: Hypothesis, text: str, weights: list[list[float]]
     ) -> list[_Place]:
         pieces = self.vocabulary.target.pieces([*hypothesis.tokens, EOS])
-        source_pieces = self.vocabulary.source.pieces([*source.ids, EOS])
+        source_pieces, weights = source_alignment(self.vocabulary.source, source.ids, weights)
         aligned = Translation(text, 0.0, 0.0, pieces, [], source_pieces, weights)
         words = AlignedWords.from_translation(source.text, aligned, elements=len(source.terms))
         elements = [Element(found.start, found.stop, "") for found in source.terms]

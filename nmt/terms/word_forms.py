@@ -6,9 +6,14 @@ _LEAST = 4  # letters that both words begin with; fewer if they are one of the w
 _LONGEST_ENDING = 2  # of the word with the shorter ending, after the same beginning
 
 
-def are_forms(word: str, other: str) -> bool:
-    """Whether two words differ in their endings at most, such as Arzt and Ärzten. Case and accents are ignored. The
-    endings may not be longer than the beginning that both have."""
+def are_forms(term: str, other: str) -> bool:
+    """Whether two terms differ in the endings of their words at most, such as `Arzt` and `Ärzten`. Case and accents are
+    ignored. The endings may not be longer than the beginning that both words have."""
+    words, others = term.split(), other.split()
+    return len(words) == len(others) and all(map(_are_forms, words, others))
+
+
+def _are_forms(word: str, other: str) -> bool:
     short, long = sorted((_letters(word), _letters(other)), key=len)
     same = next((i for i, (x, y) in enumerate(zip(short, long, strict=False)) if x != y), len(short))
     least = _LEAST if same < len(short) else _LEAST - 1

@@ -116,6 +116,19 @@ def not_written(changes: Sequence[SideChanges]) -> Iterator[str]:
             )
 
 
+def no_terms(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Iterator[str]:
+    """Whether data.augment.terms found nothing."""
+    terms = data.augment.marked_terms
+    if terms.share and not any(count.marked for count in counts):
+        where = f"{terms.file}: " if terms.file else ""
+        advice = (
+            "correct the glossary or the languages of its columns"
+            if terms.file
+            else "give a glossary as data.augment.terms.file (words without spaces between them are not found)"
+        )
+        yield f"data.augment.terms: {where}no training pair has a term and its translation: {advice}"
+
+
 def text_problems(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
 ) -> Iterator[str]:

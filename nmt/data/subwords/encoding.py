@@ -23,7 +23,7 @@ from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.bpe_dropout import DropoutEncoder
 from nmt.data.subwords.encoded_shard import EncodedShard
 from nmt.data.subwords.sentences import has_several
-from nmt.data.subwords.term_marks import TermMarker, with_tags, without_marks
+from nmt.data.subwords.term_marks import TermMarker, visible, with_tags, without_marks
 from nmt.data.subwords.variation import vary
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.data.subwords.word_encoding import WordEncoder
@@ -116,7 +116,7 @@ class ShardEncoder:
             kept = list(compress(pairs, encoded.kept.tolist()))
             sampled = sampled_evenly(first + np.flatnonzero(encoded.kept), job.total, min(SAMPLE, job.total))
             statistics.add(kept, encoded.plain)
-            statistics.add_examples(encoded.examples, list(compress(kept, sampled.tolist())))
+            statistics.add_examples(encoded.examples, list(compress(kept, sampled.tolist())), encoded.marked)
             lengths = encoded.tokens.source.lengths.astype(np.int64) - 1 - self._tags[shard.corpus]
             statistics.add_sources(lengths, encoded.several)
             chunks.append(encoded)
@@ -147,6 +147,7 @@ class Encoded(NamedTuple):
     several: npt.NDArray[np.bool_]  # [tokens]: whether the source has several sentences
     counts: CorpusCounts
     examples: DropExamples
+    marked: list[Pair]  # the pairs of the first version with marked terms
     hashes: npt.NDArray[np.uint64]  # of the kept pairs; empty if duplicates were dropped before
 
 
@@ -166,13 +167,14 @@ class ChunkEncoder:
         every = _encode(job.pairs, self._encoders)
         full, short, kept = _within_limits(every, data)
         pairs, plain = list(compress(job.pairs, kept.tolist())), every.pick(np.flatnonzero(kept))
+        tokens, several, marked = self._versions(job, pairs, plain)
         counts = CorpusCounts(
             empty=int((~full).sum()),
             too_long=int((full & ~short).sum()),
             ratio=int((short & ~kept).sum()),
             kept_copies=sum(source == target for source, target in pairs),
+            marked=len(marked),
         )
-        tokens, several = self._versions(job, pairs, plain)
         return Encoded(
             kept=kept,
             plain=plain,
@@ -180,20 +182,21 @@ class ChunkEncoder:
             several=several,
             counts=counts + _count_text(pairs, plain),
             examples=_examples_of_dropped(job.pairs, every, data, (full, short, kept)),
+            marked=list(map(visible, marked)),
             hashes=hashes_of([] if data.drop_duplicates else pairs),
         )
 
-    def _versions(self, job: EncodingJob, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks]:
-        """The tokens of a job's pairs in all versions, and whether each source has several sentences. plain: the tokens
-        without variation."""
+    def _versions(self, job: EncodingJob, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks, list[Pair]]:
+        """The tokens of a job's pairs in all versions, whether each source has several sentences, and the pairs of the
+        first version that have marked terms. plain: the tokens without variation."""
         data, versions = self._config.data, self._config.versions
         several = _have_several(pairs, language := data.pair_of(data.train[job.corpus]).source)
         if not self._config.varies_text:
-            return plain, several
-        stores, several_by_version = [], []
+            return plain, several, []
+        stores, several_by_version, marked = [], [], list[Pair]()
         for version in range(versions):
             new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data, self._marker)
-            new, marks = without_marks(new) if self._marker else (new, {})
+            with_marks, (new, marks) = new, without_marks(new) if self._marker else (new, {})
             tokens = (
                 self._encode_with_dropout(new, job.chunk, version) if self._dropout else _encode(new, self._encoders)
             )
@@ -201,11 +204,12 @@ class ChunkEncoder:
                 sources = [source for source, _ in new]
                 tokens = replace(tokens, source=with_tags(self._source, tokens.source, sources, marks))
             fits = _fit(tokens, data.max_length)
+            marked += [with_marks[i] for i in marks if fits[i] and not version]
             stores.append(_choose(fits, tokens, plain))
             new_several = several if new is pairs else _have_several(new, language)
             several_by_version.append(np.where(fits, new_several, several))
         by_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
-        return TokenStore.joined(stores).pick(by_pair), np.concatenate(several_by_version)[by_pair]
+        return TokenStore.joined(stores).pick(by_pair), np.concatenate(several_by_version)[by_pair], marked
 
     def _encode_with_dropout(self, pairs: list[Pair], chunk: int, version: int) -> TokenStore:
         assert self._dropout is not None

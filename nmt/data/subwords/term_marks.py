@@ -2,7 +2,8 @@
 translation, and the tag `</term>` (Dinu et al. 2019, "Training Neural Machine Translation To Apply Terminology
 Constraints"; the variant that appends). The model learns to copy the translation, and to inflect it.
 
-The tags are control symbols, which no text gives. In text, a mark is MARK + translation + MARK: no line has a line feed.
+The tags are control symbols, which no text gives. In text, a mark is MARK + translation + MARK: no line of text has a
+line feed.
 """
 
 from bisect import bisect_left
@@ -77,7 +78,7 @@ class TermMarker:
         return source, target
 
     def _candidates(self, source: str, target: str) -> list[_Candidate]:
-        """The terms whose translation is in the target once. The words of a lexicon are in its order: rare ones first."""
+        """The terms whose translation is in the target once; the words of a lexicon in its order, the rarest first."""
         if isinstance(self._terms, Glossary):
             places = ((term, _place(term.term.targets, target)) for term in self._terms.find(source))
             return [_Candidate(term.stop, term.term.target, span) for term, span in places if span]
@@ -101,9 +102,9 @@ def _place(forms: Sequence[str], text: str) -> Span | None:
     for form in forms:
         start = lower.find(form.lower())
         stop = start + len(form)
-        if start >= 0 and len(lower) == len(text) and lower.find(form.lower(), stop) < 0:
-            if not (in_one_word(text, start) or (stop < len(text) and in_one_word(text, stop))):
-                return start, stop
+        once = start >= 0 and len(lower) == len(text) and lower.find(form.lower(), stop) < 0
+        if once and not (in_one_word(text, start) or (stop < len(text) and in_one_word(text, stop))):
+            return start, stop
     return None
 
 
@@ -125,6 +126,12 @@ def without_marks(pairs: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str
     return plain, marks
 
 
+def visible(pair: tuple[str, str]) -> tuple[str, str]:
+    """The pair with tags in place of MARK."""
+    source, *rest = pair[0].split(MARK)
+    return source + "".join(f" {TERM_TAGS[i % 2]} {part.strip()}" for i, part in enumerate(rest)), pair[1]
+
+
 def with_tags(
     tokenizer: Tokenizer, encoded: FlatSequences, lines: Sequence[str], marks: Mapping[int, list[Mark]]
 ) -> FlatSequences:
@@ -132,28 +139,31 @@ def with_tags(
     positions, new, lengths = list[int](), list[int](), encoded.lengths.copy()
     for i, line_marks in marks.items():
         first, end = encoded.offsets[i : i + 2].tolist()
-        for position, _, ids in tagged(tokenizer, lines[i], encoded.ids[first : end - 1].tolist(), line_marks):
+        for position, ids in tagged(tokenizer, lines[i], encoded.ids[first : end - 1].tolist(), line_marks):
             positions += [first + position] * len(ids)
             new += ids
             lengths[i] += len(ids)
     return FlatSequences.from_flat(np.insert(encoded.ids, positions, new), lengths)
 
 
-def tagged(tokenizer: Tokenizer, text: str, ids: list[int], marks: Sequence[Mark]) -> list[tuple[int, int, list[int]]]:
-    """For each mark in a text with these ids: where it is in the ids, where it is in the text, and the ids of the mark.
-    It comes after the subword with the last character of the term, so that the other ids stay as they are. In scripts
-    without spaces this subword may end after the term."""
-    lengths = tokenizer.spelled_lengths
-    ends, found = list(accumulate(lengths[i] for i in ids)), list[tuple[int, int, list[int]]]()
+def tagged(tokenizer: Tokenizer, text: str, ids: Sequence[int], marks: Sequence[Mark]) -> list[tuple[int, list[int]]]:
+    """The ids of each mark, and where they are inserted into the ids of the text, in the order of the marks.
+
+    They come after the subword with the last character of the term, so that all other ids stay as they are. (In a
+    script without spaces, this subword can have characters after the term.)
+    """
     opening, closing = tokenizer.tags(TERM_TAGS)
+    whole, *heads = tokenizer.normalize([text, *(text[:stop] for stop, _ in marks)])
+    ends = list(accumulate(tokenizer.spelled_lengths[i] for i in ids))
+    if ends and ends[-1] == _length(whole):
+        positions = [bisect_left(ends, _length(head)) + 1 for head in heads]
+    else:  # some characters are unknown
+        positions = [len(tokenizer.encode([text[:stop]])[0]) for stop, _ in marks]
+    translations = tokenizer.encode([translation for _, translation in marks])
+    inserted = ([opening, *translation, closing] for translation in translations)
+    return [(min(position, len(ids)), new) for position, new in zip(positions, inserted, strict=True)]
 
-    def length(stop: int) -> int:
-        return len(tokenizer.normalize([text[:stop]])[0].replace("▁", " ").encode())
 
-    exact = bool(ends) and ends[-1] == length(len(text))  # not with unknown characters
-    for (stop, _), term in zip(marks, tokenizer.encode([translation for _, translation in marks]), strict=True):
-        position = bisect_left(ends, length(stop)) + 1 if exact else len(tokenizer.encode([text[:stop]])[0])
-        while exact and stop < len(text) and length(stop) < ends[position - 1]:
-            stop += 1
-        found.append((min(position, len(ids)), stop, [opening, *term, closing]))
-    return found
+def _length(normalized: str) -> int:
+    """The number of bytes of a normalized text, as `Tokenizer.spelled_lengths` counts them."""
+    return len(normalized.replace("▁", " ").encode())

@@ -1,4 +1,4 @@
-"""The terms that data.augment.terms marks: those of a glossary, or a lexicon of the training text, kept in the store."""
+"""The terms that data.augment.terms marks: a glossary, or a lexicon of the text, kept in the store."""
 
 import json
 import logging

@@ -43,9 +43,10 @@ def vary(
     """Return the pairs in the same order, some of them varied according to `settings`.
 
     identifiers: whole numbers [pairs] that identify the pairs, such as their indices in the corpus. languages: the
-    codes of the source and the target. marker: for data.augment.terms; without one, no terms are marked. No side becomes empty or gets a line break. A pair is not changed if a kind of
-    variation does not apply to it, such as case to a script without capital letters. For data.augment.joined the pairs
-    must be neighbours in their corpus.
+    codes of the source and the target. marker: for data.augment.terms; without one, no terms are marked. No side
+    becomes empty or gets a line break, except those of marks. A pair is not changed if a kind of variation does not
+    apply to it, such as case to a script without capital letters. For data.augment.joined the pairs must be neighbours
+    in their corpus.
     """
     varied = list(pairs)
 
