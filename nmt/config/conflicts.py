@@ -188,8 +188,6 @@ def in_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
         if isinstance(value, data_section.Variation) and not value.rate:
             yield f"data.augment.{key} has sides and no rate: give {{rate: 0.05, sides: {value.sides}}}, or delete it"
     rates = [value.rate if isinstance(value, data_section.Variation) else value for value in cases.values()]
-    if augment.marked_terms.file and not augment.marked_terms.share:
-        yield "data.augment.terms has a file and no share: give {share: 0.1, file: …}, or delete it"
     if sum(rates) > 1 + 1e-9:
         yield (
             f"data.augment: {', '.join(cases)} add up to {sum(rates):g}, and a pair gets at most one of them: lower "

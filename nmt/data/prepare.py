@@ -3,6 +3,7 @@ the store. It is named by a hash of its inputs, and reused if it exists. The lon
 the encoding, continue where an interrupted preparation ended.
 """
 
+import json
 import logging
 import os
 import shutil
@@ -31,12 +32,13 @@ from nmt.data.cleaning.validation_overlap import Overlap
 from nmt.data.sources.corpus import Pair, check_files, fingerprint, read_pairs
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs, encode_text, varied
-from nmt.data.subwords.term_marks import MARK, TermMarker
-from nmt.data.subwords.term_source import find_marker, glossary_digests
+from nmt.data.subwords.term_marks import TermMarker
 from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import atomic, checksums
-from nmt.files.text import content_key
+from nmt.files.text import content_key, file_digest
+from nmt.terms.glossary import Glossary
+from nmt.terms.lexicon import MOST_PAIRS, learn_lexicon
 
 log = logging.getLogger("nmt")
 
@@ -238,7 +240,7 @@ def _learned_vocabulary(
     each side. They differ at most in the normalization of text."""
     tags = text.data.tags(sides)
     learned_with = [writer.affecting(section, "vocabulary") for section in (text.data, settings)]
-    folder = store / f"vocabulary-{content_key(text.key, learned_with, sides, *glossary_digests(text.data))}"
+    folder = store / f"vocabulary-{content_key(text.key, learned_with, sides)}"
     if folder.exists():
         checksums.check(folder)
         try:
@@ -260,8 +262,7 @@ def _learned_vocabulary(
                 f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: no corpus has a share of one "
                 "sentence: raise it"
             )
-        sample = _sample(text, kept, sizes, find_marker(text, store))
-        tokenizers = vocabulary.learn_for(sides, sample, settings, tags, used)
+        tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for the remaining text: the cause may be a problem with the data
         overlaps = text.find_overlaps()
         for problem in data_problems.in_corpora(text.data, counts, text.held_out, overlaps, cleaned.surveys):
@@ -286,15 +287,14 @@ def _files_of(folder: Path) -> list[Path]:
     return [path for path in (folder / _SOURCE_FILE, folder / _FILE) if path.name == _FILE or path.exists()]
 
 
-def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int], marker: TermMarker | None) -> Iterator[Pair]:
+def _sample(text: TrainingText, kept: Sequence[int], sizes: Sequence[int]) -> Iterator[Pair]:
     """A sample of `sizes` of the `kept` pairs of each corpus, varied by data.augment. (A vocabulary learned from plain
     text would write capitalized text letter by letter.)"""
     data, firsts = _without_joined(text.data), [0] * len(kept)  # of each corpus: the number of pairs before a chunk
     for corpus, pairs in text.cleaned.chunks():
         indices = np.arange(firsts[corpus], firsts[corpus] + len(pairs))
         sampled = np.flatnonzero(sampled_evenly(indices, kept[corpus], sizes[corpus])).tolist()
-        new = varied([pairs[i] for i in sampled], indices[sampled].tolist(), corpus, 0, data, marker)
-        yield from ((source.replace(MARK, " "), target) for source, target in new)
+        yield from varied([pairs[i] for i in sampled], indices[sampled].tolist(), corpus, 0, data)
         firsts[corpus] += len(pairs)
 
 
@@ -329,11 +329,11 @@ def _find_tokens(
     corpus."""
     data, versions = text.data, config.versions
     encoded_with = [writer.affecting(section, "tokens") for section in (data, config.vocabulary)]
-    encoded_with += glossary_digests(data)
-    folder = store / f"tokens-{content_key(text.key, subwords.digests, encoded_with)}"
+    glossary = (file := data.augment.marked_terms.file) and file_digest(Path(file))
+    folder = store / f"tokens-{content_key(text.key, subwords.digests, encoded_with, glossary)}"
     start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not exists:
-        _encode(text, subwords, config, unfinished, folder, find_marker(text, store))
+        _encode(text, subwords, config, unfinished, folder)
     elif verify:
         checksums.check(folder)
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -347,18 +347,11 @@ def _find_tokens(
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
         if marked := sum(count.marked for count in counts):
-            log.info("terms: %s pairs have marked terms, other pairs in each version", f"{marked:,}")
+            log.info("terms: marked in %s pairs, in other ones in each version", f"{marked:,}")
     return folder.name, tokens, counts
 
 
-def _encode(
-    text: TrainingText,
-    subwords: Vocabulary,
-    config: schema.Config,
-    unfinished: Path,
-    folder: Path,
-    marker: TermMarker | None,
-) -> None:
+def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unfinished: Path, folder: Path) -> None:
     """Encode the training data into a new folder. unfinished: the folder of the encoded shards."""
     cleaned, counted = text.cleaned, [CorpusStatistics() for _ in text.data.train]
     with atomic.reporting(folder, "data.store_dir"):
@@ -366,10 +359,31 @@ def _encode(
             log.info("token store: text encoded before is reused from %s", unfinished)
         atomic.make_folder(unfinished)
         with atomic.new_folder(folder) as content:
-            encoded = encode_text(cleaned, subwords, config, unfinished, counted, marker)
+            encoded = encode_text(cleaned, subwords, config, unfinished, counted, _marker(text, unfinished.parent))
             token_store.write(content, encoded, cleaned.examples)
             statistics.write(content, counted, subwords, {"notes": cleaned.notes, "scores": cleaned.surveys})
             checksums.write(content, content.iterdir())
+
+
+def _marker(text: TrainingText, store: Path) -> TermMarker | None:
+    """Marks the terms of a glossary, or the words of a lexicon that is learned from the text and kept in the store."""
+    settings, total = text.data.augment.marked_terms, sum(count.kept for count in text.cleaned.counts)
+    if not settings.share:
+        return None
+    if settings.file:
+        return TermMarker(settings.share, Glossary.load(Path(settings.file)))
+    path, start = store / f"terms-{content_key(text.key)}.json", time.perf_counter()
+    if not path.exists():
+
+        def sample() -> Iterator[Pair]:
+            pairs = (pair for _, chunk in text.cleaned.chunks() for pair in chunk)
+            return (pair for i, pair in enumerate(pairs) if i * MOST_PAIRS % total < MOST_PAIRS or total <= MOST_PAIRS)
+
+        words = learn_lexicon(sample)
+        atomic.write_text(path, json.dumps(words, ensure_ascii=False, indent=0) + "\n")
+        seconds = time.perf_counter() - start
+        log.info("terms: %s words and their translations found in the text: %s (%.1f s)", len(words), path, seconds)
+    return TermMarker(settings.share, json.loads(path.read_text(encoding="utf-8")))
 
 
 def _without_joined(data: schema.DataConfig) -> schema.DataConfig:

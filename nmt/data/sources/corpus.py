@@ -109,14 +109,8 @@ def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, P
 
 
 def files_of(data: schema.DataConfig) -> list[Path]:
-    """The user's files of training and validation text, and the glossary of data.augment.terms, for checks that nothing
-    overwrites them."""
-    return [*_files((*data.train, *data.held_out)), *_glossary(data)]
-
-
-def _glossary(data: schema.DataConfig) -> list[Path]:
-    file = data.augment.marked_terms.file
-    return [Path(file)] if file else []
+    """The user's files that are read as training and validation text, for checks that nothing overwrites them."""
+    return _files((*data.train, *data.held_out))
 
 
 def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
@@ -129,7 +123,6 @@ def check_files(data: schema.DataConfig) -> None:
     """Raise NmtError if files of training and validation text are missing (it names all of them), and for training text
     that cannot be read several times."""
     files_by_key = {"data.train": _files(data.train), "data.validation": _files(data.held_out)}
-    files_by_key["data.augment.terms.file"] = _glossary(data)
     missing_by_key = {key: [path for path in files if not path.exists()] for key, files in files_by_key.items()}
     keys = ", ".join(key for key, paths in missing_by_key.items() if paths)
     missing = list(dict.fromkeys(chain.from_iterable(missing_by_key.values())))

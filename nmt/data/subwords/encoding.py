@@ -23,7 +23,7 @@ from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.bpe_dropout import DropoutEncoder
 from nmt.data.subwords.encoded_shard import EncodedShard
 from nmt.data.subwords.sentences import has_several
-from nmt.data.subwords.term_marks import TermMarker, visible, with_tags, without_marks
+from nmt.data.subwords.term_marks import Mark, TermMarker, visible, with_tags
 from nmt.data.subwords.variation import vary
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.data.subwords.word_encoding import WordEncoder
@@ -58,7 +58,7 @@ def encode_text(
     With BPE-dropout or data.augment each pair is stored in `config.versions` versions, one after the other, each
     segmented or varied in a different way. Which pairs are dropped does not depend on either. Memory does not grow with
     the corpora, except for `SeenPairs`. folder: encoded shards are written here, and reused if they exist. statistics:
-    of each corpus; the statistics of its shards are added.
+    of each corpus; the statistics of its shards are added. marker: for data.augment.terms.
     """
     data, processes = config.data, config.data.workers or usable_cores()
     encoder = ShardEncoder(text.folder, folder, vocabulary, config, marker)
@@ -147,16 +147,15 @@ class Encoded(NamedTuple):
     several: npt.NDArray[np.bool_]  # [tokens]: whether the source has several sentences
     counts: CorpusCounts
     examples: DropExamples
-    marked: list[Pair]  # the pairs of the first version with marked terms
+    marked: list[Pair]  # the pairs of the first version with marked terms, as text
     hashes: npt.NDArray[np.uint64]  # of the kept pairs; empty if duplicates were dropped before
 
 
 class ChunkEncoder:
     """Encodes chunks of text according to the settings."""
 
-    def __init__(self, vocabulary: Vocabulary, config: schema.Config, marker: TermMarker | None) -> None:
-        self._config, self._marker, self._encoders = config, marker, _encoders(vocabulary)
-        self._source = vocabulary.source
+    def __init__(self, vocabulary: Vocabulary, config: schema.Config, marker: TermMarker | None = None) -> None:
+        self._config, self._encoders, self._marker = config, _encoders(vocabulary), marker
         self._dropout = _dropout_encoders(vocabulary, config.vocabulary.bpe_dropout)
         data, sides = config.data, (vocabulary.source, vocabulary.target)
         tags = [list(map(tokenizer.tags, data.tags_of(data.train, side))) for side, tokenizer in enumerate(sides)]
@@ -182,29 +181,32 @@ class ChunkEncoder:
             several=several,
             counts=counts + _count_text(pairs, plain),
             examples=_examples_of_dropped(job.pairs, every, data, (full, short, kept)),
-            marked=list(map(visible, marked)),
+            marked=marked,
             hashes=hashes_of([] if data.drop_duplicates else pairs),
         )
 
     def _versions(self, job: EncodingJob, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks, list[Pair]]:
         """The tokens of a job's pairs in all versions, whether each source has several sentences, and the pairs of the
-        first version that have marked terms. plain: the tokens without variation."""
+        first version with marked terms. plain: the tokens without variation."""
         data, versions = self._config.data, self._config.versions
         several = _have_several(pairs, language := data.pair_of(data.train[job.corpus]).source)
         if not self._config.varies_text:
             return plain, several, []
         stores, several_by_version, marked = [], [], list[Pair]()
         for version in range(versions):
-            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data, self._marker)
-            with_marks, (new, marks) = new, without_marks(new) if self._marker else (new, {})
+            new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
+            marks = dict[int, list[Mark]]()
+            if self._marker is not None:
+                new, marks = self._marker.marked(new, (job.corpus << 40) + job.first + np.arange(len(pairs)), version)
             tokens = (
                 self._encode_with_dropout(new, job.chunk, version) if self._dropout else _encode(new, self._encoders)
             )
             if marks:
-                sources = [source for source, _ in new]
-                tokens = replace(tokens, source=with_tags(self._source, tokens.source, sources, marks))
+                sources = with_tags(self._encoders[0].tokenizer, tokens.source, [pair[0] for pair in new], marks)
+                tokens = replace(tokens, source=sources)
             fits = _fit(tokens, data.max_length)
-            marked += [with_marks[i] for i in marks if fits[i] and not version]
+            if not version:
+                marked = [(visible(new[i][0], line), new[i][1]) for i, line in marks.items() if fits[i]]
             stores.append(_choose(fits, tokens, plain))
             new_several = several if new is pairs else _have_several(new, language)
             several_by_version.append(np.where(fits, new_several, several))
@@ -219,21 +221,14 @@ class ChunkEncoder:
         return TokenStore(*sides)
 
 
-def varied(
-    pairs: list[Pair],
-    indices: Sequence[int],
-    corpus: int,
-    version: int,
-    data: schema.DataConfig,
-    marker: TermMarker | None,
-) -> list[Pair]:
+def varied(pairs: list[Pair], indices: Sequence[int], corpus: int, version: int, data: schema.DataConfig) -> list[Pair]:
     """The pairs as data.augment varies them in this version. indices: the index of each pair in its corpus. corpus: the
-    index of the corpus. marker: for data.augment.terms."""
+    index of the corpus."""
     if not data.augment.changes_text:
         return pairs
     identifiers = (corpus << 40) + np.asarray(indices, np.int64)
     languages = data.pair_of(data.train[corpus])
-    return vary(pairs, identifiers, epoch=version, seed=0, settings=data.augment, languages=languages, marker=marker)
+    return vary(pairs, identifiers, epoch=version, seed=0, settings=data.augment, languages=languages)
 
 
 def _tagged(tokens: TokenStore, source: list[int], target: list[int]) -> TokenStore:

@@ -1,9 +1,7 @@
 """Source text that tells a model how to translate some of its terms: after a term the tag `<term>`, the wanted
 translation, and the tag `</term>` (Dinu et al. 2019, "Training Neural Machine Translation To Apply Terminology
-Constraints"; the variant that appends). The model learns to copy the translation, and to inflect it.
-
-The tags are control symbols, which no text gives. In text, a mark is MARK + translation + MARK: no line of text has a
-line feed.
+Constraints"; the variant that appends). The tags are control symbols, which no text gives. The model learns to copy the
+translation, and to inflect it.
 """
 
 from bisect import bisect_left
@@ -12,26 +10,24 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nmt.config.special_subwords import TERM_TAGS
 from nmt.config.word_characters import in_one_word
 from nmt.data.batches.token_store import FlatSequences
-from nmt.data.draws import Draws
+from nmt.data.draws import Draws, hashes, uniform
 from nmt.data.subwords.vocabulary import Tokenizer
 from nmt.terms.glossary import Glossary
-from nmt.terms.lexicon import word_spans
-from nmt.terms.word_forms import are_forms
+from nmt.terms.lexicon import are_forms, word_spans
 
-MARK = "\n"
-_COUNTS, _SHARES = (1, 2, 3), (7, 2, 1)  # terms of a pair, and in how many of ten pairs
-
+Pair = tuple[str, str]
 Span = tuple[int, int]
-Mark = tuple[int, str]  # the position after a term in its text, and the term's wanted translation
+Mark = tuple[int, str]  # the position after a term in its text, and the wanted translation
+_COUNTS, _SHARES = (1, 2, 3), (7, 2, 1)  # terms of a pair, and in how many of ten pairs
 
 
 class _Candidate(NamedTuple):
-    """A term that can be marked: the position after it in the source, its translation as a dictionary has it, and the
-    place of its translation in the target."""
+    """A term that can be marked. translation: as in the dictionary; span: its place in the target."""
 
     stop: int
     translation: str
@@ -39,58 +35,60 @@ class _Candidate(NamedTuple):
 
 
 class TermMarker:
-    """Marks the terms of a glossary, or the words of a lexicon from `learn_lexicon`, in pairs."""
+    """Marks the terms of a glossary, or the words of a lexicon from `learn_lexicon`, in a share of the pairs."""
 
-    def __init__(self, terms: Glossary | Mapping[str, str]) -> None:
-        self._terms = terms
+    def __init__(self, share: float, terms: Glossary | Mapping[str, str]) -> None:
+        self._share, self._terms = share, terms
         self._targets = list(terms.targets if isinstance(terms, Glossary) else terms.values())
         self._ranks = {} if isinstance(terms, Glossary) else {word: rank for rank, word in enumerate(terms)}
 
-    def marked(self, pair: tuple[str, str], draws: Draws) -> tuple[str, str]:
-        """The pair with marks after one to three of its terms; unchanged if it has none.
+    def marked(
+        self, pairs: Sequence[Pair], identifiers: npt.ArrayLike, epoch: int
+    ) -> tuple[list[Pair], dict[int, list[Mark]]]:
+        """The pairs, of which some have another target, and the marks in some of their sources, by the index of a pair.
+        identifiers, epoch: as for `nmt.data.subwords.variation.vary`."""
+        new, marks, drawn = list(pairs), dict[int, list[Mark]](), hashes(0, epoch, identifiers, "terms")
+        for i in np.flatnonzero(uniform(drawn) < self._share).tolist():
+            target, pair_marks = self._mark(*pairs[i], Draws(int(drawn[i])))
+            if pair_marks:
+                new[i], marks[i] = (pairs[i][0], target), pair_marks
+        return new, marks
 
-        The mark is the translation as a dictionary has it or, as often, as the target has it. In a quarter of the marks
-        it is another word, or the beginning of one word with the end of another, which the target then has too: so the
-        model learns to copy words that it would not choose, or does not know.
-        """
-        (source, target), candidates, chosen = pair, self._candidates(*pair), list[_Candidate]()
-        for _ in range(draws.weighted(_COUNTS, _SHARES) if candidates else 0):
-            index = draws.below(len(candidates))
-            chosen.append(one := candidates[min(index, draws.below(len(candidates))) if self._ranks else index])
-            candidates = [other for other in candidates if other.span[1] <= one.span[0] or one.span[1] <= other.span[0]]
-            if not candidates:
-                break
-        marks, new = list[Mark](), list[tuple[Span, str]]()
-        for stop, translation, span in chosen:
-            form, kind = target[slice(*span)], draws.below(8)
+    def _mark(self, source: str, target: str, draws: Draws) -> tuple[str, list[Mark]]:
+        """Mark one to three terms of a pair. A mark has the dictionary's form of the translation or, as often, the form
+        in the target. In a quarter of the marks it is another word, or the beginning of one word and the end of
+        another, which the target then has too: so the model learns to copy words that it does not expect or know."""
+        candidates, chosen = self._candidates(source, target), list[_Candidate]()
+        for _ in range(draws.weighted(_COUNTS, _SHARES)):
+            if candidates:
+                index = draws.below(len(candidates))  # of a lexicon the rarer one of two
+                chosen.append(one := candidates[min(index, draws.below(len(candidates))) if self._ranks else index])
+                candidates = [x for x in candidates if x.span[1] <= one.span[0] or one.span[1] <= x.span[0]]
+        marks = list[Mark]()
+        for stop, translation, (start, end) in sorted(chosen, key=lambda one: one.span, reverse=True):
+            form, kind = target[start:end], draws.below(8)
             if kind < 2:
                 translation, other = draws.choice(self._targets), draws.choice(self._targets)
                 if kind:
                     translation = translation[: (len(translation) + 1) // 2] + other[len(other) // 2 :]
-                new.append((span, _in_case_of(form, translation)))
-            elif kind < 5:
-                translation = form
-            marks.append((stop, translation))
-        for (start, stop), word in sorted(new, reverse=True):
-            target = target[:start] + word + target[stop:]
-        for stop, translation in sorted(marks, reverse=True):
-            source = f"{source[:stop]}{MARK}{translation}{MARK}{source[stop:]}"
-        return source, target
+                capital = translation[:1].upper() if form[0].isupper() else translation[:1]
+                target = target[:start] + capital + translation[1:] + target[end:]
+            marks.append((stop, form if kind > 4 else translation))
+        return target, sorted(marks)
 
     def _candidates(self, source: str, target: str) -> list[_Candidate]:
-        """The terms whose translation is in the target once; the words of a lexicon in its order, the rarest first."""
+        """The terms whose translation is in the target once; those of a lexicon in its order, the rarest first."""
         if isinstance(self._terms, Glossary):
-            places = ((term, _place(term.term.targets, target)) for term in self._terms.find(source))
-            return [_Candidate(term.stop, term.term.target, span) for term, span in places if span]
-        words, candidates = (
-            [(span, target[slice(*span)]) for span in word_spans(target)],
+            places = ((found, _place(found.term.targets, target)) for found in self._terms.find(source))
+            return [_Candidate(found.stop, found.term.target, span) for found, span in places if span]
+        candidates, forms = (
             list[tuple[int, _Candidate]](),
+            [(span, target[slice(*span)]) for span in word_spans(target)],
         )
         for start, stop in word_spans(source):
-            word = source[start:stop].lower()
-            if (translation := self._terms.get(word)) is not None:
-                same = [span for span, form in words if form.lower() == translation.lower()]
-                spans = same or [span for span, form in words if are_forms(form, translation)]
+            if translation := self._terms.get(word := source[start:stop].lower()):
+                same = [span for span, form in forms if form.lower() == translation.lower()]
+                spans = same or [span for span, form in forms if are_forms(form, translation)]
                 if len(spans) == 1:
                     candidates.append((self._ranks[word], _Candidate(stop, translation, spans[0])))
         return [candidate for _, candidate in sorted(candidates)]
@@ -99,37 +97,19 @@ class TermMarker:
 def _place(forms: Sequence[str], text: str) -> Span | None:
     """The place of the first form that a text has once, as complete words."""
     lower = text.lower()
-    for form in forms:
-        start = lower.find(form.lower())
-        stop = start + len(form)
-        once = start >= 0 and len(lower) == len(text) and lower.find(form.lower(), stop) < 0
-        if once and not (in_one_word(text, start) or (stop < len(text) and in_one_word(text, stop))):
+    for form in map(str.lower, forms):
+        start, stop = (at := lower.find(form)), at + len(form)
+        is_whole = at >= 0 and not any(0 < i < len(lower) and in_one_word(lower, i) for i in (start, stop))
+        if is_whole and len(lower) == len(text) and form not in lower[stop:]:
             return start, stop
     return None
 
 
-def _in_case_of(form: str, word: str) -> str:
-    """The word in capitals, or with a capital first letter, as the form has them."""
-    if len(form) > 1 and form.isupper():
-        return word.upper()
-    return word[:1].upper() + word[1:] if form[:1].isupper() else word
-
-
-def without_marks(pairs: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], dict[int, list[Mark]]]:
-    """The pairs without the marks of their sources, and the marks by the index of a pair."""
-    plain, marks = list(pairs), dict[int, list[Mark]]()
-    for i, (source, target) in enumerate(pairs):
-        if MARK in source:
-            parts = source.split(MARK)
-            plain[i] = "".join(parts[::2]), target
-            marks[i] = list(zip(accumulate(map(len, parts[:-1:2])), parts[1::2], strict=True))
-    return plain, marks
-
-
-def visible(pair: tuple[str, str]) -> tuple[str, str]:
-    """The pair with tags in place of MARK."""
-    source, *rest = pair[0].split(MARK)
-    return source + "".join(f" {TERM_TAGS[i % 2]} {part.strip()}" for i, part in enumerate(rest)), pair[1]
+def visible(source: str, marks: Sequence[Mark]) -> str:
+    """The source with its marks as text."""
+    for stop, translation in reversed(marks):
+        source = f"{source[:stop]} {TERM_TAGS[0]} {translation} {TERM_TAGS[1]}{source[stop:]}"
+    return source
 
 
 def with_tags(
@@ -147,23 +127,16 @@ def with_tags(
 
 
 def tagged(tokenizer: Tokenizer, text: str, ids: Sequence[int], marks: Sequence[Mark]) -> list[tuple[int, list[int]]]:
-    """The ids of each mark, and where they are inserted into the ids of the text, in the order of the marks.
-
-    They come after the subword with the last character of the term, so that all other ids stay as they are. (In a
-    script without spaces, this subword can have characters after the term.)
-    """
+    """The ids of each mark, and where they are inserted into the ids of the text: after the subword with the last
+    character of the term, so that all other ids stay as they are. (In a script without spaces, this subword can have
+    characters after the term.)"""
     opening, closing = tokenizer.tags(TERM_TAGS)
-    whole, *heads = tokenizer.normalize([text, *(text[:stop] for stop, _ in marks)])
-    ends = list(accumulate(tokenizer.spelled_lengths[i] for i in ids))
-    if ends and ends[-1] == _length(whole):
-        positions = [bisect_left(ends, _length(head)) + 1 for head in heads]
+    normalized = tokenizer.normalize([text, *(text[:stop] for stop, _ in marks)])
+    whole, *lengths = (len(each.replace("▁", " ").encode()) for each in normalized)
+    ends = list(accumulate(len(tokenizer.spellings[i]) for i in ids))
+    if ends and ends[-1] == whole:
+        positions = [bisect_left(ends, length) + 1 for length in lengths]
     else:  # some characters are unknown
-        positions = [len(tokenizer.encode([text[:stop]])[0]) for stop, _ in marks]
+        positions = [min(len(ids), len(tokenizer.encode([text[:stop]])[0])) for stop, _ in marks]
     translations = tokenizer.encode([translation for _, translation in marks])
-    inserted = ([opening, *translation, closing] for translation in translations)
-    return [(min(position, len(ids)), new) for position, new in zip(positions, inserted, strict=True)]
-
-
-def _length(normalized: str) -> int:
-    """The number of bytes of a normalized text, as `Tokenizer.spelled_lengths` counts them."""
-    return len(normalized.replace("▁", " ").encode())
+    return [(at, [opening, *new, closing]) for at, new in zip(positions, translations, strict=True)]

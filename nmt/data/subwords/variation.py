@@ -17,7 +17,6 @@ from nmt.data.draws import Draws, hashes, uniform
 from nmt.data.subwords.copied_items import random_item, replace_items, shared_items
 from nmt.data.subwords.letter_case import Case, change_case
 from nmt.data.subwords.sentences import join_sentences
-from nmt.data.subwords.term_marks import TermMarker
 from nmt.data.subwords.typos import add_typos
 
 Pair = tuple[str, str]  # source sentence, target sentence
@@ -38,15 +37,13 @@ def vary(
     seed: int,
     settings: schema.AugmentConfig,
     languages: tuple[str, str],
-    marker: TermMarker | None = None,
 ) -> list[Pair]:
     """Return the pairs in the same order, some of them varied according to `settings`.
 
     identifiers: whole numbers [pairs] that identify the pairs, such as their indices in the corpus. languages: the
-    codes of the source and the target. marker: for data.augment.terms; without one, no terms are marked. No side
-    becomes empty or gets a line break, except those of marks. A pair is not changed if a kind of variation does not
-    apply to it, such as case to a script without capital letters. For data.augment.joined the pairs must be neighbours
-    in their corpus.
+    codes of the source and the target. No side becomes empty or gets a line break. A pair is not changed if a kind of
+    variation does not apply to it, such as case to a script without capital letters. For data.augment.joined the pairs
+    must be neighbours in their corpus.
     """
     varied = list(pairs)
 
@@ -77,9 +74,6 @@ def vary(
         varied[i] = add_inline_tags(pair, draws)
     for i, pair, draws in chosen("noise", settings.noise):
         varied[i] = add_noise(pair, draws)
-    if marker is not None:  # last: the terms that are still there
-        for i, pair, draws in chosen("terms", settings.marked_terms.share):
-            varied[i] = marker.marked(pair, draws)
     return varied
 
 

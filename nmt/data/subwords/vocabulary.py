@@ -167,10 +167,6 @@ class Tokenizer:
         return self.pieces(list(range(len(self))))
 
     @cached_property
-    def spelled_lengths(self) -> list[int]:
-        """The number of bytes of each subword's spelling."""
-        return list(map(len, self.spellings()))
-
     def spellings(self) -> list[bytes]:
         """The bytes that each subword adds to a text, in the order of the ids: UTF-8, or one byte of a character."""
         return [
