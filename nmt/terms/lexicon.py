@@ -45,7 +45,7 @@ def learn_lexicon(read: Callable[[], Iterable[tuple[str, str]]]) -> dict[str, st
         for counter, text in zip(forms, pair, strict=True):
             counter.update(dict.fromkeys(text[slice(*span)] for span in word_spans(text)))
     counts, written = (Counter[str](), Counter[str]()), dict[str, str]()
-    for form, count in forms[1].most_common():
+    for form, _ in forms[1].most_common():
         written.setdefault(form.lower(), form)
     for counter, side in zip(forms, counts, strict=True):
         for form, count in counter.items():
