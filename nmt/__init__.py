@@ -28,7 +28,7 @@ def load(
     """The translator in a model file, the best one of a run's folder, or an exported CTranslate2 folder, on `device`.
 
     overrides: such as "decoding.beam_size=8", over the model's own settings; ensemble: models of the same vocabulary
-    that translate together with it; glossary: a file of lines `source term TAB target term`. In paths `~` is the home.
+    that translate together with it; glossary: a file of terms (docs/glossaries.md). In paths `~` is the home.
     A translator works in this process only: each process calls `load`.
     Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
     """

@@ -45,7 +45,7 @@ class ModelsOfCommand:
 
     def translator(self, device: str, overrides: Sequence[str] = (), glossary: Path | None = None) -> Translator:
         """As `load_translator`, for the requested languages."""
-        translator = load_translator(self.model, device, overrides, self.ensemble, glossary)
+        translator = load_translator(self.model, device, overrides, self.ensemble, glossary, self.pair)
         translator.languages.used = self.pair
         return translator
 
@@ -56,11 +56,12 @@ def load_translator(
     overrides: Sequence[str] = (),
     ensemble: Sequence[OpenedModel] = (),
     glossary: Path | None = None,
+    pair: LanguagePair | None = None,
 ) -> Translator:
     """As `OpenedModel.translator`. Only for programs that own the process, because it changes the settings of the
     memory allocator and of the garbage collector."""
     prepare_memory()
-    translator = model.translator(device, overrides, ensemble, glossary)
+    translator = model.translator(device, overrides, ensemble, glossary, pair)
     gc.freeze()  # no later collection examines the objects of the imports and the model: they are needed to the end
     return translator
 

@@ -12,7 +12,7 @@ from typing import Any
 from nmt import device as devices
 from nmt.checkpoints import model_file
 from nmt.config import schema
-from nmt.config.language_pairs import LanguagePairs
+from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.engine_protocol import Engine
@@ -61,19 +61,24 @@ class OpenedModel:
         overrides: Sequence[str] = (),
         ensemble: Sequence["OpenedModel"] = (),
         glossary: Path | None = None,
+        pair: LanguagePair | None = None,
     ) -> Translator:
         """Load the weights. Logs which engine translates, and why.
 
         overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models with the same
-        vocabulary, which translate together with this one; glossary: a file of lines `source term TAB target term`.
+        vocabulary, which translate together with this one; glossary: a file of terms, and `pair`, the languages of its job:
+        None if they are not known yet.
         Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
         not available.
         """
-        terms = None if glossary is None else Glossary.load(glossary)  # first, to find mistakes early
+        terms = None if glossary is None else self._glossary(glossary, pair)  # first, to find mistakes early
         translator = self._load(device, overrides, ensemble, terms is not None)
         if terms is not None:
             translator.use_glossary(terms, str(glossary))
         return translator
+
+    def _glossary(self, path: Path, pair: LanguagePair | None) -> Glossary:
+        return Glossary.load(path, self.languages.pairs[0] if pair is None and not self.languages.several else pair)
 
     def _load(
         self, device: str, overrides: Sequence[str], ensemble: Sequence["OpenedModel"], glossary: bool

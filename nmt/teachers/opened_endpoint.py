@@ -61,8 +61,8 @@ class OpenedEndpoint:
         log.info("model: %s, at %s", self.endpoint.model, self.client.address)
 
     def teacher(self, overrides: Sequence[str] = (), glossary: Path | None = None) -> Teacher:
-        """overrides: `decoding.consensus=…`, `decoding.candidates=…`, `decoding.seed=…`; glossary: a file of lines
-        `source term TAB target term`. Raises NmtError for other overrides and for a file with problems."""
+        """overrides: `decoding.consensus=…`, `decoding.candidates=…`, `decoding.seed=…`; glossary: a file of terms.
+        Raises NmtError for other overrides and for a file with problems."""
         for override in overrides:
             name = override.partition("=")[0]
             if name.removeprefix("decoding.") not in _DECODING:
@@ -72,5 +72,5 @@ class OpenedEndpoint:
                 )
         own = [override.removeprefix("decoding.") for override in overrides]
         decoding = reader.override(DecodingConfig(), "decoding", own)
-        prompts = self.prompts if glossary is None else Prompts(self.endpoint, Glossary.load(glossary))
+        prompts = self.prompts if glossary is None else Prompts(self.endpoint, Glossary.load(glossary, self.pair))
         return Teacher(self.endpoint, self.client, prompts, decoding)
