@@ -76,8 +76,9 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     """Learn the vocabulary and encode the training data, or reuse both from `data.store_dir` (or `RUN/data`), where an
     earlier run stored them. Processes that prepare data there at the same time wait for one another.
 
-    started_with: the vocabulary of the model that the run starts from; no vocabulary is learned then. verify: whether
-    tokens of an earlier run are compared with their checksums, which reads all of them.
+    started_with: the vocabulary of the model that the run starts from; none is learned then, and tags that it lacks are
+    added at its end. verify: whether tokens of an earlier run are compared with their checksums, which reads all of
+    them.
 
     Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for problems that make the data
     unusable, and if too many pairs of a validation set are training pairs, unless data.validation_in_training allows
@@ -92,7 +93,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
         fingerprints = tuple(fingerprint(corpus, data, "train") for corpus in data.train)
         text = TrainingText(data, fingerprints, store, held_out)
         subwords = _find_vocabulary(text, config.vocabulary, store, named, started_with)
-        _check_tags(subwords, data, started_with)
+        _check_tags(subwords, data, named)
         overlaps = _find_overlaps(text, store)
         data_key, tokens, counts = _find_tokens(text, subwords, config, store, verify=verify)
         stages.check_shares(data, counts)  # encoding drops pairs too, and the vocabulary may come from a file
@@ -217,9 +218,14 @@ def _find_vocabulary(
     def find(name: str, key: str, sides: tuple[int, ...]) -> list[Tokenizer]:
         """The tokenizer of each of the sides."""
         if key not in named and started_with is not None:
-            tokenizers = [(started_with.source, started_with.target)[side] for side in sides]
-            log.info("%s: %s subwords of the model in training.start_from", name, f"{len(tokenizers[0]):,}")
-            return tokenizers
+            own = [(started_with.source, started_with.target)[side] for side in sides]
+            log.info("%s: %s subwords of the model in training.start_from", name, f"{len(own[0]):,}")
+            new_tags = sorted(set(text.data.tags(sides)).difference(own[0].every_piece()))
+            if not new_tags:
+                return own
+            log.info("%s: %d tokens are added at its end: %s", name, len(new_tags), ", ".join(new_tags))
+            with_tags = {tokenizer: tokenizer.with_tags(new_tags) for tokenizer in own}
+            return [with_tags[tokenizer] for tokenizer in own]
         if key not in named:
             return _learned_vocabulary(name, sides, text, settings, store)
         log.info("%s: %s subwords from %s", name, f"{len(named[key]):,}", getattr(settings, key))
@@ -304,22 +310,25 @@ def sample_sizes(data: schema.DataConfig, kept: Sequence[int], most: int) -> lis
     return [min(size, round(most * share)) for size, share in zip(kept, stages.shares(data, kept), strict=True)]
 
 
-def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, started_with: Vocabulary | None) -> None:
-    """Raise NmtError for a tag that the vocabulary does not have."""
-    own = "vocabulary.{}_model has no such control symbol: add it when you train that model, or let nmt learn the"
-    whose = [own.format(side) for side in ("source", "target")]
-    if started_with is not None:
-        relearn = "the model in training.start_from has no such token: set vocabulary.relearn=true to learn another"
-        reused = vocabulary_.source is started_with.source, vocabulary_.target is started_with.target
-        whose = [relearn if is_reused else text for is_reused, text in zip(reused, whose, strict=True)]
-    if data.augment.marked_terms.share and None in map(vocabulary_.source.tag, TERM_TAGS):
-        raise NmtError(f"data.augment.terms: {', '.join(TERM_TAGS)}: {whose[0]} vocabulary")
+def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, named: Mapping[str, Tokenizer]) -> None:
+    """Raise NmtError for a tag that the vocabulary does not have. named: as `_named_vocabularies`."""
     for side, tokenizer in enumerate((vocabulary_.source, vocabulary_.target)):
+        reason = (
+            "the model in training.start_from has it as text, not as a token: choose another name, or set "
+            "vocabulary.relearn=true to learn another vocabulary"
+        )
+        if setting := next((key for key, given in named.items() if given is tokenizer), None):
+            reason = (
+                f"vocabulary.{setting} has no such control symbol: add it when you train that model, or let nmt learn "
+                "the vocabulary"
+            )
+        if not side and data.augment.marked_terms.share and None in map(tokenizer.tag, TERM_TAGS):
+            raise NmtError(f"data.augment.terms: {', '.join(TERM_TAGS)}: {reason}")
         for i, (corpus, tags) in enumerate(zip(data.train, data.tags_of(data.train, side), strict=True)):
             for tag in tags:
                 if tokenizer.tag(tag) is None:
                     key = ".tag" if tag == corpus.tag else ".languages" if corpus.languages else ""
-                    raise NmtError(f"data.train[{i}]{key}: {tag}: {whose[side]} vocabulary")
+                    raise NmtError(f"data.train[{i}]{key}: {tag}: {reason}")
 
 
 def _find_tokens(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.config.word_characters import in_one_word
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.decoding.engine_protocol import Engine, SearchInput
@@ -23,6 +24,7 @@ from nmt.decoding.search.options import Hypothesis, SearchOptions, length_penalt
 from nmt.decoding.term_texts import edited, in_case, overlap, own_places
 from nmt.decoding.translation import Translation, source_alignment
 from nmt.terms.glossary import FoundTerm
+from nmt.terms.lexicon import are_forms
 from nmt.terms.used_term import How, UsedTerm
 
 # Chosen with captions and nouns whose target terms are usual, rare, or new to the model.
@@ -47,12 +49,13 @@ class _Place(NamedTuple):
 @dataclass
 class _Draft:
     """A hypothesis with the terms of its source. own: the places of terms in its text; used: what became of each term;
-    edits: the new texts of spans; doubtful: a term whose place, `span`, is not clear; forms: of it."""
+    own_how: how the model's translation has them; edits: the new texts of spans; doubtful: a term whose place, `span`, is not clear; forms: of it."""
 
     source: SearchInput
     hypothesis: Hypothesis
     text: str
     own: dict[int, Span]
+    own_how: How
     used: list[UsedTerm] = field(init=False)
     edits: dict[Span, str] = field(default_factory=dict)
     doubtful: int = -1
@@ -62,7 +65,7 @@ class _Draft:
     def __post_init__(self) -> None:
         self.used = [UsedTerm(one.term.source, one.term.target, "failed", one.found_as) for one in self.source.terms]
         for k, span in self.own.items():
-            self.use(k, "own", self.text[slice(*span)])
+            self.use(k, self.own_how, self.text[slice(*span)])
 
     def use(self, k: int, how: How, target: str) -> None:
         """Note what became of a term."""
@@ -109,7 +112,8 @@ class TermPlacer:
         texts = self.vocabulary.target.decode([hypothesis.tokens for _, hypothesis in hypotheses])
         drafts = list[_Draft]()
         for (i, hypothesis), text in zip(hypotheses, texts, strict=True):
-            drafts.append(_Draft(sources[i], hypothesis, text, own_places(text, sources[i].terms, self.language)))
+            own = own_places(text, sources[i].terms, self.language)
+            drafts.append(_Draft(sources[i], hypothesis, text, own, "learned" if self._has_learned else "own"))
         if incomplete := [draft for draft in drafts if draft.missing and self.engine.aligns]:
             self._replace_words(incomplete)
             chosen = self._searched_again([draft for draft in incomplete if draft.forms])
@@ -118,6 +122,11 @@ class TermPlacer:
         for (i, _), draft in zip(hypotheses, drafts, strict=True):
             new[i].append(replace(draft.hypothesis, terms=tuple(draft.used)))
         return [new.get(i, result) for i, result in enumerate(results)]
+
+    @property
+    def _has_learned(self) -> bool:
+        """Whether the model was told the target terms: see data.augment.terms."""
+        return self.vocabulary.source.tag(TERM_TAGS[0]) is not None
 
     def _replace_words(self, drafts: Sequence[_Draft]) -> None:
         """Find the places of missing terms, and replace the words whose place is clear by the target form that is most
@@ -128,7 +137,10 @@ class TermPlacer:
         aligned = self._aligned([(draft.source, draft.hypothesis.tokens, draft.text) for draft in drafts])
         for draft, words in zip(drafts, aligned, strict=True):
             for k, place in self._places(draft, words):
-                found = draft.source.terms[k]
+                found, words_there = draft.source.terms[k], draft.text[slice(*place.spans[0])]
+                if self._has_learned and any(are_forms(words_there, form) for form in found.term.targets):
+                    draft.use(k, "learned", words_there)  # it has inflected the target term
+                    continue
                 writable = [form for form in found.term.targets if form not in unwritable]
                 cased = [in_case(form, draft.text, place.spans[0], found, self.language) for form in writable]
                 if cased and place.is_clear:
@@ -234,7 +246,6 @@ class TermPlacer:
             columns, rows = source_alignment(self.vocabulary.source, source.ids, weights[len(source.start) :])
             translation = Translation(text, 0.0, 0.0, pieces, [], columns, rows)
             yield AlignedWords.from_translation(source.text, translation, elements=len(source.terms))
-
 
 
 def _place(words: AlignedWords, found: FoundTerm, taken: Sequence[Span]) -> _Place | None:

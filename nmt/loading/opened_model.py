@@ -13,6 +13,7 @@ from nmt import device as devices
 from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.engine_protocol import Engine
@@ -86,13 +87,14 @@ class OpenedModel:
         if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
             raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:
-            if glossary:
-                raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
             if decoding.engine == "torch" and any(override.startswith("decoding.engine=") for override in overrides):
                 raise NmtError(
                     f"{self.path}: decoding.engine: torch: this folder is for CTranslate2: give the model file"
                 )
-            return self._load_exported(settings, device)
+            translator = self._load_exported(settings, device)
+            if glossary and translator.vocabulary.source.tag(TERM_TAGS[0]) is None:  # it cannot place terms
+                raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
+            return translator
         reason = self._without_ctranslate2(decoding, device, ensemble)
         if reason is None:
             translator = self._load_for_ctranslate2(settings, device)

@@ -192,7 +192,7 @@ def _check_settings(path: Path, checkpoint: Checkpoint, config: Config, *, own: 
 
 def load(start: Start, train_step: TrainStep, vocabulary: Vocabulary, ranks: Ranks) -> None:
     """Copy the weights into a TrainStep with this vocabulary. If the vocabulary is not the model's, logs how many rows
-    are kept of each matrix with a row for each subword.
+    are kept of each matrix with a row for each subword, and warns if the others are frozen.
 
     Only the first rank reads the file. Raises NmtError if it has changed since `read`. Collective.
     """
@@ -209,14 +209,27 @@ def load(start: Start, train_step: TrainStep, vocabulary: Vocabulary, ranks: Ran
             if old.proto != new.proto:
                 weights[name], kept = with_trained_rows(initial[name], weights[name], old, new)
                 log.info("training.start_from: %s: %s of %s rows kept", name, f"{kept:,}", f"{len(new):,}")
+                if kept < len(new) and not model.get_parameter(name).requires_grad:
+                    log.warning("training.freeze: %s: the rows of its new subwords are never trained", name)
     train_step.load_weights(ranks.broadcast_tensors(weights))
 
 
 def with_trained_rows(initial: Tensor, trained: Tensor, old: Tokenizer, new: Tokenizer) -> tuple[Tensor, int]:
     """The initial rows [V', D], with the trained rows [V, D] of the subwords that both vocabularies contain, and the
-    number of these subwords. Subwords are equal if their text and their kind (text or special) are equal."""
+    number of these subwords. Subwords are equal if their text and their kind (text or special) are equal.
+
+    New tags get the mean row of text. In the output layer, exp(mean logit) is at most the mean of exp(logit), so that
+    a new tag is at most as probable as an average subword, and the other probabilities hardly change (Hewitt 2021,
+    Initializing New Word Embeddings for Pretrained Language Models). Equal rows of several tags do not stay equal: each
+    tag is read in other places.
+    """
     old_rows = {subword: row for row, subword in enumerate(zip(old.every_piece(), old.are_text(), strict=True))}
-    subwords = enumerate(zip(new.every_piece(), new.are_text(), strict=True))
-    pairs = [(row, old_rows[subword]) for row, subword in subwords if subword in old_rows]
+    subwords = list(zip(new.every_piece(), new.are_text(), strict=True))
+    pairs = [(row, old_rows[subword]) for row, subword in enumerate(subwords) if subword in old_rows]
+    new_tags = [i for i, subword in enumerate(subwords) if subword not in old_rows and new.tag(subword[0]) is not None]
+    text = trained[torch.tensor(old.are_text())].to(initial.dtype)
     to, from_ = torch.tensor(pairs).T
-    return initial.index_copy(0, to, trained[from_].to(initial.dtype)), len(pairs)
+    rows = initial.index_copy(0, to, trained[from_].to(initial.dtype))
+    # Of biases the median, because in imported models those of subwords that are never written are far below the rest.
+    rows[new_tags] = text.mean(dim=0) if text.dim() > 1 else text.median()
+    return rows, len(pairs)

@@ -107,6 +107,13 @@ def with_subwords(proto: bytes, subwords: Iterable[Subword]) -> bytes:
     return b"".join(written)
 
 
+def with_control_symbols(proto: bytes, names: Iterable[str]) -> bytes:
+    """A copy of a model with more control symbols, which get the next ids. Repeated fields of a message may stand
+    anywhere in it, and their order is that of the ids."""
+    symbols = (Subword(name, 0.0, SubwordKind.CONTROL) for name in names)
+    return proto + b"".join(_encoded(_SUBWORDS, _encoded_subword(symbol)) for symbol in symbols)
+
+
 def _encoded_subword(subword: Subword) -> bytes:
     score = _number(_SCORE << 3 | _FIXED32) + struct.pack("<f", subword.score)
     kind = _number(_KIND << 3 | _VARINT) + _number(subword.kind)

@@ -124,6 +124,10 @@ class Tokenizer:
         """A tokenizer with the same subwords and another normalization of text."""
         return Tokenizer(sentencepiece_model.with_normalization(self.proto, rules.name, rules.charsmap))
 
+    def with_tags(self, names: Iterable[str]) -> "Tokenizer":
+        """A tokenizer with these tags, none of which may be a subword already, after all other subwords."""
+        return Tokenizer(sentencepiece_model.with_control_symbols(self.proto, names))
+
     def scores(self) -> list[float]:
         """The score of each subword, in the order of the ids. Merges with higher scores are done first."""
         return list(map(self._processor.GetScore, range(len(self))))
