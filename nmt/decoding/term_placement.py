@@ -48,8 +48,9 @@ class _Place(NamedTuple):
 
 @dataclass
 class _Draft:
-    """A hypothesis with the terms of its source. own: the places of terms in its text; used: what became of each term;
-    own_how: how the model's translation has them; edits: the new texts of spans; doubtful: a term whose place, `span`, is not clear; forms: of it."""
+    """A hypothesis with the terms of its source. own: the places of terms in its text; own_how: of these;
+    used: what became of each term; edits: the new texts of spans; doubtful: a term whose place, `span`, is not clear;
+    forms: of it."""
 
     source: SearchInput
     hypothesis: Hypothesis

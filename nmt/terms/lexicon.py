@@ -11,7 +11,7 @@ from itertools import product
 from nmt.config.word_characters import CharacterKind, kind
 
 MOST_PAIRS = 1_000_000  # of a text, which should be read: more cost time
-_FEWEST, _MOST, _SHARE = 3, 3_000, 0.1  # pairs that have a word: at least, at most, and at most as a share of all
+_FEWEST, _MOST = 3, 3_000  # pairs that have a word; words in more than half of the pairs are left out too
 _LEAST_DICE = 0.4
 _LONGEST = 100  # words of a sentence
 _MOST_COUNTS = 2**21  # word pairs that are counted; the rarest are left out (about 400 MB)
@@ -36,6 +36,10 @@ def _word_in(part: str) -> tuple[int, int]:
     return (inner[0], inner[-1] + 1) if is_word else (0, 0)
 
 
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(text[slice(*span)] for span in word_spans(text)))
+
+
 def learn_lexicon(read: Callable[[], Iterable[tuple[str, str]]]) -> dict[str, str]:
     """The translation of each word in its most frequent form, by the source word in lower case, the rarest first. The
     same pairs give the same lexicon. read: gives the pairs, and is called twice."""
@@ -43,16 +47,16 @@ def learn_lexicon(read: Callable[[], Iterable[tuple[str, str]]]) -> dict[str, st
     for pair in read():
         pairs += 1
         for counter, text in zip(forms, pair, strict=True):
-            counter.update(dict.fromkeys(text[slice(*span)] for span in word_spans(text)))
+            counter.update(_words(text))
     counts, written = (Counter[str](), Counter[str]()), dict[str, str]()
     for form, _ in forms[1].most_common():
         written.setdefault(form.lower(), form)
     for counter, side in zip(forms, counts, strict=True):
         for form, count in counter.items():
             side[form.lower()] += count
-    most, together, least = max(_FEWEST, min(_MOST, int(_SHARE * pairs))), Counter[tuple[str, str]](), 1
+    most, together, least = min(_MOST, pairs // 2), Counter[tuple[str, str]](), 1
     for pair in read():
-        words = [dict.fromkeys(text[slice(*span)].lower() for span in word_spans(text)) for text in pair]
+        words = [_words(text.lower()) for text in pair]
         source, target = (
             [word for word in line if _FEWEST <= side[word] <= most] for line, side in zip(words, counts, strict=True)
         )
