@@ -40,7 +40,8 @@ def test_words_between_spaces() -> None:
     ("term", "other", "same"),
     [
         ("Arzt", "Ärzten", True), ("talo", "taloissa", True), ("roter Wagen", "roten Wagens", True),
-        ("Haus", "Hauptstadt", False), ("der", "den", False), ("Arzt", "Arzt Baum", False), ("Arzt", "Arztpraxis", False),
+        ("Haus", "Hauptstadt", False), ("der", "den", False), ("Arzt", "Arzt Baum", False),
+        ("Arzt", "Arztpraxis", False),
     ],
 )  # fmt: skip
 def test_forms_of_a_word(term: str, other: str, same: bool) -> None:

@@ -1,5 +1,6 @@
 """Marked terms: they stand where they should, no other subword changes, and no text can write a tag."""
 
+import dataclasses
 import itertools
 import json
 import random
@@ -12,7 +13,7 @@ from nmt.config import schema
 from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.batches.token_store import FlatSequences
 from nmt.data.prepare import PreparedData, prepare
-from nmt.data.subwords import vocabulary
+from nmt.data.subwords import encoding, vocabulary
 from nmt.data.subwords.bpe_dropout import DropoutEncoder
 from nmt.data.subwords.term_marks import Mark, TermMarker, tagged, visible, with_tags
 from nmt.errors import NmtError
@@ -114,7 +115,7 @@ def test_marks_do_not_depend_on_chunks_and_are_in_the_target() -> None:
 def test_a_glossary_gives_the_dictionarys_form_or_that_of_the_target() -> None:
     marker = TermMarker(1.0, Glossary([("doctor|doctors", "Arzt|Ärzte|Ärzten"), ("cat", "Katze")]))
     text = [("the doctors of the cat", "bei den Ärzten, der Kater")] * 200
-    new, marks = marker.marked(text, np.arange(200), 0)
+    _, marks = marker.marked(text, np.arange(200), 0)
     forms = [translation for line in marks.values() for _, translation in line]
     assert all(line[0][0] == len("the doctors") and len(line) == 1 for line in marks.values())  # "Kater" is not "Katze"
     assert 45 < forms.count("Arzt") < 105 and 45 < forms.count("Ärzten") < 105
@@ -126,25 +127,23 @@ def run(tmp_path: Path) -> schema.Config:
     for side, ending in enumerate(("en", "de")):
         (tmp_path / f"train.{ending}").write_text("".join(f"{pair[side]}\n" for pair in pairs(500)), encoding="utf-8")
     (tmp_path / "terms.tsv").write_text("hundra\tRahund\n", encoding="utf-8")
-    return schema.parse(f"run_dir: {tmp_path}/run\n{settings(tmp_path, '0.5')}", "test")
+    return with_terms(tmp_path, "0.5")
 
 
-def settings(folder: Path, terms: str) -> str:
-    return (
+def with_terms(folder: Path, terms: str, name: str = "run") -> schema.Config:
+    text = (
+        f"run_dir: {folder}/{name}\n"
         f"data: {{source_language: en, target_language: de, augment: {{terms: {terms}}}, workers: 1, "
         f"train: [{{source: {folder}/train.en, target: {folder}/train.de}}]}}\nvocabulary: {{size: 320}}"
     )
-
-
-def with_terms(run: schema.Config, folder: Path, terms: str, name: str = "run") -> schema.Config:
-    return schema.parse(f"run_dir: {folder}/{name}\n{settings(folder, terms)}", "test")
+    return schema.parse(text, "test")
 
 
 def everything(prepared: PreparedData) -> list[list[int]]:
     return [ids.tolist() for side in prepared.train.pairs(np.arange(len(prepared.train))) for ids in side]
 
 
-def test_prepared_with_a_lexicon(run: schema.Config, tmp_path: Path) -> None:
+def test_prepared_with_a_lexicon(run: schema.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = prepare(run)
     [file] = (tmp_path / "run" / "data").glob("terms-*.json")
     assert json.loads(file.read_text(encoding="utf-8")) == NOUNS
@@ -156,12 +155,14 @@ def test_prepared_with_a_lexicon(run: schema.Config, tmp_path: Path) -> None:
     assert 200 < prepared.summary.counts[0].marked < 300 and "with terms" in str(prepared.summary)
     [corpus] = to_data(run, prepared)["corpora"]
     assert len(corpus["marked"]) == 20 and all("<term>" in source for source, _ in corpus["marked"])
-    again = schema.override(with_terms(run, tmp_path, "0.5", "again"), ["data.workers=2"])
+    monkeypatch.setattr(encoding, "FIRST_CHUNKS", 0)  # another process encodes everything
+    again = with_terms(tmp_path, "0.5", "again")
+    again = dataclasses.replace(again, data=dataclasses.replace(again.data, workers=2))
     assert everything(prepare(again)) == everything(prepared)
 
 
 def test_a_glossary_of_the_settings(run: schema.Config, tmp_path: Path) -> None:
-    found = prepare(config := with_terms(run, tmp_path, f"{{share: 1.0, file: {tmp_path}/terms.tsv}}"))
+    found = prepare(config := with_terms(tmp_path, f"{{share: 1.0, file: {tmp_path}/terms.tsv}}"))
     marked = found.summary.counts[0].marked
     assert marked == sum("hundra " in source or "hundra." in source for source, _ in pairs(500)) and not found.problems
     assert prepare(config).folder == found.folder
