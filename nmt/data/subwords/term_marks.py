@@ -56,7 +56,7 @@ class TermMarker:
 
     def _mark(self, source: str, target: str, draws: Draws) -> tuple[str, list[Mark]]:
         """Mark one to three terms of a pair. A mark has the dictionary's form of the translation or, as often, the form
-        in the target. In a quarter of the marks it is another word, or the beginning of one word and the end of
+        in the target. In half of the marks it is another word, or the beginning of one word and the end of
         another, which the target then has too: so the model learns to copy words that it does not expect or know."""
         candidates, chosen = self._candidates(source, target), list[_Candidate]()
         for _ in range(draws.weighted(_COUNTS, _SHARES)):
@@ -67,13 +67,13 @@ class TermMarker:
         marks = list[Mark]()
         for stop, translation, (start, end) in sorted(chosen, key=lambda one: one.span, reverse=True):
             form, kind = target[start:end], draws.below(8)
-            if kind < 2:
+            if kind < 4:
                 translation, other = draws.choice(self._targets), draws.choice(self._targets)
-                if kind:
+                if kind % 2:
                     translation = translation[: (len(translation) + 1) // 2] + other[len(other) // 2 :]
                 capital = translation[:1].upper() if form[0].isupper() else translation[:1]
                 target = target[:start] + capital + translation[1:] + target[end:]
-            marks.append((stop, form if kind > 4 else translation))
+            marks.append((stop, form if kind > 5 else translation))
         return target, sorted(marks)
 
     def _candidates(self, source: str, target: str) -> list[_Candidate]:
