@@ -67,23 +67,29 @@ class OpenedModel:
         """Load the weights. Logs which engine translates, and why.
 
         overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models with the same
-        vocabulary, which translate together with this one; glossary: a file of terms; pair: the languages for
-        which it is read, None if they are not known yet.
+        vocabulary, which translate together with this one; glossary: a file of terms, and `pair`, the languages of its
+        job: None if they are not known yet.
         Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
         not available.
         """
-        pair = self.languages.pairs[0] if pair is None and not self.languages.several else pair
-        terms = None if glossary is None else Glossary.load(glossary, pair)  # first, to find mistakes early
+        terms = None if glossary is None else self._glossary(glossary, pair)  # first, to find mistakes early
         translator = self._load(device, overrides, ensemble, terms is not None)
         if terms is not None:
             translator.use_glossary(terms, str(glossary))
         return translator
+
+    def _glossary(self, path: Path, pair: LanguagePair | None) -> Glossary:
+        return Glossary.load(path, self.languages.pairs[0] if pair is None and not self.languages.several else pair)
 
     def _load(
         self, device: str, overrides: Sequence[str], ensemble: Sequence["OpenedModel"], glossary: bool
     ) -> Translator:
         settings = schema.override(self.settings, overrides)
         decoding = settings.search
+        for model in (self, *ensemble) if glossary else ():
+            architecture = model.settings.model
+            if isinstance(architecture, schema.RecurrentConfig) and not architecture.has_attention:
+                raise NmtError(f"{model.path}: without attention it cannot place glossary terms: use another")
         if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
             raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:
