@@ -28,8 +28,8 @@ _MOST_LONGER = 1.5  # than the model's translation: a longer one repeats itself
 
 @dataclass
 class _Draft:
-    """A hypothesis with the terms of its source. own: the places of terms in its text; own_how: of these;
-    used: what became of each term; edits: the new texts of spans; doubtful: a term whose place is not clear, and its forms."""
+    """A hypothesis with the terms of its source. own: the places of terms in its text; own_how: of these; used: what
+    became of each term; edits: the new texts of spans; doubtful: a term whose place is not clear, and its forms."""
 
     source: SearchInput
     hypothesis: Hypothesis
