@@ -97,10 +97,10 @@ class OpenedModel:
                 raise NmtError(
                     f"{self.path}: decoding.engine: torch: this folder is for CTranslate2: give the model file"
                 )
-            translator = self._load_exported(settings, device)
-            if glossary and translator.vocabulary.source.tag(TERM_TAGS[0]) is None:  # it cannot place terms
+            loaded = self._load_exported(settings, device)
+            if glossary and loaded.vocabulary.source.tag(TERM_TAGS[0]) is None:  # it cannot place terms
                 raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
-            return translator
+            return loaded
         reason = self._without_ctranslate2(decoding, device, ensemble)
         if reason is None:
             translator = self._load_for_ctranslate2(settings, device)
