@@ -10,6 +10,7 @@ from nmt.config.cleaning_section import ScoreBounds, ScoreColumn
 from nmt.config.declaration import free_setting, required, section, setting
 from nmt.config.declaration import text_setting as text_setting
 from nmt.config.language_pairs import LanguagePair, LanguagePairs, LanguageTags
+from nmt.config.special_subwords import TERM_TAGS
 
 # The location of a corpus's text. Keys contain a hash of the text instead, so that the text may be moved.
 content_setting = partial(setting, None, affects="text", by_content=True)
@@ -150,6 +151,21 @@ class Variation:
 
 
 @dataclass(frozen=True)
+class MarkedTerms:
+    """The setting `data.augment.terms` with a glossary:
+
+        terms: {share: 0.1, file: terms.tsv}
+
+    A number alone is the share; the terms are words of the training text then."""
+
+    share: float = subword_setting(0.0, "share of the training pairs", at_least=0, at_most=1)
+    file: str | None = setting(
+        None, "glossary: lines `source term TAB target term`; null: words that the training text translates alike",
+        affects=("vocabulary", "tokens"), by_content=True, path=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class AugmentConfig:
     uppercase: float | Variation = subword_setting(0.0, "IN CAPITALS; scripts without case stay", at_least=0, at_most=1)
     titlecase: float | Variation = subword_setting(0.0, "Every Word With A Capital", at_least=0, at_most=1)
@@ -172,11 +188,20 @@ class AugmentConfig:
     copied_names: float = subword_setting(
         0.0, "names, numbers, URLs and the like that both sides have: replaced by random ones", at_least=0, at_most=1
     )
+    terms: float | MarkedTerms = subword_setting(
+        0.0, "terms with their translation after them, between two tags: so a model learns to use a glossary",
+        at_least=0, at_most=1,
+    )  # fmt: skip
 
     @property
     def changes_text(self) -> bool:
         """Whether there is a share above 0."""
         return self != AugmentConfig()
+
+    @property
+    def marked_terms(self) -> MarkedTerms:
+        """`terms` with its file."""
+        return self.terms if isinstance(self.terms, MarkedTerms) else MarkedTerms(self.terms)
 
 
 @dataclass(frozen=True)
@@ -310,5 +335,6 @@ class DataConfig:
         """The tokens of these sides of all training corpora, sorted."""
         tags = set[str]()
         for side in sides:
+            tags.update(TERM_TAGS if self.augment.marked_terms.share and not side else ())
             tags.update(*self.tags_of(self.train, side))
         return tuple(sorted(tags))

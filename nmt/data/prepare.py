@@ -3,6 +3,7 @@ the store. It is named by a hash of its inputs, and reused if it exists. The lon
 the encoding, continue where an interrupted preparation ended.
 """
 
+import json
 import logging
 import os
 import shutil
@@ -17,6 +18,7 @@ import numpy as np
 
 from nmt.config import schema, writer
 from nmt.config.language_pairs import LanguagePair
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.batches import stages, token_store
 from nmt.data.batches.token_store import TokenStore
 from nmt.data.cleaning import corpus_checks, data_problems, statistics, validation_overlap
@@ -30,10 +32,13 @@ from nmt.data.cleaning.validation_overlap import Overlap
 from nmt.data.sources.corpus import Pair, check_files, fingerprint, read_pairs
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs, encode_text, varied
+from nmt.data.subwords.term_marks import TermMarker
 from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import atomic, checksums
-from nmt.files.text import content_key
+from nmt.files.text import content_key, file_digest
+from nmt.terms.glossary import Glossary
+from nmt.terms.lexicon import MOST_PAIRS, learn_lexicon
 
 log = logging.getLogger("nmt")
 
@@ -98,6 +103,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
             data_problems.in_corpora(data, counts, held_out, overlaps, counted["scores"]),
             data_problems.in_samples(data, counts, held_out, counted["corpora"]),
             corpus_checks.not_written(counted["changes"]),
+            corpus_checks.no_terms(data, counts),
             stages.problems(data, config.training.max_steps),
         )
     )
@@ -314,6 +320,8 @@ def _check_tags(vocabulary_: Vocabulary, data: schema.DataConfig, named: Mapping
                 f"vocabulary.{setting} has no such control symbol: add it when you train that model, or let nmt learn "
                 "the vocabulary"
             )
+        if not side and data.augment.marked_terms.share and None in map(tokenizer.tag, TERM_TAGS):
+            raise NmtError(f"data.augment.terms: {', '.join(TERM_TAGS)}: {reason}")
         for i, (corpus, tags) in enumerate(zip(data.train, data.tags_of(data.train, side), strict=True)):
             for tag in tags:
                 if tokenizer.tag(tag) is None:
@@ -328,7 +336,8 @@ def _find_tokens(
     corpus."""
     data, versions = text.data, config.versions
     encoded_with = [writer.affecting(section, "tokens") for section in (data, config.vocabulary)]
-    folder = store / f"tokens-{content_key(text.key, subwords.digests, encoded_with)}"
+    glossary = (file := data.augment.marked_terms.file) and file_digest(Path(file))
+    folder = store / f"tokens-{content_key(text.key, subwords.digests, encoded_with, glossary)}"
     start, exists, unfinished = time.perf_counter(), folder.exists(), store / f"{folder.name}.unfinished"
     if not exists:
         _encode(text, subwords, config, unfinished, folder)
@@ -344,6 +353,8 @@ def _find_tokens(
     else:
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
+        if marked := sum(count.marked for count in counts):
+            log.info("terms: marked in %s pairs, in other ones in each version", f"{marked:,}")
     return folder.name, tokens, counts
 
 
@@ -355,10 +366,31 @@ def _encode(text: TrainingText, subwords: Vocabulary, config: schema.Config, unf
             log.info("token store: text encoded before is reused from %s", unfinished)
         atomic.make_folder(unfinished)
         with atomic.new_folder(folder) as content:
-            encoded = encode_text(cleaned, subwords, config, unfinished, counted)
+            encoded = encode_text(cleaned, subwords, config, unfinished, counted, _marker(text, unfinished.parent))
             token_store.write(content, encoded, cleaned.examples)
             statistics.write(content, counted, subwords, {"notes": cleaned.notes, "scores": cleaned.surveys})
             checksums.write(content, content.iterdir())
+
+
+def _marker(text: TrainingText, store: Path) -> TermMarker | None:
+    """Marks the terms of a glossary, or the words of a lexicon that is learned from the text and kept in the store."""
+    settings, total = text.data.augment.marked_terms, sum(count.kept for count in text.cleaned.counts)
+    if not settings.share:
+        return None
+    if settings.file:
+        return TermMarker(settings.share, Glossary.load(Path(settings.file)))
+    path, start = store / f"terms-{content_key(text.key)}.json", time.perf_counter()
+    if not path.exists():
+
+        def sample() -> Iterator[Pair]:
+            pairs = (pair for _, chunk in text.cleaned.chunks() for pair in chunk)
+            return (pair for i, pair in enumerate(pairs) if i * MOST_PAIRS % total < MOST_PAIRS or total <= MOST_PAIRS)
+
+        words = learn_lexicon(sample)
+        atomic.write_text(path, json.dumps(words, ensure_ascii=False, indent=0) + "\n")
+        seconds = time.perf_counter() - start
+        log.info("terms: %s words and their translations found in the text: %s (%.1f s)", len(words), path, seconds)
+    return TermMarker(settings.share, json.loads(path.read_text(encoding="utf-8")))
 
 
 def _without_joined(data: schema.DataConfig) -> schema.DataConfig:

@@ -2,6 +2,7 @@
 
 import logging
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import assert_never
@@ -9,6 +10,8 @@ from typing import assert_never
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.located_yaml import shortened
 from nmt.config.schema import DecodingConfig
+from nmt.config.special_subwords import TERM_TAGS
+from nmt.data.subwords.term_marks import tagged
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
@@ -17,7 +20,7 @@ from nmt.decoding.long_input import SourcePart, Splitter
 from nmt.decoding.protected_text import protected_spans
 from nmt.errors import NmtError
 from nmt.machine import cpu_threads
-from nmt.terms.glossary import Glossary
+from nmt.terms.glossary import FoundTerm, Glossary
 
 log = logging.getLogger("nmt")
 
@@ -159,7 +162,19 @@ class InputBuilder:
         seed = zlib.crc32(part.text.encode(), decoding.seed)
         terms = () if self.glossary is None else tuple(self.glossary.find(part.text))
         limits, start = (longest, min(longest, shortest)), tuple(self.start)
-        return SearchInput(self.tags + part.ids, *limits, tuple(prefix), seed, start, part.text, terms)
+        ids = self.tags + (self._with_translations(part, terms) if terms else part.ids)
+        return SearchInput(ids, *limits, tuple(prefix), seed, start, part.text, terms)
+
+    def _with_translations(self, part: SourcePart, terms: Sequence[FoundTerm]) -> list[int]:
+        """The subwords of a part with the translation of each term after it, for a model that learned this with
+        data.augment.terms; without it where the part would be too long."""
+        source, ids = self.vocabulary.source, list(part.ids)
+        if source.tag(TERM_TAGS[0]) is not None:
+            marks = [(found.stop, found.term.target) for found in terms]
+            for position, new in reversed(tagged(source, part.text, part.ids, marks)):
+                if self.longest_source is None or len(ids) + len(new) <= self.longest_source:
+                    ids[position:position] = new
+        return ids
 
 
 def is_empty(line: str, ids: list[int]) -> bool:

@@ -20,4 +20,4 @@ class TargetWords:
         if not words:
             return None
         unwritable.warn("decoding.banned", words, self._target)
-        return BannedWords(words, self._target.spellings(), EOS)
+        return BannedWords(words, self._target.spellings, EOS)

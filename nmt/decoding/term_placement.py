@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.config.word_characters import in_one_word
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.decoding.engine_protocol import Engine, SearchInput
@@ -17,7 +18,8 @@ from nmt.decoding.markup.elements import Span
 from nmt.decoding.search.options import Hypothesis, SearchOptions, length_penalties
 from nmt.decoding.term_places import Place, find_place, is_in_place
 from nmt.decoding.term_texts import edited, in_case, own_places
-from nmt.decoding.translation import Translation
+from nmt.decoding.translation import Translation, source_alignment
+from nmt.terms.lexicon import are_forms
 from nmt.terms.used_term import How, UsedTerm
 
 _MOST_WORSE = 0.7  # log P of a subword: a rest that is worse than that of the model's translation by more is broken
@@ -26,13 +28,14 @@ _MOST_LONGER = 1.5  # than the model's translation: a longer one repeats itself
 
 @dataclass
 class _Draft:
-    """A hypothesis with the terms of its source. own: the places of terms in its text; used: what became of each term;
-    edits: the new texts of spans; doubtful: a term whose place is not clear, and its forms."""
+    """A hypothesis with the terms of its source. own: the places of terms in its text; own_how: of these; used: what
+    became of each term; edits: the new texts of spans; doubtful: a term whose place is not clear, and its forms."""
 
     source: SearchInput
     hypothesis: Hypothesis
     text: str
     own: dict[int, Span]
+    own_how: How
     used: list[UsedTerm] = field(init=False)
     edits: dict[Span, str] = field(default_factory=dict)
     doubtful: tuple[int, Place, list[str]] | None = None
@@ -40,7 +43,7 @@ class _Draft:
     def __post_init__(self) -> None:
         self.used = [UsedTerm(one.term.source, one.term.target, "failed", one.found_as) for one in self.source.terms]
         for k, span in self.own.items():
-            self.use(k, "own", self.text[slice(*span)])
+            self.use(k, self.own_how, self.text[slice(*span)])
 
     def use(self, k: int, how: How, target: str) -> None:
         """Note what became of a term."""
@@ -83,7 +86,8 @@ class TermPlacer:
         texts = self.vocabulary.target.decode([hypothesis.tokens for _, hypothesis in hypotheses])
         drafts = list[_Draft]()
         for (i, hypothesis), text in zip(hypotheses, texts, strict=True):
-            drafts.append(_Draft(sources[i], hypothesis, text, own_places(text, sources[i].terms, self.language)))
+            own = own_places(text, sources[i].terms, self.language)
+            drafts.append(_Draft(sources[i], hypothesis, text, own, "learned" if self._has_learned else "own"))
         if incomplete := [draft for draft in drafts if draft.missing and self.engine.aligns]:
             self._replace_words(incomplete)
             chosen = self._searched_again([draft for draft in incomplete if draft.doubtful])
@@ -92,6 +96,11 @@ class TermPlacer:
         for (i, _), draft in zip(hypotheses, drafts, strict=True):
             new[i].append(replace(draft.hypothesis, terms=tuple(draft.used)))
         return [new.get(i, result) for i, result in enumerate(results)]
+
+    @property
+    def _has_learned(self) -> bool:
+        """Whether the model was told the target terms: see data.augment.terms."""
+        return self.vocabulary.source.tag(TERM_TAGS[0]) is not None
 
     def _replace_words(self, drafts: Sequence[_Draft]) -> None:
         """Find the places of missing terms, and replace the words whose place is clear by the target form that is most
@@ -102,7 +111,10 @@ class TermPlacer:
         aligned = self._aligned([(draft.source, draft.hypothesis.tokens, draft.text) for draft in drafts])
         for draft, words in zip(drafts, aligned, strict=True):
             for k, place in self._places(draft, words):
-                found = draft.source.terms[k]
+                found, words_there = draft.source.terms[k], draft.text[slice(*place.spans[0])]
+                if self._has_learned and any(are_forms(words_there, form) for form in found.term.targets):
+                    draft.use(k, "learned", words_there)  # it has inflected the target term
+                    continue
                 writable = [form for form in found.term.targets if form not in unwritable]
                 edits = [
                     (span, in_case(form, draft.text, span, found, self.language))
@@ -226,6 +238,6 @@ class TermPlacer:
         alignments = self.engine.align(pairs, self.batch_tokens) if pairs else []
         for (source, ids, text), weights in zip(outputs, alignments, strict=True):
             pieces = self.vocabulary.target.pieces([*ids, EOS])
-            source_pieces = self.vocabulary.source.pieces([*source.ids, EOS])
-            translation = Translation(text, 0.0, 0.0, pieces, [], source_pieces, weights[len(source.start) :])
+            columns, rows = source_alignment(self.vocabulary.source, source.ids, weights[len(source.start) :])
+            translation = Translation(text, 0.0, 0.0, pieces, [], columns, rows)
             yield AlignedWords.from_translation(source.text, translation, elements=len(source.terms))

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
+import numpy as np
+
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.subwords.vocabulary import EOS, Tokenizer
 from nmt.decoding import long_input
 from nmt.decoding.engine_protocol import Pair, SearchInput
@@ -88,9 +91,30 @@ def add_alignment(
     """Add the alignment to the translations of each line. weights: for each of `alignment_pairs`."""
     pair_weights = iter(weights)
     for i, line_parts in parts.items():
-        pieces = list(chain(*(source.pieces([*part.ids, EOS]) for part in line_parts)))
         for n, translation in enumerate(lines[i]):
-            rows = list[list[float]]()
+            pieces, rows = list[str](), list[list[float]]()
             for part in line_parts:
-                rows += next(pair_weights)[len(part.start) :]
+                part_pieces, part_rows = source_alignment(source, part.ids, next(pair_weights)[len(part.start) :])
+                pieces += part_pieces
+                rows += part_rows
             lines[i][n] = dataclasses.replace(translation, source_pieces=pieces, alignment=rows)
+
+
+def source_alignment(
+    source: Tokenizer, ids: Sequence[int], weights: list[list[float]]
+) -> tuple[list[str], list[list[float]]]:
+    """The subwords of a source, EOS last, and an alignment to them, without the translations that follow its terms (see
+    data.augment.terms): the attention of those counts for the subword before them."""
+    opening, closing = map(source.tag, TERM_TAGS)
+    if opening not in ids:
+        return source.pieces([*ids, EOS]), weights
+    kept, columns, is_inside = list[int](), list[int](), False
+    for i in (*ids, EOS):
+        is_inside |= i == opening
+        if not is_inside:
+            kept.append(i)
+        columns.append(max(0, len(kept) - 1))
+        is_inside &= i != closing
+    sums = np.zeros((len(weights), len(kept)))
+    np.add.at(sums.T, columns, np.array(weights).T)
+    return source.pieces(kept), sums.tolist()

@@ -13,6 +13,7 @@ from nmt import device as devices
 from nmt.checkpoints import model_file
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.engine_protocol import Engine
@@ -71,12 +72,14 @@ class OpenedModel:
         Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
         not available.
         """
-        pair = self.languages.pairs[0] if pair is None and not self.languages.several else pair
-        terms = None if glossary is None else Glossary.load(glossary, pair)  # first, to find mistakes early
+        terms = None if glossary is None else self._glossary(glossary, pair)  # first, to find mistakes early
         translator = self._load(device, overrides, ensemble, terms is not None)
         if terms is not None:
             translator.use_glossary(terms, str(glossary))
         return translator
+
+    def _glossary(self, path: Path, pair: LanguagePair | None) -> Glossary:
+        return Glossary.load(path, self.languages.pairs[0] if pair is None and not self.languages.several else pair)
 
     def _load(
         self, device: str, overrides: Sequence[str], ensemble: Sequence["OpenedModel"], glossary: bool
@@ -90,13 +93,14 @@ class OpenedModel:
         if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
             raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:
-            if glossary:
-                raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
             if decoding.engine == "torch" and any(override.startswith("decoding.engine=") for override in overrides):
                 raise NmtError(
                     f"{self.path}: decoding.engine: torch: this folder is for CTranslate2: give the model file"
                 )
-            return self._load_exported(settings, device)
+            loaded = self._load_exported(settings, device)
+            if glossary and loaded.vocabulary.source.tag(TERM_TAGS[0]) is None:  # it cannot place terms
+                raise NmtError(f"{self.path}: an exported folder cannot use a glossary: translate with the model file")
+            return loaded
         reason = self._without_ctranslate2(decoding, device, ensemble)
         if reason is None:
             translator = self._load_for_ctranslate2(settings, device)

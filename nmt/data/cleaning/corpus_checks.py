@@ -116,6 +116,18 @@ def not_written(changes: Sequence[SideChanges]) -> Iterator[str]:
             )
 
 
+def no_terms(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Iterator[str]:
+    """Whether data.augment.terms marks nothing."""
+    if (terms := data.augment.marked_terms).share and not any(count.marked for count in counts):
+        where, advice = f"{terms.file}: ", "correct the glossary, or the order of its columns"
+        if not terms.file:
+            where, advice = (
+                "",
+                "give a glossary as data.augment.terms.file (words without spaces between are not found)",
+            )
+        yield f"data.augment.terms: {where}no training pair has a term and its translation: {advice}"
+
+
 def text_problems(
     label: str, pairs: Sequence[Pair], languages: tuple[str, str], validation: Sequence[Pair] = ()
 ) -> Iterator[str]:

@@ -31,6 +31,7 @@ Lengths = npt.NDArray[np.int64]
 FILE = "statistics.json"  # in the folder of a token store
 OCTAVE = 8  # ratios of lengths are counted in steps of 1/8 of a factor of two
 SAMPLE = 512  # pairs of a corpus that are kept as text
+MARKED = 20  # pairs of a corpus with marked terms, likewise
 COMMONEST = 100  # sentences of a side that are counted
 MOST = 30  # subwords and characters of each kind that are listed
 # Occurrences of a subword in the training text that are needed to learn it well (Gowda and May 2020, "Finding the
@@ -99,6 +100,7 @@ class CorpusStatistics:
     examples: DropExamples = field(default_factory=DropExamples)  # of pairs dropped for their lengths
     suspicious: DropExamples = field(default_factory=DropExamples)  # of pairs that are kept: see `suspicions`
     sample: list[Pair] = field(default_factory=list)
+    marked: list[Pair] = field(default_factory=list)  # examples of pairs with marked terms
 
     def merge(self, other: "CorpusStatistics") -> None:
         """Add the statistics of the next part."""
@@ -110,6 +112,7 @@ class CorpusStatistics:
         self.examples.merge(other.examples)
         self.suspicious.merge(other.suspicious)
         self.sample += other.sample
+        self.marked = (self.marked + other.marked)[:MARKED]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -117,6 +120,7 @@ class CorpusStatistics:
             **{name: _items(getattr(self, name)) for name in ("ratios", "sources", "several")},
             **{name: getattr(self, name).to_json() for name in ("examples", "suspicious")},
             "sample": self.sample,
+            "marked": self.marked,
         }
 
     @classmethod
@@ -124,8 +128,8 @@ class CorpusStatistics:
         source, target = map(SideStatistics.from_json, content["sides"])
         ratios, sources, several = (Counter(dict(content[name])) for name in ("ratios", "sources", "several"))
         examples, suspicious = (DropExamples.from_json(content[name]) for name in ("examples", "suspicious"))
-        sample = [(source_text, target_text) for source_text, target_text in content["sample"]]
-        return cls((source, target), ratios, sources, several, examples, suspicious, sample)
+        sample, marked = ([(first, second) for first, second in content[name]] for name in ("sample", "marked"))
+        return cls((source, target), ratios, sources, several, examples, suspicious, sample, marked)
 
 
 def _items(counter: Counter[Any]) -> list[tuple[Any, int]]:
@@ -171,10 +175,12 @@ class StatisticsCounter:
         self._statistics.sources.update(counts_of(lengths))
         self._statistics.several.update(counts_of(lengths[several]))
 
-    def add_examples(self, dropped: DropExamples, sample: Sequence[Pair]) -> None:
-        """Add examples of pairs that were dropped for their lengths, and pairs of the sample."""
+    def add_examples(self, dropped: DropExamples, sample: Sequence[Pair], marked: Sequence[Pair]) -> None:
+        """Add examples of pairs that were dropped for their lengths, pairs of the sample, and pairs with marked
+        terms."""
         self._statistics.examples.merge(dropped)
         self._statistics.sample += sample
+        self._statistics.marked = [*self._statistics.marked, *marked][:MARKED]
 
     def result(self) -> CorpusStatistics:
         """Return the statistics. Nothing may be added afterwards."""
@@ -220,7 +226,7 @@ def _corpus_content(corpus: CorpusStatistics, tokenizers: Sequence[Tokenizer]) -
         "examples": corpus.examples.to_json(),
         "suspicious": corpus.suspicious.to_json(),
         "commonest": [side.commonest() for side in corpus.sides],
-        "sample": [list(map(shortened, pair)) for pair in corpus.sample],
+        **{name: [list(map(shortened, pair)) for pair in getattr(corpus, name)] for name in ("sample", "marked")},
     }
 
 

@@ -79,6 +79,7 @@ class CorpusCounts:
     ratio: int = 0  # data.max_length_ratio
     kept_copies: int = 0  # kept pairs whose sides are equal
     kept_duplicates: int = 0  # kept pairs that equal an earlier one
+    marked: int = 0  # kept pairs with marked terms (data.augment.terms) in the first version of the text
     source: SideCounts = SideCounts()
     target: SideCounts = SideCounts()
     rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
@@ -180,7 +181,7 @@ class DataSummary:
             if total.rules:
                 dropped.append(count.by_rules)
             dropped += [count.too_long, count.ratio]
-            kept = [count.kept, count.kept_copies, count.kept_duplicates]
+            kept = [count.kept, count.kept_copies, count.kept_duplicates, *([count.marked] if total.marked else [])]
             corpora.append([label, *_grouped([count.read, *dropped, *kept])])
             rules.append([label, *_grouped(count.rules.get(rule, 0) for rule in total.rules)])
         sides = [["side", "words", "characters", "subwords", "unknown", "longest", "mean"]]
@@ -214,7 +215,8 @@ class DataSummary:
     def _headings(total: CorpusCounts) -> list[str]:
         rules = ["rules"] if total.rules else []
         reasons = ["empty", "copies", "duplicates", *rules, "too long", "length ratio"]
-        return ["corpus", "pairs", f"{_DROPPED}{reasons[0]}", *reasons[1:], "kept", "kept copies", "kept duplicates"]
+        kept = ["kept", "kept copies", "kept duplicates", *(["with terms"] if total.marked else [])]
+        return ["corpus", "pairs", f"{_DROPPED}{reasons[0]}", *reasons[1:], *kept]
 
 
 def _dropped_first(rows: list[list[str]]) -> list[list[str]]:

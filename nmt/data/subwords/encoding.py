@@ -1,6 +1,7 @@
 """Text to ids: each pair becomes two sequences of subwords, and pairs that are too long are dropped."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from nmt.data.sources.corpus import Pair
 from nmt.data.subwords.bpe_dropout import DropoutEncoder
 from nmt.data.subwords.encoded_shard import EncodedShard
 from nmt.data.subwords.sentences import has_several
+from nmt.data.subwords.term_marks import Mark, TermMarker, visible, with_tags
 from nmt.data.subwords.variation import vary
 from nmt.data.subwords.vocabulary import UNK, Vocabulary
 from nmt.data.subwords.word_encoding import WordEncoder
@@ -49,16 +51,17 @@ def encode_text(
     config: schema.Config,
     folder: Path,
     statistics: Sequence[CorpusStatistics],
+    marker: TermMarker | None = None,
 ) -> Iterator[tuple[int, TokenStore, CorpusCounts]]:
     """Encode the text shard by shard. Yields the index of the corpus, the tokens and the counts of each shard.
 
     With BPE-dropout or data.augment each pair is stored in `config.versions` versions, one after the other, each
     segmented or varied in a different way. Which pairs are dropped does not depend on either. Memory does not grow with
     the corpora, except for `SeenPairs`. folder: encoded shards are written here, and reused if they exist. statistics:
-    of each corpus; the statistics of its shards are added.
+    of each corpus; the statistics of its shards are added. marker: for data.augment.terms.
     """
     data, processes = config.data, config.data.workers or usable_cores()
-    encoder = ShardEncoder(text.folder, folder, vocabulary, config)
+    encoder = ShardEncoder(text.folder, folder, vocabulary, config, marker)
     seen = None if data.drop_duplicates else seen_pairs(data)
     jobs = list(_jobs(text))
     first = sum(job.chunk < FIRST_CHUNKS for job in jobs)
@@ -92,14 +95,16 @@ def _jobs(text: CleanedText) -> Iterator[ShardJob]:
 class ShardEncoder:
     """Encodes shards of cleaned text into files. It can be pickled, for other processes."""
 
-    def __init__(self, text: Path, folder: Path, vocabulary: Vocabulary, config: schema.Config) -> None:
+    def __init__(
+        self, text: Path, folder: Path, vocabulary: Vocabulary, config: schema.Config, marker: TermMarker | None
+    ) -> None:
         """text: the folder of the cleaned text. folder: the folder of the encoded shards."""
         self._text, self._folder, self._vocabulary, self._config = text, folder, vocabulary, config
-        self._encoder = ChunkEncoder(vocabulary, config)
+        self._marker, self._encoder = marker, ChunkEncoder(vocabulary, config, marker)
         self._tags = list(map(len, config.data.tags_of(config.data.train)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ShardEncoder, (self._text, self._folder, self._vocabulary, self._config)
+        return ShardEncoder, (self._text, self._folder, self._vocabulary, self._config, self._marker)
 
     def __call__(self, job: ShardJob) -> None:
         shard, first = job.shard, job.first
@@ -111,7 +116,7 @@ class ShardEncoder:
             kept = list(compress(pairs, encoded.kept.tolist()))
             sampled = sampled_evenly(first + np.flatnonzero(encoded.kept), job.total, min(SAMPLE, job.total))
             statistics.add(kept, encoded.plain)
-            statistics.add_examples(encoded.examples, list(compress(kept, sampled.tolist())))
+            statistics.add_examples(encoded.examples, list(compress(kept, sampled.tolist())), encoded.marked)
             lengths = encoded.tokens.source.lengths.astype(np.int64) - 1 - self._tags[shard.corpus]
             statistics.add_sources(lengths, encoded.several)
             chunks.append(encoded)
@@ -142,14 +147,15 @@ class Encoded(NamedTuple):
     several: npt.NDArray[np.bool_]  # [tokens]: whether the source has several sentences
     counts: CorpusCounts
     examples: DropExamples
+    marked: list[Pair]  # the pairs of the first version with marked terms, as text
     hashes: npt.NDArray[np.uint64]  # of the kept pairs; empty if duplicates were dropped before
 
 
 class ChunkEncoder:
     """Encodes chunks of text according to the settings."""
 
-    def __init__(self, vocabulary: Vocabulary, config: schema.Config) -> None:
-        self._config, self._encoders = config, _encoders(vocabulary)
+    def __init__(self, vocabulary: Vocabulary, config: schema.Config, marker: TermMarker | None = None) -> None:
+        self._config, self._encoders, self._marker = config, _encoders(vocabulary), marker
         self._dropout = _dropout_encoders(vocabulary, config.vocabulary.bpe_dropout)
         data, sides = config.data, (vocabulary.source, vocabulary.target)
         tags = [list(map(tokenizer.tags, data.tags_of(data.train, side))) for side, tokenizer in enumerate(sides)]
@@ -160,13 +166,14 @@ class ChunkEncoder:
         every = _encode(job.pairs, self._encoders)
         full, short, kept = _within_limits(every, data)
         pairs, plain = list(compress(job.pairs, kept.tolist())), every.pick(np.flatnonzero(kept))
+        tokens, several, marked = self._versions(job, pairs, plain)
         counts = CorpusCounts(
             empty=int((~full).sum()),
             too_long=int((full & ~short).sum()),
             ratio=int((short & ~kept).sum()),
             kept_copies=sum(source == target for source, target in pairs),
+            marked=len(marked),
         )
-        tokens, several = self._versions(job, pairs, plain)
         return Encoded(
             kept=kept,
             plain=plain,
@@ -174,28 +181,37 @@ class ChunkEncoder:
             several=several,
             counts=counts + _count_text(pairs, plain),
             examples=_examples_of_dropped(job.pairs, every, data, (full, short, kept)),
+            marked=marked,
             hashes=hashes_of([] if data.drop_duplicates else pairs),
         )
 
-    def _versions(self, job: EncodingJob, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks]:
-        """The tokens of a job's pairs in all versions, and whether each source has several sentences. plain: the tokens
-        without variation."""
+    def _versions(self, job: EncodingJob, pairs: list[Pair], plain: TokenStore) -> tuple[TokenStore, Masks, list[Pair]]:
+        """The tokens of a job's pairs in all versions, whether each source has several sentences, and the pairs of the
+        first version with marked terms. plain: the tokens without variation."""
         data, versions = self._config.data, self._config.versions
         several = _have_several(pairs, language := data.pair_of(data.train[job.corpus]).source)
         if not self._config.varies_text:
-            return plain, several
-        stores, several_by_version = [], []
+            return plain, several, []
+        stores, several_by_version, marked = [], [], list[Pair]()
         for version in range(versions):
             new = varied(pairs, range(job.first, job.first + len(pairs)), job.corpus, version, data)
+            marks = dict[int, list[Mark]]()
+            if self._marker is not None:
+                new, marks = self._marker.marked(new, (job.corpus << 40) + job.first + np.arange(len(pairs)), version)
             tokens = (
                 self._encode_with_dropout(new, job.chunk, version) if self._dropout else _encode(new, self._encoders)
             )
+            if marks:
+                sources = with_tags(self._encoders[0].tokenizer, tokens.source, [pair[0] for pair in new], marks)
+                tokens = replace(tokens, source=sources)
             fits = _fit(tokens, data.max_length)
+            if not version:
+                marked = [(visible(new[i][0], line), new[i][1]) for i, line in marks.items() if fits[i]]
             stores.append(_choose(fits, tokens, plain))
             new_several = several if new is pairs else _have_several(new, language)
             several_by_version.append(np.where(fits, new_several, several))
         by_pair = np.arange(versions * len(pairs)).reshape(versions, -1).T.ravel()
-        return TokenStore.joined(stores).pick(by_pair), np.concatenate(several_by_version)[by_pair]
+        return TokenStore.joined(stores).pick(by_pair), np.concatenate(several_by_version)[by_pair], marked
 
     def _encode_with_dropout(self, pairs: list[Pair], chunk: int, version: int) -> TokenStore:
         assert self._dropout is not None

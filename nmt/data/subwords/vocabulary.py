@@ -170,6 +170,7 @@ class Tokenizer:
     def _every_piece(self) -> list[str]:
         return self.pieces(list(range(len(self))))
 
+    @cached_property
     def spellings(self) -> list[bytes]:
         """The bytes that each subword adds to a text, in the order of the ids: UTF-8, or one byte of a character."""
         return [

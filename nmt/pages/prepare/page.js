@@ -144,6 +144,8 @@ function corpusOf(corpus, number) {
       ...corpus.suspicious.map(({title, score, examples}) => make("details", {}, make("summary", {textContent: title}), note(`Score: ${score}.`), pairsOf(examples, corpus.languages))));
     parts.push(make("h3", {textContent: "A sample"}), make("details", {}, make("summary", {textContent: `${corpus.sample.length} pairs at equal distances`}),
       pairsOf(corpus.sample.map(([source, target]) => ({source, target})), corpus.languages)));
+    if (corpus.marked.length) parts.push(make("h3", {textContent: "Marked terms"}), note("Training text with data.augment.terms: after a term the translation that the model shall use."),
+      make("details", {}, make("summary", {textContent: `The first ${corpus.marked.length} pairs`}), pairsOf(corpus.marked.map(([source, target]) => ({source, target})), corpus.languages)));
   }
   const title = [make("h2", {}, make("bdi", {}, ...pathed(corpus.label))), make("small", {textContent: `${count(corpus.kept)} of ${count(corpus.read)} pairs kept, ${percent(corpus.read - corpus.kept, corpus.read)} dropped`})];
   return make("details", {className: "sheet corpus", open: data.corpora.length <= OPEN || !number}, make("summary", {}, ...title), ...parts);

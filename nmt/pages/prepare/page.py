@@ -80,6 +80,7 @@ def _corpus(config: schema.Config, prepared: PreparedData, counted: Mapping[str,
         "ratios": corpus["ratios"],
         "suspicious": _suspicious(corpus["suspicious"]["rules"]),
         "sample": corpus["sample"][:: max(1, len(corpus["sample"]) // SHOWN)][:SHOWN],
+        "marked": corpus["marked"],
         "guesses": _guess_languages(corpus["sample"]),
         "commonest": corpus["commonest"],
     }
