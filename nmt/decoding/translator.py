@@ -406,8 +406,8 @@ class Translator:
             with self._searching(batch_tokens), reporting(self.engine, inputs.lines, len(sources), on_lines):
                 hypotheses = selector.select(inputs, finish_search())
                 if request.glossary is not None:
-                    placer = TermPlacer(self.engine, self.vocabulary, options, batch_tokens)
-                    hypotheses = placer.placed(sources, hypotheses, inputs.counts)
+                    placer = TermPlacer(self.engine, self.vocabulary, options, batch_tokens, request.pair.target)
+                    hypotheses = placer.placed(sources, hypotheses)
                 if request.counted:
                     self.counts += inputs.counts
             return inputs, selector.join(inputs, hypotheses)
