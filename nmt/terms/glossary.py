@@ -15,6 +15,7 @@ from nmt.errors import NmtError
 from nmt.terms import glossary_file
 
 _BETWEEN_FORMS = re.compile(r"(?<!\\)\|")
+_ALIKE = str.maketrans("yı", "ii")
 _COMBINING = re.compile("[\u0300-\u036f]")
 # Near misses. The letters and lengths were chosen by reading those of frequent nouns in English, German, Turkish,
 # Finnish and Russian news. 70% to 90% of them are forms of the noun.
@@ -52,14 +53,12 @@ class FoundTerm(NamedTuple):
     term: Term
 
 
-class TwoTranslations(ValueError):
-    """A source form has two translations. entries: the indices of the two entries; translations: their targets, as the
-    glossary writes them."""
+class WrongEntry(ValueError):
+    """An entry of a glossary is wrong. index: of the entry; earlier: of the entry that it contradicts, if any."""
 
-    def __init__(self, form: str, entries: tuple[int, int], translations: tuple[str, str]):
-        first, second = translations
-        super().__init__(f"{form!r} has two translations, {first!r} and {second!r}")
-        self.form, self.entries, self.translations = form, entries, translations
+    def __init__(self, problem: str, index: int, earlier: int | None = None):
+        super().__init__(problem)
+        self.index, self.earlier = index, earlier
 
 
 class Glossary:
@@ -72,44 +71,42 @@ class Glossary:
 
     def __init__(self, entries: Iterable[tuple[str, str]]):
         """entries: pairs (source term, target term); `|` separates the forms: ("doctor|doctors", "Arzt|Ärzte"), and
-        `\\|` is the character itself. Raises ValueError for an empty term, and TwoTranslations."""
+        `\\|` is the character itself. Raises WrongEntry for an empty form, and for a source form that has another
+        translation already."""
         self.terms: list[Term] = []
-        by_units = dict[tuple[str, ...], tuple[int, Term]]()  # forms as they are written, and the index of the entry
+        terms = dict[tuple[str, ...], tuple[Term, int]]()  # by the units of a form, with the index of the entry
+        translations = defaultdict[tuple[str, ...], set[tuple[str, ...]]](set)  # by the folded units of a form
         for i, (source, target) in enumerate(entries):
             term = Term(_forms(source), _forms(target))
-            if not all(map(_units, term.sources)) or not all(term.targets):
-                raise ValueError(f"empty term: {source!r} → {target!r}")
-            for form in term.sources:
-                first, known = by_units.setdefault(tuple(unit.text for unit in _units(form)), (i, term))
+            forms = [tuple(unit.text for unit in _units(form)) for form in term.sources]
+            if not all(forms) or not all(term.targets):
+                raise WrongEntry(f"empty term or form: {source!r} → {target!r}", i)
+            for units in forms:
+                known, earlier = terms.setdefault(units, (term, i))
                 if known.targets != term.targets:
-                    translations = "|".join(known.targets), "|".join(term.targets)
-                    raise TwoTranslations(form, (first, i), translations)
+                    both = f"{'|'.join(known.targets)!r} and {'|'.join(term.targets)!r}"
+                    remedy = "remove one of them, or write one term with both as forms, with | between them"
+                    raise WrongEntry(f"{term.source!r} has two translations, {both}: {remedy}", i, earlier)
+                translations[_folded(units)].add(term.targets)
             self.terms.append(term)
         self._as_written, self._in_any_case = _Forms(), _Forms()
-        translations_of = defaultdict[tuple[str, ...], set[tuple[str, ...]]](set)
-        for units, (_, term) in by_units.items():
-            translations_of[_folded(units)].add(term.targets)
-        for units, (_, term) in by_units.items():
-            letters = [letter for unit in units for letter in unit if letter.isalpha()]
-            has_capitals = any(letter.isupper() for letter in letters[1:])
-            if has_capitals or len(translations_of[_folded(units)]) > 1:
+        for units, (term, _) in terms.items():
+            folded, letters = _folded(units), [letter for unit in units for letter in unit if letter.isalpha()]
+            if any(map(str.isupper, letters[1:])) or len(translations[folded]) > 1:
                 self._as_written.add(units, term)
             else:
-                self._in_any_case.add(_folded(units), term)
+                self._in_any_case.add(folded, term)
 
     @classmethod
     def load(cls, path: Path, pair: LanguagePair | None = None) -> "Glossary":
         """Read a glossary file: see `glossary_file.read`. pair: the languages of the job, if they are known. Raises
-        NmtError for a file with problems, and for a source form with two translations."""
-        rows = list(glossary_file.read(path, pair))
+        NmtError for a file with problems."""
+        entries = glossary_file.read(path, pair)
         try:
-            return cls((row.source, row.target) for row in rows)
-        except TwoTranslations as error:
-            (first, second), (one, other) = error.entries, error.translations
-            raise NmtError(
-                f"{path}:{rows[second].line}: {error.form!r} is {other!r} here and {one!r} in line {rows[first].line}: "
-                "remove one of them, or write both as forms of one term, with | between them"
-            ) from None
+            return cls((entry.source, entry.target) for entry in entries)
+        except WrongEntry as error:
+            also = "" if error.earlier is None else f" (the first is in line {entries[error.earlier].line})"
+            raise NmtError(f"{path}:{entries[error.index].line}: {error}{also}") from None
 
     @property
     def targets(self) -> list[str]:
@@ -120,9 +117,8 @@ class Glossary:
         """The terms in a line, in order; they do not overlap.
 
         Terms match complete words; in scripts without spaces (Chinese, Japanese, Korean, Thai, …) they match
-        anywhere. Matching is case-sensitive if a term has capitals after its first letter (NASA, New York), and
-        ignores the kind and number of spaces. Of overlapping terms the longest is taken; of equally long ones the
-        first.
+        anywhere. The kind and number of spaces do not matter. Of overlapping terms the longest is taken; of equally
+        long ones the first.
         """
         units = _units(line)
         spans = ((units[first].start, units[last - 1].stop, term) for first, last, term in self._places(units))
@@ -153,30 +149,31 @@ class Glossary:
         folded = _folded(unit.text for unit in units)
         found = {i for first, last, _ in self._places(units) for i in range(first, last)}
         misses = list[tuple[Term, str]]()
-        for i, word in enumerate(folded):
-            if i not in found and (near := self._nearest(folded[:i], word)):
+        for i in range(len(units)):
+            if i not in found and (near := self._nearest(folded, i)):
                 misses.append((near.term, line[units[i - len(near.before)].start : units[i].stop]))
         return misses
 
-    def _nearest(self, before: tuple[str, ...], word: str) -> "_LastWord | None":
-        """The term that has the longest stem in common with a word, and the units before the word."""
-        letters = _plain_letters(word)
+    def _nearest(self, units: tuple[str, ...], i: int) -> "_LastWord | None":
+        """The term that has the longest stem in common with unit i, and the same units before it."""
+        letters = _plain_letters(units[i])
         for stem in range(len(letters), max(_SHORTEST_STEM, len(letters) - _LONGEST_ENDING) - 1, -1):
             for near in self._by_stem.get(letters[:stem], ()):
-                same = near.word != word and near.before == before[len(before) - len(near.before) :]
-                if same and _may_be_form(letters, near.letters, stem):
+                is_other = near.word != units[i] and near.before == units[max(0, i - len(near.before)) : i]
+                if is_other and _may_be_form(letters, near.letters, stem):
                     return near
         return None
 
     @cached_property
     def _by_stem(self) -> "dict[str, list[_LastWord]]":
-        by_stem = defaultdict[str, list[_LastWord]](list)
+        words, by_stem = list[_LastWord](), defaultdict[str, list[_LastWord]](list)
         for term in self.terms:
             *before, word = _folded(unit.text for unit in _units(term.source))
             if len(term.sources) == 1 and kind(word[0]) == CharacterKind.WORD:
-                last = _LastWord(tuple(before), word, _plain_letters(word), term)
-                for stem in (last.letters, last.letters[:-1]):
-                    by_stem[stem].append(last)
+                words.append(_LastWord(tuple(before), word, _plain_letters(word), term))
+        for cut in (0, 1):  # for `parts`, `part` comes before `party`
+            for last in words:
+                by_stem[last.letters[: len(last.letters) - cut]].append(last)
         return dict(by_stem)
 
     def entries(self, line: str) -> dict[str, list[str]]:
@@ -196,7 +193,7 @@ class _LastWord(NamedTuple):
 def _plain_letters(word: str) -> str:
     """A word without accents, so that `Stadt` and `Städte` have a stem in common; likewise `city` and `cities`."""
     word = word if word.isascii() else _COMBINING.sub("", unicodedata.normalize("NFD", word))
-    return word.replace("y", "i")
+    return word.translate(_ALIKE)
 
 
 def _may_be_form(word: str, form: str, stem: int) -> bool:
@@ -262,33 +259,19 @@ class _Classes(dict[int, str]):
         letter = chr(code)
         if "\u1160" <= letter <= "\u11ff":  # a vowel or last consonant of a Korean syllable
             found = "m"
-        elif _is_meaningless(letter):
-            found = "-"
+        elif letter not in _JOINERS and (code in _SELECTORS or unicodedata.category(letter) == "Cf"):
+            found = "-"  # such as a soft hyphen
         else:  # a full-width letter is a letter of a word
             found = _CLASS_OF[kind(unicodedata.normalize("NFKC", letter)[0] if letter > "\uff00" else letter)]
         return self.setdefault(code, found)
 
 
-_CLASS_OF = {
-    CharacterKind.WORD: "w",
-    CharacterKind.ALONE: "a",
-    CharacterKind.MARK: "m",
-    CharacterKind.SPACE: " ",
-    CharacterKind.OTHER: "o",
-}
-_CLASSES = _Classes()
+_CLASSES, _CLASS_OF = _Classes(), dict(zip(CharacterKind, " wamo", strict=True))
 _UNIT = re.compile("w(?:-*[wm])*|a(?:-*m)*|[om]")
 
 
 def _normal(text: str) -> str:
     if text.isascii():
         return text
-    text = "".join(letter for letter in text if not _is_meaningless(letter))
+    text = "".join(letter for letter in text if _CLASSES[ord(letter)] != "-")
     return unicodedata.normalize("NFKC", text).replace("’", "'")
-
-
-def _is_meaningless(letter: str) -> bool:
-    """Whether a character, such as a soft hyphen, has no meaning for a term."""
-    if letter.isascii() or letter in _JOINERS:
-        return False
-    return ord(letter) in _SELECTORS or unicodedata.category(letter) == "Cf"

@@ -1,64 +1,52 @@
-"""Glossary files, and the terms found in lines."""
+"""The terms of a glossary that are found in lines, and near misses."""
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.terms.glossary import Glossary
-from nmt.errors import NmtError
+from nmt.terms.glossary import Glossary, WrongEntry
 
 
 def found(line: str, *terms: str) -> list[str]:
     """Those of the terms that are in the line, in its order."""
-    return [term for [term] in Glossary((term, term) for term in terms).terms(line)]
+    return [one.term.source for one in Glossary((term, "x") for term in terms).find(line)]
 
 
-# --------------------------------------------------------------------------- files
-
-
-def test_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "terms.tsv"
-    path.write_bytes(
-        "\ufeff# source\ttarget\r\n\n   \nhouse\tHaus\r\n  dry dock \t Trockendock\nhouse\tGebäude\nhouse\tHaus\n"
-        "House\tHeim\nNASA\tNASA".encode()
-    )
-    glossary = Glossary.load(path)
-    assert glossary.terms("The NASA house at the dry  dock") == [["NASA"], ["Haus", "Gebäude", "Heim"], ["Trockendock"]]
-    assert glossary.terms("") == glossary.terms("\n") == glossary.terms("source") == []
-    glossary.terms("house")[0].clear()
-    assert glossary.terms("house") == [["Haus", "Gebäude", "Heim"]], "what is handed out is the caller's own"
-    path.write_text("# nothing yet\n", encoding="utf-8")
-    assert Glossary.load(path).terms("anything at all") == []
-
-
-def test_lines_that_are_no_entries(tmp_path: Path) -> None:
-    path = tmp_path / "terms.tsv"
-    path.write_text("a\tb\n\nhouse\nc\n", encoding="utf-8")
-    with pytest.raises(NmtError, match=r"terms\.tsv:3: .* one tab") as caught:
-        Glossary.load(path)
-    assert "\n" not in str(caught.value)
+def near(line: str, *terms: str) -> list[tuple[str, str]]:
+    return [(term.source, text) for term, text in Glossary((term, "x") for term in terms).near_misses(line)]
 
 
 # --------------------------------------------------------------------------- terms in lines
 
 
 @pytest.mark.parametrize(
-    ("line", "term"),
+    ("line", "term", "text"),
     [
-        ("(house)", "house"),
-        ("HOUSE rules", "house"),
-        ("a dry\tdock", "dry dock"),
-        ("in C++, say", "C++"),
-        ("der Mu\u0308ller", "müller"),
-        ("我住在东京都", "东京"),
-        ("an iPhone case", "iPhone"),
+        ("(house)", "house", "house"),
+        ("HOUSE rules", "house", "HOUSE"),
+        ("a dry\tdock", "dry dock", "dry\tdock"),
+        ("in C++, say", "C++", "C++"),
+        ("an iPhone case", "iPhone", "iPhone"),
+        ("der Mu\u0308ller ist", "müller", "Mu\u0308ller"),
+        ("die Wör\u00adter hier", "Wörter", "Wör\u00adter"),
+        ("bei ＮＡＳＡ heute", "NASA", "ＮＡＳＡ"),
+        ("مى\u200cخواهم", "مى\u200cخواهم", "مى\u200cخواهم"),
+        ("في كتاب، جديد", "كتاب", "كتاب"),
+        ("ฉันกินน้ำแล้ว", "น้ำ", "น้ำ"),
+        ("그 의사가 왔다", "의사", "의사"),
+        ("\u110b\u1174\u1109\u1161\u1100\u1161", "의사", "\u110b\u1174\u1109\u1161"),
+        ("我住在东京都", "东京", "东京"),
+        ("これはﾊﾟｿｺﾝです", "パソコン", "ﾊﾟｿｺﾝ"),
+        ("ב ירושלים", "ירושלים", "ירושלים"),
+        ("İlaç aldım", "ilaç", "İlaç"),
+        ("a doctor 👩\u200d⚕️ here", "👩\u200d⚕", "👩\u200d⚕"),
     ],
 )
-def test_terms_that_are_there(line: str, term: str) -> None:
-    assert found(line, term) == [term]
+def test_terms_that_are_there(line: str, term: str, text: str) -> None:
+    [one] = Glossary([(term, "x")]).find(line)
+    assert one.found_as == line[one.start : one.stop] == text
 
 
 @pytest.mark.parametrize(
@@ -68,6 +56,9 @@ def test_terms_that_are_there(line: str, term: str) -> None:
         ("greenhouse", "house"),
         ("the nasa", "NASA"),
         ("东 x 京", "东京"),
+        ("น้ำ", "น"),
+        ("בירושלים", "ירושלים"),
+        ("والكتاب", "كتاب"),
     ],
 )
 def test_terms_that_are_not_there(line: str, term: str) -> None:
@@ -80,6 +71,29 @@ def test_longest_first_without_overlaps() -> None:
     assert found("dry dock gate, dock", "dock", "dry", "dock gate") == ["dry", "dock gate", "dock"]
     assert found("a b c", "a b", "b c") == ["a b"], "else the first"
     assert found("一二三四", "二三四", "一二", "一") == ["一", "二三四"]
+
+
+def test_forms() -> None:
+    glossary = Glossary([("doctor|doctors", "Arzt|Ärzte"), (r"a\|b", r"x\|y"), ("nurse", "Arzt|Ärzte")])
+    assert [one.found_as for one in glossary.find("The Doctors met a doctor")] == ["Doctors", "doctor"]
+    assert glossary.targets == ["Arzt", "Ärzte", "x|y"]
+    assert glossary.entries("a|b doctors doctor") == {"a|b": ["x|y"], "doctor": ["Arzt", "Ärzte"]}
+
+
+def test_terms_that_differ_in_case_only() -> None:
+    glossary = Glossary([("Essen", "food"), ("essen", "to eat"), ("Haus", "house"), ("haus", "house")])
+    lines = {"Essen": "food", "essen": "to eat", "ESSEN": None, "HAUS": "house"}
+    assert {line: next((one.term.target for one in glossary.find(line)), None) for line in lines} == lines
+
+
+def test_entries_that_are_wrong() -> None:
+    with pytest.raises(WrongEntry, match=r"'the  house' has two translations, 'Haus' and 'Heim': remove one") as caught:
+        Glossary([("the house", "Haus"), ("x", "y"), ("the  house", "Heim")])
+    assert (caught.value.earlier, caught.value.index) == (0, 2)
+    for source, target in (("doctor|", "Arzt"), ("doctor", "|Arzt"), (" ", "x")):
+        with pytest.raises(WrongEntry, match="empty term or form"):
+            Glossary([(source, target)])
+    assert len(Glossary([("house", "Haus"), ("house", "Haus")]).find("house")) == 1
 
 
 texts = st.lists(st.sampled_from(["a", "b", "ab", "ba.", "."]), min_size=1, max_size=8).map(" ".join)
@@ -99,4 +113,56 @@ def test_equals_looking_for_each_term_everywhere(line: str, terms: list[str]) ->
         place = range(start, start + len(term))
         if not any(at in range(other, other + len(name)) for at in place for other, name in taken.items()):
             taken[start] = term
-    assert found(line, *terms) == list(dict.fromkeys(taken[start] for start in sorted(taken)))
+    places = [(one.start, one.found_as) for one in Glossary((term, "x") for term in terms).find(line)]
+    assert places == sorted(taken.items())
+
+
+# --------------------------------------------------------------------------- near misses
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [
+        ("doctor", "doctors"),
+        ("city", "Cities"),
+        ("train", "trains"),
+        ("car", "cars"),
+        ("dry dock", "dry  docks"),
+        ("Arzt", "Ärzte"),
+        ("Haus", "Häuser"),
+        ("araba", "arabalar"),
+        ("talo", "talossa"),
+        ("страна", "страны"),
+        ("счёт", "счета"),
+        ("New York", "New Yorks"),
+    ],
+)
+def test_near_misses(term: str, text: str) -> None:
+    assert near(f"In {text}, there", term) == [(term, text)]
+
+
+@pytest.mark.parametrize(
+    ("term", "line"),
+    [
+        ("car", "carpet card care"),
+        ("war", "ward warn wars2"),
+        ("test", "tested testing"),
+        ("doctor", "doctor Doctor documents"),
+        ("NASA", "nasa Nasa"),
+        ("doctor|doctores", "doctors"),
+        ("dry dock", "docks wet docks"),
+        ("docks", "dockyard"),
+        ("2019", "2018 20191"),
+        ("의사소통", "의사소리 의사소통은"),
+        ("東京駅前", "東京駅内"),
+    ],
+)
+def test_no_near_misses(term: str, line: str) -> None:
+    assert near(line, term) == []
+
+
+def test_a_found_term_is_no_near_miss_of_another() -> None:
+    assert near("trains doctors", "train", "trains", "doctor") == [("doctor", "doctors")]
+    assert near("planes parts", "plan", "plane", "party", "part") == [("plane", "planes"), ("part", "parts")], (
+        "the longest stem"
+    )
