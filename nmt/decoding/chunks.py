@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from itertools import islice, repeat
-from operator import add
 from typing import TypeVar
 
 from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.engine_support import SETTINGS
+from nmt.decoding.term_counts import TermCounts
 from nmt.errors import NmtError
 
 log = logging.getLogger("nmt")
@@ -33,14 +33,18 @@ class LineCounts:
     several: int = 0  # split lines that are short enough for the model, but have several sentences
     parts: int = 0  # parts of the split lines
     unconstrained: int = 0  # lines or parts translated again without the settings that excluded all their outputs
-    terms: int = 0  # glossary terms in the lines
-    missing: int = 0  # glossary terms of which the best output contains no translation
-    searched: int = 0  # lines or parts searched for glossary terms
     restored: int = 0  # lines whose translations lacked protected text (decoding.keep)
     prefixes: int = 0  # prefixes that the vocabulary changes
+    terms: TermCounts | None = None  # of a glossary
+
+    def __post_init__(self) -> None:
+        if isinstance(self.terms, dict):  # from JSON
+            self.terms = TermCounts(**self.terms)
 
     def __add__(self, other: "LineCounts") -> "LineCounts":
-        return LineCounts(*map(add, astuple(self), astuple(other)))
+        numbers = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)[:-1]}
+        both = [counts.terms for counts in (self, other) if counts.terms is not None]
+        return LineCounts(**numbers, terms=sum(both, TermCounts()) if both else None)
 
 
 def lines_together(batch_tokens: int, on_gpu: bool) -> int:
@@ -149,11 +153,8 @@ def log_counts(counts: LineCounts, limit: int | None) -> None:
             "%d of %d lines have no translation that satisfies decoding.%s: translated without these settings",
             *(counts.unconstrained, counts.lines, ", ".join(excluding)),
         )
-    if counts.terms:
-        terms = "1 term" if counts.terms == 1 else f"{counts.terms} terms"
-        log.info("glossary: %s found, %d of them not in the translation", terms, counts.missing)
-    elif counts.searched:
-        log.warning("glossary: none of its source terms occurs in the %d lines", counts.lines)
+    if counts.terms is not None:
+        counts.terms.log(counts.lines)
     if counts.restored:
         message = "%d of %d lines: the model omitted or changed protected text, which was restored (see decoding.keep)"
         log.info(message, counts.restored, counts.lines)

@@ -158,7 +158,6 @@ class InputBuilder:
         shortest = max(decoding.min_length, decoding.least_output(length))
         seed = zlib.crc32(part.text.encode(), decoding.seed)
         terms = () if self.glossary is None else tuple(self.glossary.find(part.text))
-        self.counts.searched += self.glossary is not None
         limits, start = (longest, min(longest, shortest)), tuple(self.start)
         return SearchInput(self.tags + part.ids, *limits, tuple(prefix), seed, start, part.text, terms)
 

@@ -3,16 +3,11 @@
 A model translates a line as always, and most translations have the target terms. Elsewhere a target term replaces the
 word with the most attention to the source term. Where this word is not clear, the rest of the line is also searched
 again, with the target term before it, and the probabilities of the rest decide.
-
-Shapes: T target and S source words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from nmt.config.word_characters import in_one_word
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
@@ -20,34 +15,19 @@ from nmt.decoding.engine_protocol import Engine, SearchInput
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Span
 from nmt.decoding.search.options import Hypothesis, SearchOptions, length_penalties
-from nmt.decoding.term_texts import edited, in_case, overlap, own_places
+from nmt.decoding.term_places import Place, find_place, is_in_place
+from nmt.decoding.term_texts import edited, in_case, own_places
 from nmt.decoding.translation import Translation
-from nmt.terms.glossary import FoundTerm
 from nmt.terms.used_term import How, UsedTerm
 
-# Chosen with captions and nouns whose target terms are usual, rare, or new to the model.
-_LEAST_SHARE = 0.15  # of the attention of a word that a term replaces without any doubt
-_RIVAL = 0.5  # a word with this share of that attention to another source word may be the translation of both
-_WHOLE = 0.6  # the attention to the term of each further word that it replaces
-_LEFT_OVER = 0.5  # a word beside the term with this share of its attention to the source term is left over
-_MOST_WORSE = 0.5  # log P of a subword: a rest that is worse than that of the model's translation by more is broken
+_MOST_WORSE = 0.7  # log P of a subword: a rest that is worse than that of the model's translation by more is broken
 _MOST_LONGER = 1.5  # than the model's translation: a longer one repeats itself
-
-
-class _Place(NamedTuple):
-    """The words of a translation with the most attention to a source term: the best one alone, or with the words beside
-    it that are aligned to the term too. share: of the attention of the best one; is_clear: whether a term replaces them
-    without any doubt."""
-
-    spans: tuple[Span, ...]
-    share: float
-    is_clear: bool
 
 
 @dataclass
 class _Draft:
     """A hypothesis with the terms of its source. own: the places of terms in its text; used: what became of each term;
-    edits: the new texts of spans; doubtful: a term whose place, `span`, is not clear; forms: of it."""
+    edits: the new texts of spans; doubtful: a term whose place is not clear, and its forms."""
 
     source: SearchInput
     hypothesis: Hypothesis
@@ -55,9 +35,7 @@ class _Draft:
     own: dict[int, Span]
     used: list[UsedTerm] = field(init=False)
     edits: dict[Span, str] = field(default_factory=dict)
-    doubtful: int = -1
-    span: Span = (0, 0)
-    forms: Sequence[str] = ()
+    doubtful: tuple[int, Place, list[str]] | None = None
 
     def __post_init__(self) -> None:
         self.used = [UsedTerm(one.term.source, one.term.target, "failed", one.found_as) for one in self.source.terms]
@@ -74,21 +52,17 @@ class _Draft:
         return [k for k in range(len(self.used)) if k not in self.own]
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A translation with the doubtful term of a draft. before: the text before the term."""
+class _Candidate(NamedTuple):
+    """A translation of a line with a doubtful term k: its place is `span` of the text."""
 
     draft: _Draft
+    k: int
+    place: Place  # of the words that it replaces
     how: How
     form: str
-    before: str
+    span: Span
     text: str
     tokens: list[int]
-
-    @property
-    def span(self) -> Span:
-        """The place of the term."""
-        return len(self.before), len(self.before) + len(self.form)
 
 
 @dataclass(frozen=True)
@@ -112,7 +86,7 @@ class TermPlacer:
             drafts.append(_Draft(sources[i], hypothesis, text, own_places(text, sources[i].terms, self.language)))
         if incomplete := [draft for draft in drafts if draft.missing and self.engine.aligns]:
             self._replace_words(incomplete)
-            chosen = self._searched_again([draft for draft in incomplete if draft.forms])
+            chosen = self._searched_again([draft for draft in incomplete if draft.doubtful])
             self._write([draft for draft in incomplete if draft.edits or id(draft) in chosen], chosen)
         new = {i: list[Hypothesis]() for i in with_terms}
         for (i, _), draft in zip(hypotheses, drafts, strict=True):
@@ -133,8 +107,8 @@ class TermPlacer:
                 cased = [in_case(form, draft.text, place.spans[0], found, self.language) for form in writable]
                 if cased and place.is_clear:
                     choices.append((draft, k, [(span, form) for span in place.spans for form in cased]))
-                elif cased and not draft.forms:
-                    draft.doubtful, draft.span, draft.forms = k, place.spans[-1], cased
+                elif cased and draft.doubtful is None:
+                    draft.doubtful = k, place, cased
         trials = [(draft, edit) for draft, _, edits in choices if len(edits) > 1 for edit in edits]
         texts = self.vocabulary.target.encode([edited(draft.text, dict([edit])) for draft, edit in trials])
         scores = self._scores([(draft.source, ids) for (draft, _), ids in zip(trials, texts, strict=True)])
@@ -145,50 +119,73 @@ class TermPlacer:
             draft.edits[span] = form
             draft.use(k, "placed", form)
 
-    def _places(self, draft: _Draft, words: AlignedWords) -> Iterator[tuple[int, _Place]]:
+    def _places(self, draft: _Draft, words: AlignedWords) -> Iterator[tuple[int, Place]]:
         """The places of the missing terms, which do not overlap: the clear ones first."""
         [prefix] = self.vocabulary.target.decode([list(draft.source.prefix)])
         taken, missing = [(0, len(prefix)), *draft.own.values()], draft.missing
-        while places := [(k, place) for k in missing if (place := _place(words, draft.source.terms[k], taken))]:
+        while places := [(k, place) for k in missing if (place := find_place(words, draft.source.terms[k], taken))]:
             k, place = max(places, key=lambda pair: (pair[1].is_clear, pair[1].share))
             yield k, place
             taken.append(place.spans[-1])
             missing.remove(k)
 
     def _searched_again(self, drafts: Sequence[_Draft]) -> dict[int, _Candidate]:
-        """For the term in each draft whose place is not clear, by the draft's id, the better one of two translations: its
-        words replaced, or the rest searched again. There is none if the term is not in its place by their alignment,
-        or if the rest is improbable."""
-        if not (trials := [(draft, form) for draft in drafts for form in draft.forms]):
-            return {}
-        encode, decode = self.vocabulary.target.encode, self.vocabulary.target.decode
-        befores = [edited(draft.text, draft.edits, draft.span[0]) for draft, _ in trials]
-        texts = [edited(draft.text, draft.edits | {draft.span: form}) for draft, form in trials]
-        prefixes = encode([before + form for before, (_, form) in zip(befores, trials, strict=True)])
-        sources = [replace(draft.source, prefix=tuple(ids)) for (draft, _), ids in zip(trials, prefixes, strict=True)]
+        """For the term of each draft whose place is not clear, the better one of two translations: its words replaced,
+        or the rest searched again. There is none if the term is not in its place by their alignment, or if the rest is
+        improbable. By the id of the draft."""
+        trials = list[tuple[_Draft, int, Place, str, str]]()  # the text before the term, its form
+        for draft in drafts:
+            assert draft.doubtful is not None
+            k, place, forms = draft.doubtful
+            before = edited(draft.text, draft.edits, place.spans[0][0])
+            trials += [(draft, k, place, before, form) for form in forms]
+        prefixes = self.vocabulary.target.encode([before + form for *_, before, form in trials])
+        pairs = zip(trials, prefixes, strict=True)
+        sources = [replace(draft.source, prefix=tuple(ids)) for (draft, *_), ids in pairs]
         options = replace(self.options, n_best=1, constrained=True)
-        results = self.engine.search(sources, options, self.batch_tokens)
-        searched = [result[0].tokens if result else [] for result in results]
+        results = self.engine.search(sources, options, self.batch_tokens) if sources else []
+        outputs = [result[0].tokens if result else [] for result in results]
         candidates = list[_Candidate]()
-        for (draft, form), before, *both in zip(trials, befores, texts, encode(texts), decode(searched), searched):
-            candidates.append(_Candidate(draft, "placed", form, before, *both[:2]))
-            candidates.append(_Candidate(draft, "forced", form, before, *both[2:]))
+        for trial, tokens, text in zip(trials, outputs, self.vocabulary.target.decode(outputs), strict=True):
+            draft, k, place, before, form = trial
+            span = len(before), len(before) + len(form)
+            candidates.append(_Candidate(draft, k, place, "forced", form, span, text, tokens))
+            if place.can_replace:
+                text = edited(draft.text, draft.edits | {place.spans[0]: form})
+                [tokens] = self.vocabulary.target.encode([text])
+                candidates.append(_Candidate(draft, k, place, "placed", form, span, text, tokens))
         candidates = [candidate for candidate in candidates if self._is_whole(candidate)]
-        pairs = [(candidate.draft.source, candidate.tokens, candidate.text) for candidate in candidates]
-        aligned = zip(candidates, self._aligned(pairs), strict=True)
-        candidates = [candidate for candidate, words in aligned if _is_in_place(candidate, words)]
-        plain = [(draft.source, draft.hypothesis.tokens) for draft in drafts]
-        rows = self._scores([*plain, *((candidate.draft.source, candidate.tokens) for candidate in candidates)])
-        least = {}
-        for draft, scores in zip(drafts, rows[: len(drafts)], strict=True):
-            least[id(draft)] = self._rest(scores, draft.text, draft.span) - _MOST_WORSE
-        chosen = dict[int, _Candidate]()
-        for candidate, scores in zip(candidates, rows[len(drafts) :], strict=True):
-            rest = self._rest(scores, candidate.text, candidate.span)
-            if rest >= least[id(candidate.draft)]:
-                least[id(candidate.draft)], chosen[id(candidate.draft)] = rest, candidate
-        for candidate in chosen.values():
-            candidate.draft.use(candidate.draft.doubtful, candidate.how, candidate.form)
+        aligned = self._aligned([(one.draft.source, one.tokens, one.text) for one in candidates])
+        candidates = [
+            one
+            for one, words in zip(candidates, aligned, strict=True)
+            if is_in_place(words, one.draft.source.terms[one.k], one.span, one.place.rivals)
+        ]
+        return self._best([self._plain(draft) for draft in drafts], candidates)
+
+    def _plain(self, draft: _Draft) -> _Candidate:
+        """The translation of a draft without its doubtful term."""
+        assert draft.doubtful is not None
+        (k, place, _), text = draft.doubtful, edited(draft.text, draft.edits)
+        start, word = len(edited(draft.text, draft.edits, place.spans[0][0])), draft.text[slice(*place.spans[0])]
+        [tokens] = self.vocabulary.target.encode([text])
+        return _Candidate(draft, k, place, "failed", word, (start, start + len(word)), text, tokens)
+
+    def _best(self, plain: Sequence[_Candidate], candidates: Sequence[_Candidate]) -> dict[int, _Candidate]:
+        """The candidate of each draft with the most probable rest, if it is not improbable."""
+        best, chosen = dict[int, float](), dict[int, _Candidate]()
+        scores = self._scores([(one.draft.source, one.tokens) for one in (*plain, *candidates)])
+        for one, token_scores in zip((*plain, *candidates), scores, strict=True):
+            texts = [one.text[: one.span[0]].rstrip(), one.text[: one.span[1]]]
+            before, after = map(len, self.vocabulary.target.encode(texts))
+            rest = [*token_scores[:before], *token_scores[after:]]
+            mean = sum(rest) / max(1, len(rest))
+            if one.how == "failed":
+                best[id(one.draft)] = mean - _MOST_WORSE
+            elif mean >= best[id(one.draft)]:
+                best[id(one.draft)], chosen[id(one.draft)] = mean, one
+        for one in chosen.values():
+            one.draft.use(one.k, one.how, one.form)
         return chosen
 
     def _is_whole(self, candidate: _Candidate) -> bool:
@@ -200,12 +197,6 @@ class TermPlacer:
         others = {k for k, used in enumerate(draft.used) if used.how != "failed"}
         most = _MOST_LONGER * len(draft.hypothesis.tokens) + len(candidate.form)
         return len(candidate.tokens) <= most and others <= own_places(text, draft.source.terms, self.language).keys()
-
-    def _rest(self, scores: Sequence[float], text: str, term: Span) -> float:
-        """The mean log P of the subwords of a text besides a term."""
-        before, with_term = map(len, self.vocabulary.target.encode([text[: term[0]].rstrip(), text[: term[1]]]))
-        rest = [*scores[:before], *scores[with_term:]]
-        return sum(rest) / max(1, len(rest))
 
     def _write(self, drafts: Sequence[_Draft], chosen: Mapping[int, _Candidate]) -> None:
         """Replace the hypotheses of drafts."""
@@ -234,44 +225,3 @@ class TermPlacer:
             source_pieces = self.vocabulary.source.pieces([*source.ids, EOS])
             translation = Translation(text, 0.0, 0.0, pieces, [], source_pieces, weights[len(source.start) :])
             yield AlignedWords.from_translation(source.text, translation, elements=len(source.terms))
-
-
-def _place(words: AlignedWords, found: FoundTerm, taken: Sequence[Span]) -> _Place | None:
-    """The place of a term among the words that are not taken; None if there is none."""
-    own, to_term = _attention(words, found)
-    free = [_is_word(words.text, span) and not any(overlap(span, other) for other in taken) for span in words.target]
-    to_term = np.where(free, to_term, 0.0)
-    if not to_term.any():
-        return None
-    best = int(to_term.argmax())
-    share = float(to_term[best])
-    others = [s for s, span in enumerate(words.source) if not own[s] and _is_word(words.line, span)]
-    only_here = [words.weights[best, s] for s in others if words.weights[:, s].argmax() == best]
-    is_best = share > max(words.weights[best, others], default=0.0)
-    first, last = best, best + 1
-    while first and to_term[first - 1] > _WHOLE:
-        first -= 1
-    while last < len(free) and to_term[last] > _WHOLE:
-        last += 1
-    whole = words.target[first][0], words.target[last - 1][1]
-    is_clear = is_best and share >= _LEAST_SHARE and max(only_here, default=0.0) < _RIVAL * share
-    return _Place(tuple(dict.fromkeys((words.target[best], whole))), share, is_clear)
-
-
-def _is_in_place(candidate: _Candidate, words: AlignedWords) -> bool:
-    """Whether the word with the most attention to the source term is in the term, and no word besides it is left
-    over."""
-    _, to_term = _attention(words, candidate.draft.source.terms[candidate.draft.doubtful])
-    inside = np.array([overlap(span, candidate.span) for span in words.target], bool)
-    best = float(to_term[inside].max(initial=0.0))
-    return best > 0 and float(to_term[~inside].max(initial=0.0)) < max(_LEFT_OVER * best, 0.0)
-
-
-def _attention(words: AlignedWords, found: FoundTerm) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which source words are in a term [S], and the attention of each target word to it [T]."""
-    own = np.array([overlap(span, (found.start, found.stop)) for span in words.source], bool)
-    return own, words.weights[:, own].sum(axis=1)
-
-
-def _is_word(text: str, span: Span) -> bool:
-    return any(map(str.isalnum, text[slice(*span)]))

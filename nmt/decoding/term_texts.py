@@ -40,7 +40,7 @@ def _small(text: str, language: str) -> str:
 
 
 def in_case(form: str, text: str, span: Span, found: FoundTerm, language: str) -> str:
-    """A target form in the case that it has in place of `text[slice(*span)]`: with a capital at the start of a sentence,
+    """A target form in the case that it has in place of a span of a text: with a capital at the start of a sentence,
     and in capitals where the line and its translation have capitals, but the glossary does not."""
     replaced, before = text[slice(*span)], text[: span[0]].rstrip(_OPENING)
     if found.found_as not in found.term.sources and found.found_as.isupper() and replaced.isupper() and replaced[1:]:

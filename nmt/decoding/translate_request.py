@@ -13,7 +13,7 @@ from nmt.terms.glossary import Glossary
 @dataclass(frozen=True)
 class TranslateRequest:
     """The arguments of `Translator.stream_hypotheses`. scores: whether the translations need scores; counted: whether
-    the lines are counted and reported."""
+    the lines are counted and reported; numbered: whether they have the line numbers of the user's input."""
 
     decoding: DecodingConfig
     pair: LanguagePair
@@ -27,6 +27,7 @@ class TranslateRequest:
     first: int = 1
     read_ahead: bool = False
     counted: bool = True
+    numbered: bool = True
 
     def search_options(self, words: TargetWords) -> SearchOptions:
         """The options of the search for the translations, or for the candidates from which consensus chooses."""

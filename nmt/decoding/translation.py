@@ -40,7 +40,7 @@ def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
 
 
 def line_translations(
-    hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer, *, has_glossary: bool
+    hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer, has_glossary: bool
 ) -> list[list[Translation]]:
     """The hypotheses of each line as translations."""
     decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster

@@ -28,6 +28,7 @@ from nmt.decoding.n_best import NBestSelector
 from nmt.decoding.search.options import Hypothesis, length_penalties
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.decoding.target_words import TargetWords
+from nmt.decoding.term_counts import TermCounts
 from nmt.decoding.term_placement import TermPlacer
 from nmt.decoding.translate_request import TranslateRequest
 from nmt.decoding.translation import Translation as Translation
@@ -135,19 +136,8 @@ class Translator:
         begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
         pass. keep: patterns of protected text, in addition to decoding.keep. glossary: in place of the
         translator's own. Raises as `stream_hypotheses` does."""
-        stream = self.stream_hypotheses(
-            lines,
-            n_best,
-            alignment=alignment,
-            token_scores=token_scores,
-            prefixes=prefixes,
-            keep=keep,
-            glossary=glossary,
-            read_ahead=True,
-            to=to,
-            from_=from_,
-        )
-        return list(stream)
+        stream = partial(self.stream_hypotheses, prefixes=prefixes, keep=keep, glossary=glossary, to=to, from_=from_)
+        return list(stream(lines, n_best, alignment=alignment, token_scores=token_scores, read_ahead=True))
 
     def stream(
         self,
@@ -235,27 +225,26 @@ class Translator:
         begin = partial(self._begin, request, tokens)
         for inputs, hypotheses in results(self._inputs(lines, request, tokens), begin, request.read_ahead):
             translations = translation.line_translations(
-                hypotheses, self.vocabulary.target, has_glossary=request.glossary is not None
+                hypotheses, self.vocabulary.target, request.glossary is not None
             )
             for i in inputs.capitals:
-                translations[i] = [
-                    replace(candidate, text=in_capitals(candidate.text, request.pair.target))
-                    for candidate in translations[i]
-                ]
+                texts = [in_capitals(candidate.text, request.pair.target) for candidate in translations[i]]
+                translations[i] = [replace(one, text=text) for one, text in zip(translations[i], texts, strict=True)]
             if request.alignment:
                 with self._searching(tokens):
                     weights = self.engine.align(translation.alignment_pairs(inputs.parts, hypotheses), tokens)
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
             if inputs.protected:
                 self._restore(inputs, translations, request)
+            if request.glossary is not None and request.counted:
+                counts = self.counts.terms = self.counts.terms or TermCounts()
+                for i, parts in inputs.parts.items():
+                    line, used = inputs.first + i if request.numbered else 0, translations[i][0].terms or ()
+                    counts.count(line, [part.text for part in parts], used, request.glossary)
             yield from translations
 
     def _restore(self, inputs: Inputs, translations: list[list[Translation]], request: TranslateRequest) -> None:
         """Translate the lines whose translations lack protected text again, without that text, and restore it."""
-        patterns = request.decoding.keep
-        lines = masking.lines_to_restore(inputs.protected, translations, patterns)
-        self.counts.restored += len(lines)
-        masked_lines = [masking.masked(line, patterns) for line in lines.values()]
         without = replace(request.decoding, keep=())
         again = TranslateRequest(
             without,
@@ -263,14 +252,10 @@ class Translator:
             request.n_best,
             alignment=self.engine.aligns,
             glossary=request.glossary,
-            read_ahead=True,
             counted=False,
         )
-        results_without = self._translations([text for text, _ in masked_lines], again)
-        for (i, line), (text, elements), n_best in zip(lines.items(), masked_lines, results_without, strict=True):
-            translations[i] = [
-                replace(masked, text=masking.unmasked(text, elements, masked, line, patterns)) for masked in n_best
-            ]
+        translate = partial(self._translations, request=again)
+        self.counts.restored += masking.restore(inputs.protected, translations, request.decoding.keep, translate)
 
     def _marked(
         self, lines: Iterable[str], chunk_lines: int | None, markup: Markup, to: str | None, from_: str | None
@@ -287,16 +272,12 @@ class Translator:
     def with_tags(self, lines: Sequence[MarkedLine], *, to: str | None = None, from_: str | None = None) -> list[str]:
         """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""
         written, patterns = dict[int, str](), (*self.decoding.keep, "verbatim")
+        pair, glossary = self.languages.choose(to, from_), self.glossary
+        request = TranslateRequest(self.decoding, pair, token_scores=False, glossary=glossary, numbered=False)
         for with_elements in (False, True):  # only lines with elements need an alignment
             indices = [i for i, line in enumerate(lines) if bool(line.elements) == with_elements]
-            translations = self.stream_hypotheses(
-                [lines[i].text for i in indices],
-                alignment=with_elements and self.engine.aligns,
-                token_scores=False,
-                read_ahead=True,
-                to=to,
-                from_=from_,
-            )
+            request = replace(request, alignment=with_elements and self.engine.aligns, read_ahead=True)
+            translations = self._translations([lines[i].text for i in indices], request)
             for i, [best] in zip(indices, translations, strict=True):
                 written[i] = lines[i].translated(best, patterns)
         return [written[i] for i in range(len(lines))]
@@ -367,9 +348,8 @@ class Translator:
         pair = request.pair
         limits = self.positions, self.longest_source, self.splitter(pair.source)
         tags, start = (self.languages.tags(pair, side) for side in (0, 1))
-        return InputBuilder(
-            self.vocabulary, request.decoding, *limits, request.glossary, LineCounts(), tags, start, pair
-        )
+        arguments = request.decoding, *limits, request.glossary, LineCounts(), tags, start, pair
+        return InputBuilder(self.vocabulary, *arguments)
 
     @contextmanager
     def _searching(self, batch_tokens: int | None = None) -> Iterator[None]:

@@ -83,6 +83,10 @@ class OpenedModel:
     ) -> Translator:
         settings = schema.override(self.settings, overrides)
         decoding = settings.search
+        for model in (self, *ensemble) if glossary else ():
+            architecture = model.settings.model
+            if isinstance(architecture, schema.RecurrentConfig) and not architecture.has_attention:
+                raise NmtError(f"{model.path}: a model without attention cannot place glossary terms: use another one")
         if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
             raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:

@@ -10,10 +10,14 @@ How = Literal["own", "learned", "placed", "forced", "failed"]
 class UsedTerm:
     """A term in a line, and its translation.
 
-    source, target: the term as it is written in the glossary, and the target form in the translation; how: `own`: the
-    model's own translation has it; `learned`: likewise, of a model that was told the target term; `placed`: it replaced the words that are aligned to the source term; `forced`: the
-    translation was searched again from the term on; `failed`: it is not in its place, and the translation is the
-    model's own; found_as: the source term as the line has it.
+    source: the term as it is written in the glossary; target: as it is written in the translation, or for `failed` in
+    the glossary; found_as: the source term as the line has it. how:
+
+    - own: the model's own translation has it
+    - learned: likewise, of a model that was told the target term
+    - placed: it replaced the words that are aligned to the source term
+    - forced: the translation was searched again from the term on
+    - failed: it is not in its place, and the translation of the source term is the model's own
     """
 
     source: str

@@ -21,13 +21,13 @@ from nmt.data.prepare import PreparedData, prepare
 from nmt.data.subwords.vocabulary import PAD
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
-from nmt.terms.glossary import Glossary
 from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.translation import Translation
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.interop.argos import export as argos
 from nmt.pages.inspect.inspect import Inspector
+from nmt.terms.glossary import Glossary
 
 CPU = torch.device("cpu")
 LINES = ["one two three", "four", "ten nine", "seven eight seven six", "two"]
@@ -189,7 +189,9 @@ def test_terms_prefixes_and_ensembles(translator: Translator, made: Checkpoint) 
     languages = made.config.data.language_pairs
     own = Translator(translator.engine, translator.vocabulary, translator.decoding, languages)
     own.use_glossary(Glossary([("two", "zwei")]), "glossary")
-    assert "zwei" in own.translate(["one two three"], to="de")[0]
+    [[found]] = own.hypotheses(["one two three"], to="de")
+    assert found.terms is not None and [term.found_as for term in found.terms] == ["two"]
+    assert found.terms[0].how == "failed" or "zwei" in found.text
     [[begun]] = translator.hypotheses(["four"], prefixes=["acht"], to="de")
     assert begun.text.startswith("acht") and begun.pieces[0] != "<de>"
     twice = Translator(PyTorchEngine([made.build(), made.build()], CPU), own.vocabulary, own.decoding, languages)

@@ -5,12 +5,13 @@ import math
 import multiprocessing
 import pickle
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,16 +46,15 @@ from nmt.decoding import engine as engine_module
 from nmt.decoding import translation
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine import PyTorchEngine
-from nmt.terms.glossary import Glossary
 from nmt.decoding.long_input import split
 from nmt.decoding.mbr import rank_by_agreement
-from nmt.decoding.search.phrase_automaton import Phrases, PhraseState
 from nmt.decoding.translate_request import TranslateRequest
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.loading.opened_model import open_model
 from nmt.models.transformer.model import DecoderState, Transformer
 from nmt.models.translation_model import Memory
+from nmt.terms.glossary import Glossary
 
 
 @cache
@@ -403,7 +403,7 @@ def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     request = TranslateRequest(translator.decoding, LanguagePair("", ""))
     [inputs] = translator._inputs(LINES, request, translator.batch_tokens)
     candidates = translator.engine.search(
-        inputs.sources, request.search_options(translator.words, False), translator.batch_tokens
+        inputs.sources, request.search_options(translator.words), translator.batch_tokens
     )
     chosen = translator.translate(LINES)
     for found, text in zip(candidates, chosen, strict=True):
@@ -434,41 +434,17 @@ def test_a_glossarys_terms_are_said(tmp_path: Path) -> None:
     model_file.save(file, Checkpoint(SETTINGS, VOCABULARY, model_file.weights_of(MODEL), {}))
     with pytest.raises(NmtError, match=r"terms\.tsv"):
         open_model(file).translator("cpu", glossary=path)
-    path.write_text("two\told barn\nsix\tpears\nsix\tapples in\n", encoding="utf-8")
+    path.write_text("two\told barn\nsix\tpears|apples in\n", encoding="utf-8")
     translator = open_model(file).translator("cpu", glossary=path)
-    plain = open_model(file).translator("cpu")
-    for line, text, other in zip(LINES, translator.translate(LINES), plain.translate(LINES), strict=True):
-        words = line.split()
-        assert "old barn" in text or "two" not in words
-        assert "pears" in text or "apples in" in text or "six" not in words
-        assert text == other or {"two", "six"} & {*words}
-    assert translator.counts.terms == sum("two" in line.split() for line in LINES) + sum(
-        "six" in line.split() for line in LINES
-    )
-    assert translator.counts.missing == 0
-    assert translator.counts.searched == len(LINES)
-    translator.decoding = replace(translator.decoding, method="sample")
-    with pytest.raises(NmtError, match=r"a glossary needs decoding\.method: beam"):
-        translator.translate(["two"])
-
-
-@pytest.mark.parametrize(
-    ("term", "text", "met"),
-    [
-        ("old", "old", True),
-        ("old", "older", False),
-        ("old", "oldĝ", False),
-        ("дом", "дом.", True),
-        ("漢字", "old漢字red", True),
-    ],
-)
-def test_terms_are_complete_words_also_beside_letters_in_bytes(term: str, text: str, met: bool) -> None:
-    translator, vocabulary = new_translator(), VOCABULARY.target
-    translator.use_glossary(Glossary([("old", term)]), "glossary")
-    [group] = vocabulary.encode([term])
-    phrases = Phrases([[group]], translator.words.continuing, translator.words.spellings)
-    ids = vocabulary.encode([text])[0]
-    assert phrases.unmet(reduce(phrases.after, ids, PhraseState())) == (not met)
+    plain = open_model(file).translator("cpu").translate(LINES)
+    n_best = translator.hypotheses(LINES)
+    for line, [best], other in zip(LINES, n_best, plain, strict=True):
+        assert best.terms is not None and [term.found_as for term in best.terms] == re.findall("two|six", line)
+        assert all(term.how == "failed" or term.target in best.text for term in best.terms)
+        assert best.text == other or any(term.how in ("placed", "forced") for term in best.terms)
+    counts = translator.counts.terms
+    assert counts is not None and sum(counts.how.values()) == sum(len(best.terms or ()) for [best] in n_best)
+    assert counts.lines == sum(bool(best.terms) for [best] in n_best) and counts.how["placed"] > 0
 
 
 def test_encode_gives_the_encoders_output() -> None:

@@ -6,7 +6,7 @@ nmt.decoding.markup.placement.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nmt.config.unspaced_scripts import is_unspaced
@@ -55,6 +55,22 @@ def lines_to_restore(
         for i, line in lines.items()
         if not all(is_protected(line, translation.text, patterns) for translation in translations[i])
     }
+
+
+def restore(
+    lines: Mapping[int, str],
+    translations: list[list[Translation]],
+    patterns: tuple[str, ...],
+    translate: Callable[[list[str]], Iterator[list[Translation]]],
+) -> int:
+    """Translate the lines whose translations lack protected text again, without that text, and restore it. Returns
+    their number."""
+    lacking = lines_to_restore(lines, translations, patterns)
+    masked_lines = [masked(line, patterns) for line in lacking.values()]
+    results = translate([text for text, _ in masked_lines])
+    for (i, line), (text, elements), n_best in zip(lacking.items(), masked_lines, results, strict=True):
+        translations[i] = [replace(one, text=unmasked(text, elements, one, line, patterns)) for one in n_best]
+    return len(lacking)
 
 
 def unmasked(text: str, elements: list[Element], translation: Translation, line: str, patterns: tuple[str, ...]) -> str:

@@ -146,19 +146,15 @@ def loaded(path: Path, caplog: pytest.LogCaptureFixture, *overrides: str, **more
     return translator, line
 
 
-def test_one_line_says_which_engine_it_is_and_why(
-    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_line_says_which_engine_it_is_and_why(model: Path, caplog: pytest.LogCaptureFixture) -> None:
     for overrides in ((), ("engine=ctranslate2",), ("precision=float32",)):
         translator, line = loaded(model, caplog, *overrides)
         assert isinstance(translator.engine, CTranslate2Engine) and line == "search: CTranslate2"
-    (tmp_path / "terms").write_text("one\tzebra\n")
     for setting, more, why in (
         ("engine=torch", {}, ""),
         ("no_repeat_ngram=3", {}, "decoding.no_repeat_ngram: 3: with CTranslate2 it must be null"),
         ("precision=bfloat16", {}, "decoding.precision: bfloat16: CTranslate2 searches a model file in float32"),
         ("max_source_tokens=500000", {}, "decoding.max_source_tokens: 500000: too long to convert for CTranslate2"),
-        ("engine=auto", {"glossary": tmp_path / "terms"}, "CTranslate2 has no glossaries"),
         ("engine=auto", {"ensemble": [model]}, "CTranslate2 has no ensembles"),
     ):
         translator, line = loaded(model, caplog, setting, **more)

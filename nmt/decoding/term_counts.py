@@ -1,0 +1,87 @@
+"""Counts of the glossary terms in lines, and the message about them. Loads no PyTorch."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nmt.terms.glossary import Glossary
+from nmt.terms.used_term import UsedTerm
+
+_Row = list[int | str]
+
+log = logging.getLogger("nmt")
+
+_NAMED = 10  # at most, in messages
+_HOW = {
+    "own": "in the model's own translation",
+    "learned": "translated by a model that has learned terms",
+    "placed": "placed",
+    "forced": "forced",
+    "failed": "not in place",
+}
+
+
+@dataclass
+class TermCounts:
+    """Counts of the terms that were found in lines.
+
+    how: the number of terms by `UsedTerm.how`; lines: those with terms; failed: the first terms that are not in place:
+    the line number (0: not known), the source term and the target term; near: the first words that differ from a source
+    term in their ending only: the line number, the source term and the word.
+    """
+
+    how: dict[str, int] = field(default_factory=dict)
+    lines: int = 0
+    failed: list[_Row] = field(default_factory=list)
+    near: list[_Row] = field(default_factory=list)
+
+    def __add__(self, other: "TermCounts") -> "TermCounts":
+        how = {name: self.how.get(name, 0) + other.how.get(name, 0) for name in self.how | other.how}
+        failed = [*self.failed, *other.failed][:_NAMED]
+        return TermCounts(how, self.lines + other.lines, failed, _merged(self.near, other.near))
+
+    def count(self, line: int, texts: Iterable[str], used: Iterable[UsedTerm], glossary: Glossary) -> None:
+        """Count the terms of a line, and look for near misses in the texts of its parts. line: its number, or 0."""
+        before = sum(self.how.values())
+        for term in used:
+            self.how[term.how] = self.how.get(term.how, 0) + 1
+            if term.how == "failed" and len(self.failed) < _NAMED:
+                self.failed.append([line, term.source, term.target])
+        self.lines += sum(self.how.values()) > before
+        for text in texts:
+            if len(self.near) < _NAMED:
+                self.near = _merged(self.near, [[line, term.source, word] for term, word in glossary.near_misses(text)])
+
+    def log(self, lines: int) -> None:
+        """Log the counts. lines: all lines that were translated."""
+        if total := sum(self.how.values()):
+            parts = ", ".join(f"{self.how[how]:,} {words}" for how, words in _HOW.items() if how in self.how)
+            terms = "1 term" if total == 1 else f"{total:,} terms"
+            message = f"glossary: {terms} in {self.lines:,} of {lines:,} lines: {parts}"
+            if not self.failed:
+                log.info("%s", message)
+            else:
+                others = self.how["failed"] - len(self.failed)
+                more = f", and {others:,} more" if others else ""
+                log.warning("%s: %s%s", message, ", ".join(f"{_in_line(row)} -> {row[2]}" for row in self.failed), more)
+        elif lines:
+            log.warning("glossary: none of its source terms occurs in the %s lines", f"{lines:,}")
+        if self.near:
+            words = ", ".join(f"{_in_line(row[:2])}: {row[2]}" for row in self.near)
+            log.warning(
+                "glossary: some words may be forms of its terms, and were not translated with it: %s%s: add them as "
+                "forms: %s|%s",
+                *(words, ", …" if len(self.near) == _NAMED else "", self.near[0][1], self.near[0][2]),
+            )
+
+
+def _merged(near: list[_Row], more: list[_Row]) -> list[_Row]:
+    """The first near misses, each word once."""
+    merged = dict[tuple[int | str, ...], _Row]()
+    for row in (*near, *more):
+        merged.setdefault(tuple(row[1:]), row)
+    return list(merged.values())[:_NAMED]
+
+
+def _in_line(row: _Row) -> str:
+    return f"line {row[0]}: {row[1]}" if row[0] else str(row[1])
