@@ -224,8 +224,8 @@ class _Forms:
         """Every term in a text: the indices of its first unit and after its last one, and the term."""
         for start, unit in enumerate(units):
             for length in self.lengths.get(unit, ()):
-                term = self.by_units.get(units[start : start + length])
-                if term is not None:
+                form = units[start : start + length]  # shorter at the end
+                if len(form) == length and (term := self.by_units.get(form)) is not None:
                     yield start, start + length, term
 
 

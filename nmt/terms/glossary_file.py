@@ -103,7 +103,9 @@ def _columns(where: str, cells: Sequence[str], pair: LanguagePair | None) -> tup
         return names.index(source), names.index(target)
     if len(names) > 1 and all(map(is_known, names[:2])):
         wanted = " and ".join(filter(None, pair)) if pair else "the job, whose languages are not known here"
-        raise NmtError(f"{where}: the headings {', '.join(cells)} do not fit {wanted}: write source and target instead")
+        raise NmtError(
+            f"{where}: the headings {', '.join(cells)} do not fit {wanted}: give source and target as headings"
+        )
     return None
 
 

@@ -70,6 +70,7 @@ def test_longest_first_without_overlaps() -> None:
     assert found("dry dock gate", "dry dock", "dock gate") == ["dock gate"], "longer in letters"
     assert found("dry dock gate, dock", "dock", "dry", "dock gate") == ["dry", "dock gate", "dock"]
     assert found("a b c", "a b", "b c") == ["a b"], "else the first"
+    assert found("x a", "a b c d e f g h", "a") == ["a"], "at the end, where the longer term does not fit"
     assert found("一二三四", "二三四", "一二", "一") == ["一", "二三四"]
 
 

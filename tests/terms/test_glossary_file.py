@@ -47,7 +47,7 @@ def test_tables_for_a_job_whose_languages_are_not_known(tmp_path: Path) -> None:
         == {"house": ["Haus"]}
     )
     with pytest.raises(
-        NmtError, match="en, de do not fit the job, whose languages are not known here: write source and"
+        NmtError, match="en, de do not fit the job, whose languages are not known here: give source and"
     ):
         loaded(path, "en\tde\nhouse\tHaus\n", None)
     assert loaded(path, "de\ten\nHaus\thouse\n", LanguagePair("deu", "en_GB")) == {"Haus": ["house"]}
@@ -68,7 +68,11 @@ def test_quotes_that_are_text(tmp_path: Path) -> None:
         ("t.tsv", "a\tb\nA b\tc\nx|\ty\n", r"t\.tsv:3: empty term or form: 'x\|'"),
         ("t.csv", 'a,b\n"c,d\n', r"t\.csv:2: the row that begins here cannot be read"),
         ("t.tsv", "fr\ten\na\tb\n", r"t\.tsv:1: the headings fr, en do not fit en and de"),
-        ("t.csv", '# x\na,b\nc,d\n\n"c",D|E\n', r"t\.csv:5: 'c' has two translations, 'd' and 'D\|E': .* in line 3\)"),
+        (
+            "t.csv",
+            '# x\na,b\nc,"d\nd"\n\n"c",D|E\n',
+            r"t\.csv:6: 'c' has two translations, 'd d' and 'D\|E': .* in line 3\)",
+        ),
         ("t.xlsx", "PK\x03\x04", "save its content as text"),
         ("t.xml", "<tmx/>", r"t\.xml:1: not a TBX file: its first element is <tmx>"),
         ("t.tbx", "<martif><text>", "not well-formed"),
@@ -119,7 +123,8 @@ def test_tbx(tmp_path: Path) -> None:
     path = tmp_path / "t.tbx"
     assert loaded(path, VERSION_2.encode("latin-1")) == {"the dry dock": ["Döck", "Dock|1"]}
     assert loaded(path, VERSION_2.encode("latin-1"), LanguagePair("fr", "de")) == {"cale": ["Döck", "Dock|1"]}
-    assert loaded(tmp_path / "t.xml", VERSION_3.format("Haus").encode("utf-8")) == {"house": ["Haus"]}
+    assert loaded(tmp_path / "t.xml", VERSION_3.format("Haus")) == {"house": ["Haus"]}
+    assert Glossary.load(tmp_path / "t.xml", PAIR).terms[0].sources == ("house",), "not the British one"
     with pytest.raises(NmtError, match=r"t\.tbx:9: 'house' has two translations, 'Haus' and 'Villa'.* line 3\)$"):
         loaded(path, VERSION_3.format("Villa"))
     with pytest.raises(NmtError, match=r"no concept has both en and ja: its languages are de, en, en-GB$"):
