@@ -17,6 +17,7 @@ from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
+from nmt.decoding.term_counts import TermCounts
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
@@ -25,7 +26,7 @@ from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.output import Details, Evaluation
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.sentences import example_sentences
-from nmt.evaluation.systems import System, TermCounts, count_words, terms_in_text
+from nmt.evaluation.systems import System, TermsFound, count_words, terms_in_text
 from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
@@ -35,7 +36,6 @@ from nmt.teachers.endpoint import is_endpoint
 from nmt.teachers.opened_endpoint import OpenedEndpoint
 from nmt.teachers.teacher import Teacher
 from nmt.terms.glossary import Glossary
-from nmt.terms.used_term import UsedTerm
 
 log = logging.getLogger("nmt")
 
@@ -224,13 +224,13 @@ def _translations(
         description = "translating" if len(opened) == 1 else f"translating, model {index + 1}"
         translated[index] = []
         for name, translator, glossary in _translators(request, opened, index):
-            used = None if glossary is None else list[UsedTerm]()
-            translate = partial(_translate, translator, glossary, used, description)
+            translate = partial(_translate, translator, description)
             translator.translate([])  # loads the rules for answers of an endpoint
             started = time.perf_counter()
             texts = translate(source.lines)
             speed = count_words(source.lines) / (time.perf_counter() - started)
             _log_counts(translator)
+            terms = None if glossary is None else _terms(translator, glossary, source.lines, texts)
             robustness = None
             if request.robustness:
                 if isinstance(translator, Translator):
@@ -238,7 +238,7 @@ def _translations(
                 varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
                 robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
                 _log_counts(translator)
-            facts = System(name, size, speed, None if used is None else TermCounts.of(used))
+            facts = System(name, size, speed, terms)
             translated[index].append(_Translated(AlignedText(name, texts), facts, robustness))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
@@ -269,31 +269,28 @@ def _translators(
         yield with_glossary, system.teacher(overrides, request.glossary), glossary
 
 
-def _translate(
-    translator: _Translator,
-    glossary: Glossary | None,
-    used: list[UsedTerm] | None,
-    description: str,
-    lines: Sequence[str],
-    variation: str = "",
-) -> list[str]:
-    """The translations of the lines, with a progress bar. used: the terms of the glossary are added."""
+def _translate(translator: _Translator, description: str, lines: Sequence[str], variation: str = "") -> list[str]:
+    """The translations of the lines, with a progress bar."""
     with line_bar(f"{description}, {variation}" if variation else description, len(lines)) as bar:
         translator.on_lines = bar.update
-        if isinstance(translator, Translator):
-            if used is None:
-                return translator.translate(lines)
-            best = [first for first, *_ in translator.hypotheses(lines, token_scores=False)]
-            used += chain.from_iterable(translation.terms or () for translation in best)
-            return [translation.text for translation in best]
         try:
-            texts = translator.translate(lines)
+            return translator.translate(lines)
         except BaseException:
-            translator.log_used()
+            if not isinstance(translator, Translator):
+                translator.log_used()
             raise
-        if glossary is not None and used is not None:
-            used += chain.from_iterable(map(partial(terms_in_text, glossary), lines, texts))
-        return texts
+
+
+def _terms(translator: _Translator, glossary: Glossary, lines: Sequence[str], texts: Sequence[str]) -> TermsFound:
+    """What became of the terms in the lines. Those of an endpoint are counted and logged here."""
+    if isinstance(translator, Translator):
+        counts = translator.counts.terms or TermCounts()
+    else:
+        counts = TermCounts()
+        for number, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
+            counts.count(number, [line], terms_in_text(glossary, line, text), glossary)
+        counts.log(len(lines))
+    return TermsFound.of(counts.how)
 
 
 def _log_counts(translator: _Translator) -> None:

@@ -1,8 +1,7 @@
 """Facts about a system besides its scores: the size of its model, and how fast it translated."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt.config.unspaced_scripts import UNSPACED
@@ -14,9 +13,9 @@ _WORD = re.compile(rf"[^\s{UNSPACED}]+|(?=\w)[{UNSPACED}]")
 
 
 @dataclass(frozen=True)
-class TermCounts:
-    """How many terms of a glossary are in the source, and in how many places of the translation: see `UsedTerm.how`.
-    share: of the terms that are in their place; None if there are no terms."""
+class TermsFound:
+    """How many terms of a glossary the source has, and what became of them: see `UsedTerm.how`. share: of those in
+    their place; None if there are no terms."""
 
     found: int
     own: int
@@ -27,11 +26,11 @@ class TermCounts:
     share: float | None
 
     @classmethod
-    def of(cls, terms: Iterable[UsedTerm]) -> "TermCounts":
-        how = Counter(term.how for term in terms)
-        found, in_place = how.total(), how.total() - how["failed"]
-        share = in_place / found if found else None
-        return cls(found, how["own"], how["learned"], how["placed"], how["forced"], how["failed"], share)
+    def of(cls, how: Mapping[str, int]) -> "TermsFound":
+        """how: the number of terms by `UsedTerm.how`."""
+        found, names = sum(how.values()), ("own", "learned", "placed", "forced", "failed")
+        share = (found - how.get("failed", 0)) / found if found else None
+        return cls(found, *(how.get(name, 0) for name in names), share)
 
 
 def terms_in_text(glossary: Glossary, line: str, text: str) -> Iterator[UsedTerm]:
@@ -51,7 +50,7 @@ class System:
     name: str
     bytes: int | None = None
     words_per_second: float | None = None
-    terms: TermCounts | None = None
+    terms: TermsFound | None = None
 
 
 def count_words(lines: Sequence[str]) -> int:

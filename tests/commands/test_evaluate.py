@@ -23,7 +23,7 @@ from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.output import Evaluation, to_json, to_text
 from nmt.evaluation.scores import MetricScore
-from nmt.evaluation.systems import TermCounts, count_words
+from nmt.evaluation.systems import TermsFound, count_words
 from nmt.loading.opened_model import OpenedModel, open_model
 
 
@@ -238,7 +238,7 @@ def test_terms_of_an_endpoint_are_in_the_prompt_and_in_the_text(texts: dict[str,
         asked = [str(one.body) for one in server.asked]
     assert len(asked) == 6 and ["Use these translations of terms" in one for one in asked] == [False] * 3 + [True] * 3
     plain, with_terms = result.systems
-    assert plain.terms is None and with_terms.terms == TermCounts(3, 2, 0, 0, 0, 1, 2 / 3)
+    assert plain.terms is None and with_terms.terms == TermsFound(3, 2, 0, 0, 0, 1, 2 / 3)
 
 
 # ------------------------------------------------------------------------ endpoints, speed and size
