@@ -28,9 +28,11 @@ class TermsFound:
     @classmethod
     def of(cls, how: Mapping[str, int]) -> "TermsFound":
         """how: the number of terms by `UsedTerm.how`."""
-        found, names = sum(how.values()), ("own", "learned", "placed", "forced", "failed")
-        share = (found - how.get("failed", 0)) / found if found else None
-        return cls(found, *(how.get(name, 0) for name in names), share)
+        own, learned, placed, forced, failed = (
+            how.get(name, 0) for name in ("own", "learned", "placed", "forced", "failed")
+        )
+        found = sum(how.values())
+        return cls(found, own, learned, placed, forced, failed, (found - failed) / found if found else None)
 
 
 def terms_in_text(glossary: Glossary, line: str, text: str) -> Iterator[UsedTerm]:
