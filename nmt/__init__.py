@@ -23,23 +23,28 @@ def load(
     *,
     overrides: "Sequence[str]" = (),
     ensemble: "Sequence[str | Path]" = (),
-    glossary: "str | Path | None" = None,
+    glossary: "str | Path | Mapping[str, str] | None" = None,
 ) -> "Translator":
     """The translator in a model file, the best one of a run's folder, or an exported CTranslate2 folder, on `device`.
 
     overrides: such as "decoding.beam_size=8", over the model's own settings; ensemble: models of the same vocabulary
-    that translate together with it; glossary: a file of terms (docs/glossaries.md). In paths `~` is the home.
+    that translate together with it; glossary: a file of terms (docs/glossaries.md), or terms such as {"dog|dogs":
+    "Hund|Hunde"}. In paths `~` is the home.
     A translator works in this process only: each process calls `load`.
-    Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong.
+    Raises nmt.errors.NmtError if a file is missing, damaged or not a model, or a setting is wrong; ValueError for terms
+    that are empty or have two translations.
     """
     from nmt.files.text import to_path
     from nmt.loading.opened_model import open_model  # PyTorch is not loaded before it is needed
+    from nmt.terms.glossary import Glossary
 
     if isinstance(ensemble, str | os.PathLike):
         raise TypeError("expected a list of models as ensemble, not one: for one, give [model]")
     others = [open_model(to_path(model)) for model in ensemble]
-    terms = None if glossary is None else to_path(glossary)
-    return open_model(to_path(path)).translator(device, overrides, others, terms)
+    if glossary is None or isinstance(glossary, str | os.PathLike):
+        terms = None if glossary is None else to_path(glossary)
+        return open_model(to_path(path)).translator(device, overrides, others, terms)
+    return open_model(to_path(path)).translator(device, overrides, others, Glossary(glossary.items()))
 
 
 def train(

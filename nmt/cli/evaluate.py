@@ -42,7 +42,11 @@ def evaluate(
     language_pair: Annotated[
         str | None, typer.Option(metavar="PAIR", help="Languages of --test-set, such as en-de.")
     ] = None,
-    outputs: Annotated[list[Path] | None, options.file("Write the translation; one per model.", "--output")] = None,
+    glossary: options.Glossary = None,
+    outputs: Annotated[
+        list[Path] | None,
+        options.file("Write the translation, with the glossary if there is one; one per model.", "--output"),
+    ] = None,
     to: options.To = None,
     from_: options.From = None,
     language: Annotated[
@@ -93,7 +97,7 @@ def evaluate(
     interval and a signature.
 
     With several systems, each is compared with the first. Models come before --hypothesis files. A p-value shows
-    whether a difference could be due to chance.
+    whether a difference could be due to chance. With --glossary, each model is scored without and with it.
 
     Example: nmt evaluate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
@@ -113,6 +117,7 @@ def evaluate(
         from_=from_,
         language=language,
         tokenizer=tokenizer,
+        glossary=glossary,
         outputs=outputs or (),
         details=details,
         training_texts=training_texts or (),
@@ -147,6 +152,10 @@ def _check_usage(request: "EvaluateRequest") -> None:
         raise typer.BadParameter("give MODEL and --source FILE, or --hypothesis FILE, or both")
     if not request.models and (request.outputs or request.overrides or request.to or request.from_):
         raise typer.BadParameter("--output, --to, --from and decoding settings are for translating: give MODEL")
+    if request.glossary is not None and not request.models:
+        raise typer.BadParameter("--glossary is for translating: give MODEL")
+    if request.glossary is not None and request.robustness:
+        raise typer.BadParameter("--robustness is measured without a glossary: leave out --glossary, or --robustness")
     if request.robustness and not request.models:
         raise typer.BadParameter("--robustness translates variations of the source: give MODEL")
     if request.outputs and len(request.outputs) != len(request.models):

@@ -66,6 +66,9 @@ Ensemble = Annotated[
     list[Path] | None,
     file("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
 ]
+Glossary = Annotated[
+    Path | None, file("Terms with their translations: TSV, CSV or TBX; a line such as `doctor|doctors TAB Arzt|Ärzte`.")
+]
 To = Annotated[
     str | None,
     typer.Option("--to", metavar="LANGUAGE", help="Language to translate into, if the model has several."),

@@ -53,7 +53,7 @@ def translate(
         ),
     ] = True,
     ensemble: options.Ensemble = None,
-    glossary: Annotated[Path | None, options.file("Terms to force: lines of `source term TAB target term`.")] = None,
+    glossary: options.Glossary = None,
     prefixes: Annotated[
         Path | None, options.file("File with one line per input line: the start of its translation.")
     ] = None,

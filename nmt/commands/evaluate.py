@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -17,6 +17,7 @@ from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
+from nmt.decoding.term_counts import TermCounts
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
@@ -25,7 +26,7 @@ from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.output import Details, Evaluation
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.sentences import example_sentences
-from nmt.evaluation.systems import System, count_words
+from nmt.evaluation.systems import System, TermsFound, count_words, terms_in_text
 from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
@@ -34,6 +35,7 @@ from nmt.loading.opened_model import open_model
 from nmt.teachers.endpoint import is_endpoint
 from nmt.teachers.opened_endpoint import OpenedEndpoint
 from nmt.teachers.teacher import Teacher
+from nmt.terms.glossary import Glossary
 
 log = logging.getLogger("nmt")
 
@@ -46,7 +48,7 @@ _Translator: TypeAlias = Translator | Teacher
 @dataclass(frozen=True, kw_only=True)
 class EvaluateRequest:
     """The options of an evaluation. The systems are the models, then the hypotheses; the first system is the
-    baseline."""
+    baseline. With a glossary, each model is followed by the model with the glossary."""
 
     models: Sequence[Path] = ()  # also files of endpoints
     overrides: Sequence[str] = ()
@@ -59,7 +61,8 @@ class EvaluateRequest:
     from_: str | None = None
     language: str | None = None  # of the references; chooses BLEU's tokenizer if there is no `tokenizer`
     tokenizer: str | None = None  # by its name in sacreBLEU
-    outputs: Sequence[Path] = ()  # one for each model, or none
+    glossary: Path | None = None  # each model is two systems: without and with it
+    outputs: Sequence[Path] = ()  # one for each model, or none: the translation with the glossary if there is one
     details: bool = False
     training_texts: Sequence[Path] = ()
     sentences: int = 5  # of each kind to show
@@ -161,8 +164,7 @@ def _check_outputs(request: EvaluateRequest, opened: Sequence[_Opened]) -> None:
     """Raises NmtError for an output that cannot be written, or that would replace a text or another output."""
     read = list(chain.from_iterable(models.files for models in opened))
     read += [*request.hypotheses, *request.references, *request.training_texts]
-    if request.source is not None:
-        read.append(request.source)
+    read += filter(None, (request.source, request.glossary))
     checked: set[Path] = set()
     for path in request.outputs:
         output = check_output(path, read)
@@ -214,41 +216,57 @@ def _translations(
     robustness of each if requested. Endpoints come last, because they may cost money and models may fail."""
     for system in opened:
         system.log()
-    translated = dict[int, _Translated]()
+    translated = dict[int, list[_Translated]]()
     for index in sorted(range(len(opened)), key=lambda index: not isinstance(opened[index], ModelsOfCommand)):
         assert source is not None
-        system, name, translator = opened[index], str(request.models[index]), _translator(request, opened, index)
+        system, texts = opened[index], list[str]()
+        size = None if isinstance(system, OpenedEndpoint) else sum(file.stat().st_size for file in system.files)
         description = "translating" if len(opened) == 1 else f"translating, model {index + 1}"
-        translate = partial(_translate, translator, description)
-        translator.translate([])  # loads the rules for answers of an endpoint
-        started = time.perf_counter()
-        texts = translate(source.lines)
-        speed = count_words(source.lines) / (time.perf_counter() - started)
-        _log_counts(translator)
+        translated[index] = []
+        for name, translator, glossary in _translators(request, opened, index):
+            translate = partial(_translate, translator, description)
+            translator.translate([])  # loads the rules for answers of an endpoint
+            started = time.perf_counter()
+            texts = translate(source.lines)
+            speed = count_words(source.lines) / (time.perf_counter() - started)
+            _log_counts(translator)
+            terms = None if glossary is None else _terms(translator, glossary, source.lines, texts)
+            robustness = None
+            if request.robustness:
+                if isinstance(translator, Translator):
+                    translator.counts = LineCounts()  # count the variations separately
+                varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
+                robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
+                _log_counts(translator)
+            facts = System(name, size, speed, terms)
+            translated[index].append(_Translated(AlignedText(name, texts), facts, robustness))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
                 for text in texts:
                     write(text)
-        robustness = None
-        if request.robustness:
-            if isinstance(translator, Translator):
-                translator.counts = LineCounts()  # count the variations separately
-            varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
-            robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
-            _log_counts(translator)
-        is_model = isinstance(system, ModelsOfCommand)
-        size = sum(file.stat().st_size for file in system.files) if is_model else None
-        translated[index] = _Translated(AlignedText(name, texts), System(name, size, speed), robustness)
-    return [translated[index] for index in range(len(opened))]
+    return list(chain.from_iterable(translated[index] for index in range(len(opened))))
 
 
-def _translator(request: EvaluateRequest, opened: Sequence[_Opened], index: int) -> _Translator:
-    """The translator of a system. Settings for decoding are for the models if there are any."""
-    system = opened[index]
+def _translators(
+    request: EvaluateRequest, opened: Sequence[_Opened], index: int
+) -> Iterator[tuple[str, _Translator, Glossary | None]]:
+    """The translator of a system, and the same with the glossary if there is one; each with the system's name. The
+    first is used before the second is made. Settings for decoding are for the models if there are any."""
+    system, name = opened[index], str(request.models[index])
+    with_glossary = f"{name}, {request.glossary}"
     if isinstance(system, ModelsOfCommand):
-        return system.translator(request.device, request.overrides)
-    has_models = any(isinstance(other, ModelsOfCommand) for other in opened)
-    return system.teacher(() if has_models else request.overrides)
+        translator = system.translator(request.device, request.overrides, request.glossary)
+        glossary, translator.glossary = translator.glossary, None
+        yield name, translator, None
+        if glossary is not None:
+            translator.glossary, translator.counts = glossary, LineCounts()
+            yield with_glossary, translator, glossary
+        return
+    overrides = () if any(isinstance(other, ModelsOfCommand) for other in opened) else request.overrides
+    glossary = None if request.glossary is None else Glossary.load(request.glossary, system.pair)  # before any request
+    yield name, system.teacher(overrides), None
+    if glossary is not None:
+        yield with_glossary, system.teacher(overrides, request.glossary), glossary
 
 
 def _translate(translator: _Translator, description: str, lines: Sequence[str], variation: str = "") -> list[str]:
@@ -261,6 +279,18 @@ def _translate(translator: _Translator, description: str, lines: Sequence[str], 
             if not isinstance(translator, Translator):
                 translator.log_used()
             raise
+
+
+def _terms(translator: _Translator, glossary: Glossary, lines: Sequence[str], texts: Sequence[str]) -> TermsFound:
+    """What became of the terms in the lines. Those of an endpoint are counted and logged here."""
+    if isinstance(translator, Translator):
+        counts = translator.counts.terms or TermCounts()
+    else:
+        counts = TermCounts()
+        for number, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
+            counts.count(number, [line], terms_in_text(glossary, line, text), glossary)
+        counts.log(len(lines))
+    return TermsFound.of(counts.how)
 
 
 def _log_counts(translator: _Translator) -> None:

@@ -40,10 +40,8 @@ class Evaluation:
 def to_json(result: Evaluation) -> str:
     """A list with an object for each score and what is known about its system. With details or robustness: an object
     with that list as `scores`, the fields of the details, and `robustness`."""
-    facts = {
-        system.name: {"bytes": system.bytes, "words_per_second": system.words_per_second} for system in result.systems
-    }
-    rows = [dataclasses.asdict(score) | facts.get(score.system, {}) for score in result.scores]
+    facts = {system.name: dataclasses.asdict(system) for system in result.systems}
+    rows = [dataclasses.asdict(score) | facts.get(score.system, {}) | {"name": score.name} for score in result.scores]
     more = {} if result.details is None else dataclasses.asdict(result.details)
     if result.robustness:
         more["robustness"] = [dataclasses.asdict(measured) for measured in result.robustness]
@@ -60,7 +58,7 @@ def to_text(result: Evaluation, *, compare: bool = False) -> str:
     known = {system.name: system for system in result.systems}
     systems = [known.get(name, System(name)) for name in names]
     shown = _comparison(systems, scores) if compare else _scores(systems, scores)
-    sections = [_names(names), shown, _explanation(systems, scores, compare), _signatures(scores)]
+    sections = [_names(names), shown, _explanation(systems, scores, compare), _terms(systems), _signatures(scores)]
     if details is not None:
         numbers = range(1, len(systems) + 1) if len(systems) > 1 else [None]
         sections += [
@@ -189,6 +187,16 @@ def _explanation(systems: Sequence[System], scores: Sequence[MetricScore], compa
     if compare and any(system.bytes is not None for system in systems):
         lines.append("MB  millions of bytes of the model file, or of the files of the exported folder")
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="   ") for line in lines)
+
+
+def _terms(systems: Sequence[System]) -> str:
+    """A row for each system with a glossary: how many terms it found, and how they came into the translation."""
+    rows = [["system", "terms", "own", "learned", "placed", "forced", "not in place", "in place"]]
+    for number, system in enumerate(systems, start=1):
+        if (terms := system.terms) is not None:
+            *counts, share = dataclasses.astuple(terms)
+            rows.append([str(number), *(f"{count:,}" for count in counts), "-" if share is None else f"{share:.1%}"])
+    return table(rows, left=()) if len(rows) > 1 else ""
 
 
 def _signatures(scores: Sequence[MetricScore]) -> str:

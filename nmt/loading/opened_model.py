@@ -61,25 +61,23 @@ class OpenedModel:
         device: str = "auto",
         overrides: Sequence[str] = (),
         ensemble: Sequence["OpenedModel"] = (),
-        glossary: Path | None = None,
+        glossary: Path | Glossary | None = None,
         pair: LanguagePair | None = None,
     ) -> Translator:
         """Load the weights. Logs which engine translates, and why.
 
         overrides: `decoding.key=value`, which replace the model's own settings; ensemble: more models with the same
-        vocabulary, which translate together with this one; glossary: a file of terms, and `pair`, the languages of its
-        job: None if they are not known yet.
+        vocabulary, which translate together with this one; glossary: terms or a file of them; pair: the languages
+        for which it is read, None if they are not known yet.
         Raises NmtError if a file is damaged, an override is wrong, the models do not belong together, or the device is
         not available.
         """
-        terms = None if glossary is None else self._glossary(glossary, pair)  # first, to find mistakes early
+        pair = self.languages.pairs[0] if pair is None and not self.languages.several else pair
+        terms = Glossary.load(glossary, pair) if isinstance(glossary, Path) else glossary  # to find mistakes early
         translator = self._load(device, overrides, ensemble, terms is not None)
         if terms is not None:
-            translator.use_glossary(terms, str(glossary))
+            translator.use_glossary(terms, str(glossary) if isinstance(glossary, Path) else "glossary")
         return translator
-
-    def _glossary(self, path: Path, pair: LanguagePair | None) -> Glossary:
-        return Glossary.load(path, self.languages.pairs[0] if pair is None and not self.languages.several else pair)
 
     def _load(
         self, device: str, overrides: Sequence[str], ensemble: Sequence["OpenedModel"], glossary: bool

@@ -23,7 +23,7 @@ from nmt.evaluation import scores as scoring
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.output import Evaluation, to_json, to_text
 from nmt.evaluation.scores import MetricScore
-from nmt.evaluation.systems import count_words
+from nmt.evaluation.systems import TermsFound, count_words
 from nmt.loading.opened_model import OpenedModel, open_model
 
 
@@ -185,6 +185,62 @@ def test_robustness_is_that_of_each_model(models: list[Path], texts: dict[str, P
     assert data["robustness"][0]["variations"][6]["kept"][0] == {"kind": "number", "in_source": 3, "kept": 0}
 
 
+# ------------------------------------------------------------------------ glossaries
+
+
+def test_each_model_is_scored_without_and_with_a_glossary(
+    models: list[Path], texts: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beside each other, also with the other options. The output is the translation with the glossary."""
+    caplog.set_level(logging.INFO, "nmt")
+    glossary, outputs = tmp_path / "terms.tsv", [tmp_path / "a.out", tmp_path / "b.out"]
+    glossary.write_text("two|three\tzwei\nsix\tsechs\nten\tzehn\n", encoding="utf-8")
+    given = {"models": models, "source": texts["source"], "references": [texts["reference"]]}
+    request = EvaluateRequest(
+        **given,
+        hypotheses=[texts["first"]],
+        glossary=glossary,
+        outputs=outputs,
+        details=True,
+        overrides=["decoding.beam_size=2"],
+    )
+    result = evaluate(request)
+    names = [f"{model}{more}" for model in models for more in ("", f", {glossary}")]
+    assert [system.name for system in result.systems] == [*names, str(texts["first"])]
+    lines = texts["source"].read_text(encoding="utf-8").split("\n")[:-1]
+    for i, (model, output) in enumerate(zip(models, outputs, strict=True)):
+        plain = evaluate(EvaluateRequest(**{**given, "models": [model]}, overrides=request.overrides))
+        assert result.scores[6 * i].value == plain.scores[0].value and result.systems[2 * i].terms is None
+        translator = open_model(model).translator("cpu", request.overrides, glossary=glossary)
+        best = [first for first, *_ in translator.hypotheses(lines)]
+        assert output.read_text(encoding="utf-8").split("\n") == [*(one.text for one in best), ""]
+        used, counts = [term.how for one in best for term in one.terms or ()], result.systems[2 * i + 1].terms
+        assert counts is not None and counts.found == len(used) == 3
+        assert all(getattr(counts, how) == used.count(how) for how in ("own", "learned", "placed", "forced", "failed"))
+        assert counts.share == (3 - used.count("failed")) / 3
+    text, rows = to_text(result), json.loads(to_json(result))["scores"]
+    [heads, *table] = re.search(r"\n\n(system  terms .*?)\n\n", text, re.DOTALL)[1].split("\n")  # type: ignore[index]
+    assert [row.split()[:2] for row in table] == [["2", "3"], ["4", "3"]] and heads.endswith("not in place  in place")
+    assert all(len(line) <= 80 for line in text.partition("\n\n")[2].split("\n") if "|version:" not in line)
+    assert rows[0]["terms"] is None and rows[3]["terms"]["found"] == 3 and rows[3]["name"] == "BLEU"
+    assert caplog.text.count("glossary: ") >= len(models), "counted once for each model"
+    assert to_text(result, compare=True).count(str(glossary)) == 2
+
+
+def test_terms_of_an_endpoint_are_in_the_prompt_and_in_the_text(texts: dict[str, Path], tmp_path: Path) -> None:
+    """An inflected form counts."""
+    teacher, glossary = tmp_path / "teacher.yaml", tmp_path / "terms.tsv"
+    glossary.write_text("two\tOW|zwei\nsix\tsechs\nfour\truo\n", encoding="utf-8")
+    with serving(lambda asked: Said(backwards(asked.line))) as server:
+        teacher.write_text(ENDPOINT.format(address=server.address), encoding="utf-8")
+        given = {"models": [teacher], "source": texts["source"], "references": [texts["reference"]]}
+        result = evaluate(EvaluateRequest(**given, glossary=glossary))
+        asked = [str(one.body) for one in server.asked]
+    assert len(asked) == 6 and ["Use these translations of terms" in one for one in asked] == [False] * 3 + [True] * 3
+    plain, with_terms = result.systems
+    assert plain.terms is None and with_terms.terms == TermsFound(3, 2, 0, 0, 0, 1, 2 / 3)
+
+
 # ------------------------------------------------------------------------ endpoints, speed and size
 
 ENDPOINT = """
@@ -330,6 +386,8 @@ def test_texts_are_compared_as_vocabularies_write_them(tmp_path: Path, monkeypat
     [
         ["--hypothesis", "h", "--source", "s", "--reference", "r", "--robustness"],
         ["m", "--reference", "r"],
+        ["--hypothesis", "h", "--reference", "r", "--glossary", "g"],
+        ["m", "--source", "s", "--reference", "r", "--glossary", "g", "--robustness"],
         ["m", "--source", "s", "--test-set", "wmt14", "--language-pair", "en-de"],
     ],
 )

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from helpers.export_models import LINES, make_model
 
+import nmt
 from nmt.checkpoints import model_file
 from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import export as ctranslate2
 from nmt.loading.opened_model import open_model
+from nmt.terms.glossary import Term
 
 
 @pytest.fixture
@@ -36,6 +38,16 @@ def test_what_is_known_before_the_weights_are_read(run: Path) -> None:
     terms.write_text("two\tzwei\n")
     with pytest.raises(NmtError, match="exported: an exported folder cannot use a glossary"):
         opened.translator("cpu", glossary=terms)
+
+
+def test_a_glossary_of_a_program_is_a_file_or_a_mapping(run: Path) -> None:
+    terms = run / "terms.tsv"
+    terms.write_text("two|three\tzwei|drei\n", encoding="utf-8")
+    loaded = [nmt.load(run, "cpu", glossary=given) for given in (terms, str(terms), {"two|three": "zwei|drei"})]
+    assert [one.glossary and one.glossary.terms for one in loaded] == [[Term(("two", "three"), ("zwei", "drei"))]] * 3
+    assert nmt.load(run, "cpu").glossary is None
+    with pytest.raises(ValueError, match="'two' has two translations"):
+        nmt.load(run, "cpu", glossary={"two": "zwei", "three|two": "drei"})
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
