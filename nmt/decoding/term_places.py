@@ -1,4 +1,7 @@
-"""Where a target term belongs in a translation: at the words that are aligned to the source term.
+"""Where a target term belongs in a translation: at the words that translate the source term.
+
+Mostly this is the word with the most attention to the term. Where the attention is not clear, it is the word whose
+probability falls most if the model reads the line without the term.
 
 Shapes: T target and S source words.
 """
@@ -14,71 +17,77 @@ from nmt.decoding.markup.elements import Span
 from nmt.decoding.term_texts import overlap
 from nmt.terms.glossary import FoundTerm
 
+Influence = NDArray[np.float64]  # of words of a line: by how much log P of each target word is higher with them, [T]
+
 # Chosen with captions and nouns whose target terms are usual, rare, or new to the model.
-_LEAST_SHARE = 0.15  # of the attention of a word that a term replaces without any doubt
-_RIVAL = 0.8  # a word with this share of that attention to another source word may be the translation of both
-_WHOLE = 0.6  # the attention to the term of each further word that it replaces
-_LEFT_OVER = 0.8  # a word beside the term with this share of its attention to the source term is left over
+_LEAST_SHARE = 0.25  # of the attention of a word whose place is clear
+_MORE = 1.2  # times as much attention as to any other source word
+_RIVAL = 0.5  # a source word without another word, and with this share of a term's attention, may share its word
+_LEAST_INFLUENCE = 0.5  # of a term on its word, times the share of the attention
+_BESIDE = 0.5  # a word beside the best one with this share of its attention may translate the term too
 
 
 class Place(NamedTuple):
-    """The words of a translation with the most attention to a source term.
+    """A place of a term. choices: the span of the best word, and of this word with those beside it that may translate
+    the term too; is_clear: whether the attention leaves no doubt; score: of several places the clearest is taken first;
+    rival: a source word that the same word may translate too, or None."""
 
-    spans: of the best one alone, of it with the words beside it that are aligned to the term too, and of each word that
-    is nearly as good; share: of the attention of the best one; is_clear: whether a term replaces it without any doubt;
-    can_replace: whether it can replace it at all: the word is not the translation of another source word; rivals: the
-    source words whose only translation it is too.
-    """
-
-    spans: tuple[Span, ...]
-    share: float
+    choices: tuple[Span, ...]
     is_clear: bool
-    can_replace: bool
-    rivals: list[int]
+    score: float
+    rival: Span | None
 
 
-def find_place(words: AlignedWords, found: FoundTerm, taken: Sequence[Span]) -> Place | None:
-    """The place of a term among the words that are not taken; None if there is none."""
-    to_term, to_others = _attention(words, found)
-    free = [_is_word(words.text, span) and not any(overlap(span, other) for other in taken) for span in words.target]
-    to_term = np.where(free, to_term, 0.0)
+def place_by_attention(words: AlignedWords, found: FoundTerm, taken: Sequence[Span]) -> Place | None:
+    """The word with the most attention to a term, among the words that are not taken; None if there is none."""
+    to_term, to_others = _attention(words, found, taken)
     if not to_term.any():
         return None
     best = int(to_term.argmax())
-    share, other = float(to_term[best]), to_others[best]
-    is_only = words.weights.argmax(axis=0) == best
-    rivals = np.flatnonzero(is_only & (other >= _RIVAL * share)).tolist()
+    share, others = to_term[best], to_others[best]
+    only_here = np.flatnonzero((words.weights.argmax(axis=0) == best) & (others >= _RIVAL * share) & (others > 0))
+    rival = words.source[int(max(only_here, key=lambda s: others[s]))] if len(only_here) else None
+    is_clear = rival is None and share >= _LEAST_SHARE and share >= _MORE * others.max(initial=0.0)
+    return Place(_choices(words, to_term, to_others, best), is_clear, float(share), rival)
+
+
+def place_by_influence(
+    words: AlignedWords, found: FoundTerm, taken: Sequence[Span], influence: Influence, rival: Influence | None
+) -> Place | None:
+    """The word that a term influences most, of those with attention to it; None if its influence is small, or not
+    clearly larger than that of the rival."""
+    to_term, to_others = _attention(words, found, taken)
+    scores = to_term * influence
+    best = int(scores.argmax()) if scores.size else 0
+    if not scores.size or scores[best] < _LEAST_INFLUENCE:
+        return None
+    if rival is not None and rival[best] >= _RIVAL * influence[best]:
+        return None
+    return Place(_choices(words, to_term, to_others, best), True, float(scores[best]), None)
+
+
+def _choices(
+    words: AlignedWords, to_term: NDArray[np.float64], to_others: NDArray[np.float64], best: int
+) -> tuple[Span, ...]:
+    """The span of the best word, and of it with the words beside it that have much of their attention to the term."""
+    aligned = (to_term >= _BESIDE * to_term[best]) & (to_term > to_others.max(axis=1, initial=0.0))
     first, last = best, best + 1
-    while first and to_term[first - 1] > _WHOLE:
+    while first and aligned[first - 1]:
         first -= 1
-    while last < len(free) and to_term[last] > _WHOLE:
+    while last < len(aligned) and aligned[last]:
         last += 1
-    whole = words.target[first][0], words.target[last - 1][1]
-    can_replace = not rivals and share >= _RIVAL * other.max(initial=0.0)
-    is_clear = can_replace and share >= max(_LEAST_SHARE, other.max(initial=0.0))
-    good = np.flatnonzero((to_term >= _LEFT_OVER * share) & (to_term > to_others.max(axis=1, initial=0.0)))
-    spans = [words.target[best], whole, *(words.target[t] for t in good if not first <= t < last)]
-    return Place(tuple(dict.fromkeys(spans)), share, is_clear, can_replace, rivals)
+    return tuple(dict.fromkeys((words.target[best], (words.target[first][0], words.target[last - 1][1]))))
 
 
-def is_in_place(words: AlignedWords, found: FoundTerm, term: Span, rivals: Sequence[int]) -> bool:
-    """Whether a target term, which is a span of the text, is aligned to the source term, no word besides it is left
-    over, and no rival has lost its translation."""
-    to_term, to_others = _attention(words, found)
-    to_other = to_others.max(axis=1, initial=0.0)
-    inside = np.array([overlap(span, term) for span in words.target], bool)
-    best = float(to_term[inside & (to_term >= _RIVAL * to_other)].max(initial=0.0))
-    left_over = ~inside & (to_term > to_other) & (to_term >= _LEFT_OVER * best)
-    is_lost = inside[words.weights[:, list(rivals)].argmax(axis=0)] if inside.size else inside
-    return best > 0 and not left_over.any() and not is_lost.any()
-
-
-def _attention(words: AlignedWords, found: FoundTerm) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The attention of each target word to a term [T], and to each of the other words of the source [T, S]: 0 for the
-    term and for punctuation."""
+def _attention(
+    words: AlignedWords, found: FoundTerm, taken: Sequence[Span]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The attention of each target word to a term [T], 0 for taken words and punctuation; and to each other word of the
+    source [T, S], 0 for the term and for punctuation."""
+    free = [_is_word(words.text, span) and not any(overlap(span, other) for other in taken) for span in words.target]
     own = np.array([overlap(span, (found.start, found.stop)) for span in words.source], bool)
     others = ~own & np.array([_is_word(words.line, span) for span in words.source], bool)
-    return words.weights[:, own].sum(axis=1), words.weights * others
+    return np.where(free, words.weights[:, own].sum(axis=1), 0.0), words.weights * others
 
 
 def _is_word(text: str, span: Span) -> bool:

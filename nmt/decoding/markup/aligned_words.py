@@ -114,6 +114,12 @@ def _words(pieces: Sequence[str], start: int, stop: int) -> Iterator[Word]:
         yield Word(word.text, word.start + start, word.end + start)
 
 
+def word_spans(text: str, pieces: Sequence[str]) -> dict[Span, slice]:
+    """The words of a text, each with its subwords. pieces: of the text, the end of sentence last."""
+    words = list(_words(pieces, 0, len(pieces)))
+    return {span: slice(words[i].start, words[i].end) for i, span in _spans(text, words, ()).items()}
+
+
 def _sums(weights: NDArray[np.float64], words: Sequence[Word]) -> NDArray[np.float64]:
     """Weights [N, subwords] summed over the subwords of each word: [N, words]."""
     sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
