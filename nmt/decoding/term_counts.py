@@ -19,7 +19,6 @@ _HOW = {
     "own": "in the model's own translation",
     "learned": "translated by a model that has learned terms",
     "placed": "placed",
-    "forced": "forced",
     "failed": "not in place",
 }
 

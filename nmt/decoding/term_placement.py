@@ -75,7 +75,7 @@ class TermPlacer:
             own = own_places(text, source.terms, self.language)
             draft = _Draft(source, hypothesis, text, dict(own))
             for k, span in own.items():
-                draft.use(k, "learned" if self._has_learned else "own", text[slice(*span)])
+                draft.use(k, self._own, text[slice(*span)])
             drafts.append(draft)
         if incomplete := [draft for draft in drafts if draft.missing and self.engine.aligns]:
             self._find_places(incomplete)
@@ -85,9 +85,9 @@ class TermPlacer:
         return [list(islice(new, len(line))) if source.terms else line for source, line in lines]
 
     @property
-    def _has_learned(self) -> bool:
-        """Whether the model was told the target terms: see data.augment.terms."""
-        return self.vocabulary.source.tag(TERM_TAGS[0]) is not None
+    def _own(self) -> How:
+        """How a model comes to a target term by itself."""
+        return "own" if self.vocabulary.source.tag(TERM_TAGS[0]) is None else "learned"
 
     def _find_places(self, drafts: Sequence[_Draft]) -> None:
         """Find the places of missing terms: those that the attention shows clearly first."""
@@ -157,8 +157,8 @@ class TermPlacer:
             for k, place in draft.places.items():
                 if isinstance(place, Place):
                     found, there = draft.source.terms[k], draft.text[slice(*place.choices[0])]
-                    if self._has_learned and any(are_forms(there, form) for form in found.term.targets):
-                        draft.use(k, "learned", there)  # the model has inflected the target term
+                    if any(are_forms(there, form) for form in found.term.targets):
+                        draft.use(k, self._own, there)  # the model has inflected the target term
                     else:
                         forms = [form for form in found.term.targets if form not in changed]
                         edits = [

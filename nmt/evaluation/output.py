@@ -191,7 +191,7 @@ def _explanation(systems: Sequence[System], scores: Sequence[MetricScore], compa
 
 def _terms(systems: Sequence[System]) -> str:
     """A row for each system with a glossary: how many terms it found, and how they came into the translation."""
-    rows = [["system", "terms", "own", "learned", "placed", "forced", "not in place", "in place"]]
+    rows = [["system", "terms", "own", "learned", "placed", "not in place", "in place"]]
     for number, system in enumerate(systems, start=1):
         if (terms := system.terms) is not None:
             *counts, share = dataclasses.astuple(terms)

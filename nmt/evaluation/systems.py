@@ -21,18 +21,17 @@ class TermsFound:
     own: int
     learned: int
     placed: int
-    forced: int
     failed: int
     share: float | None
 
     @classmethod
     def of(cls, how: Mapping[str, int]) -> "TermsFound":
         """how: the number of terms by `UsedTerm.how`."""
-        own, learned, placed, forced, failed = (
-            how.get(name, 0) for name in ("own", "learned", "placed", "forced", "failed")
+        own, learned, placed, failed = (
+            how.get(name, 0) for name in ("own", "learned", "placed", "failed")
         )
         found = sum(how.values())
-        return cls(found, own, learned, placed, forced, failed, (found - failed) / found if found else None)
+        return cls(found, own, learned, placed, failed, (found - failed) / found if found else None)
 
 
 def terms_in_text(glossary: Glossary, line: str, text: str) -> Iterator[UsedTerm]:

@@ -4,7 +4,7 @@ const RANKS = Math.min(limits.n_best, 8);  // number of translations in the deta
 const names = Object.fromEntries(languages.map(({code, name}) => [code, name]));
 const HOW = {  // by `how` in nmt/terms/used_term.py
   own: "the model’s own word", learned: "the model was given it", placed: "replaces the model’s own word",
-  forced: "what follows it was translated again", failed: "not in its place",
+  failed: "not in its place",
 };
 let shown = [];  // {source, target, terms} of each line
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-How = Literal["own", "learned", "placed", "forced", "failed"]
+How = Literal["own", "learned", "placed", "failed"]
 
 
 @dataclass(frozen=True)
@@ -13,10 +13,9 @@ class UsedTerm:
     source: the term as it is written in the glossary; target: as it is written in the translation, or for `failed` in
     the glossary; found_as: the source term as the line has it. how:
 
-    - own: the model's own translation has it
+    - own: the model's own translation has it, or an inflected form of it
     - learned: likewise, of a model that was told the target term
-    - placed: it replaced the words that are aligned to the source term
-    - forced: the translation was searched again from the term on
+    - placed: it replaced the words that translate the source term
     - failed: it is not in its place, and the translation of the source term is the model's own
     """
 

@@ -160,7 +160,7 @@ def test_details_of_a_line(browser: Browser, url: str) -> None:
 def test_terms_are_marked_and_listed(browser: Browser, url: str) -> None:
     """As text alone, in whole words where there are words, and in each direction."""
     terms = [
-        ("<b>doc", "Arzt", "placed"), ("ship (2)", "<i>a$&b", "forced"), ("lamp", "灯", "own"),
+        ("<b>doc", "Arzt", "placed"), ("ship (2)", "<i>a$&b", "placed"), ("lamp", "灯", "own"),
         ("clock", "שעון", "placed"), ("train", "Zug", "failed"),
     ]  # fmt: skip
     lines = ["Arztkittel: arzt, Zug, <i>A$&b ARZT", "台灯", "השעון שעון"]
