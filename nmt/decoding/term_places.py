@@ -28,8 +28,8 @@ _BESIDE = 0.5  # a word beside the best one with this share of its attention may
 
 
 class Place(NamedTuple):
-    """A place of a term. choices: the span of the best word, those of the words beside it that may translate the term
-    too, and of all; is_clear: whether the attention leaves no doubt; score: of several places the clearest is taken first;
+    """A place of a term. choices: the span of the best word, and of it with the words beside it that may translate
+    the term too; is_clear: whether the attention leaves no doubt; score: of several places the clearest is taken first;
     rival: a source word that the same word may translate too, or None."""
 
     choices: tuple[Span, ...]
@@ -69,7 +69,7 @@ def place_by_influence(
 def _choices(
     words: AlignedWords, to_term: NDArray[np.float64], to_others: NDArray[np.float64], best: int
 ) -> tuple[Span, ...]:
-    """The span of the best word, of each word beside it that has much of its attention to the term, and of all."""
+    """The span of the best word, and of it with the words beside it that have much of their attention to the term."""
     aligned = (to_term >= _BESIDE * to_term[best]) & (to_term > to_others.max(axis=1, initial=0.0))
     first, last = best, best + 1
     while first and aligned[first - 1]:
@@ -77,7 +77,7 @@ def _choices(
     while last < len(aligned) and aligned[last]:
         last += 1
     whole = words.target[first][0], words.target[last - 1][1]
-    return tuple(dict.fromkeys((words.target[best], *words.target[first:last], whole)))
+    return tuple(dict.fromkeys((words.target[best], whole)))
 
 
 def _attention(

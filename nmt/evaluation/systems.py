@@ -27,9 +27,7 @@ class TermsFound:
     @classmethod
     def of(cls, how: Mapping[str, int]) -> "TermsFound":
         """how: the number of terms by `UsedTerm.how`."""
-        own, learned, placed, failed = (
-            how.get(name, 0) for name in ("own", "learned", "placed", "failed")
-        )
+        own, learned, placed, failed = (how.get(name, 0) for name in ("own", "learned", "placed", "failed"))
         found = sum(how.values())
         return cls(found, own, learned, placed, failed, (found - failed) / found if found else None)
 

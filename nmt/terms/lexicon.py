@@ -76,15 +76,15 @@ def learn_lexicon(read: Callable[[], Iterable[tuple[str, str]]]) -> dict[str, st
 
 def are_forms(term: str, other: str) -> bool:
     """Whether two terms differ in the endings of their words at most, such as `Arzt` and `Ärzten`. Case and accents are
-    ignored. Both words begin with the same four letters, or one of them is the beginning of the other; the endings are
-    not longer than the beginning, and one has at most two letters."""
+    ignored. One word is the other with at most three letters more, or both have at most two letters after the same
+    beginning of at least four."""
     words, others = (
         "".join(x for x in unicodedata.normalize("NFD", text.casefold()) if not unicodedata.combining(x)).split()
         for text in (term, other)
     )
     for pair in zip(words, others, strict=False):
-        short, long = sorted(pair, key=len)
-        same = next((i for i, (x, y) in enumerate(zip(short, long, strict=False)) if x != y), len(short))
-        if same < min(4, len(short)) or len(short) - same > 2 or len(long) > max(2 * same, len(short)):
+        same = next((i for i, (x, y) in enumerate(zip(*pair, strict=False)) if x != y), min(map(len, pair)))
+        short, long = sorted(len(word) - same for word in pair)
+        if long and (same < (4 if short else 3) or long > (2 if short else 3)):
             return False
     return len(words) == len(others)
