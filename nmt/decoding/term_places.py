@@ -20,8 +20,7 @@ from nmt.terms.glossary import FoundTerm
 Influence = NDArray[np.float64]  # of words of a line: by how much log P of each target word is higher with them, [T]
 
 # Chosen with captions and nouns whose target terms are usual, rare, or new to the model.
-_LEAST_SHARE = 0.25  # of the attention of a word whose place is clear
-_MORE = 1.2  # times as much attention as to any other source word
+_CLEAR_SHARE, _LEAST_SHARE = 0.25, 0.2  # of the attention of a word whose place is clear, or doubtful
 _RIVAL = 0.5  # a source word without another word, and with this share of a term's attention, may share its word
 _LEAST_INFLUENCE = 0.5  # of a term on its word, times the share of the attention
 _BESIDE = 0.5  # a word beside the best one with this share of its attention may translate the term too
@@ -39,15 +38,15 @@ class Place(NamedTuple):
 
 
 def place_by_attention(words: AlignedWords, found: FoundTerm, taken: Sequence[Span]) -> Place | None:
-    """The word with the most attention to a term, among the words that are not taken; None if there is none."""
+    """The word with the most attention to a term, among the words that are not taken; None if it is little."""
     to_term, to_others = _attention(words, found, taken)
-    if not to_term.any():
+    best = int(to_term.argmax()) if to_term.size else 0
+    if not to_term.size or to_term[best] < _LEAST_SHARE:
         return None
-    best = int(to_term.argmax())
     share, others = to_term[best], to_others[best]
     only_here = np.flatnonzero((words.weights.argmax(axis=0) == best) & (others >= _RIVAL * share) & (others > 0))
     rival = words.source[int(max(only_here, key=lambda s: others[s]))] if len(only_here) else None
-    is_clear = rival is None and share >= _LEAST_SHARE and share >= _MORE * others.max(initial=0.0)
+    is_clear = rival is None and share >= _CLEAR_SHARE
     return Place(_choices(words, to_term, to_others, best), is_clear, float(share), rival)
 
 

@@ -8,6 +8,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,6 +172,7 @@ def _are_marks(text: str, words: Mapping[int, Span]) -> NDArray[np.bool_]:
     return np.array([not any(map(str.isalnum, text[start:stop])) for start, stop in words.values()], bool)
 
 
+@cache
 def _folded(character: str) -> str:
     """A character in the form in which texts are compared: several characters, or none for white space."""
     return "".join(unicodedata.normalize("NFKD", character).casefold().split())
