@@ -1,14 +1,14 @@
 """Counts of the glossary terms in lines, and the message about them. Loads no PyTorch."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nmt.terms.glossary import Glossary
 
 if TYPE_CHECKING:
-    from nmt.decoding.search_inputs import Inputs
+    from nmt.decoding.engine_protocol import SearchInput
     from nmt.decoding.translation import Translation
 
 log = logging.getLogger("nmt")
@@ -67,13 +67,16 @@ class TermCounts:
 
 
 def counted(
-    inputs: "Inputs", translations: Sequence[Sequence["Translation"]], glossary: Glossary, numbered: bool
+    parts: Mapping[int, Sequence["SearchInput"]],
+    translations: Sequence[Sequence["Translation"]],
+    glossary: Glossary,
+    first: int | None,
 ) -> TermCounts:
-    """The counts of the terms in the lines of a chunk, and its first near misses. numbered: whether the lines have
-    numbers that the user knows."""
+    """The counts of the terms in the lines of a chunk, and its first near misses. parts: as `Inputs.parts`; first: the
+    number of the chunk's first line; None: the user knows no line numbers."""
     counts = TermCounts()
-    for i, line_parts in inputs.parts.items():
-        line, used = inputs.first + i if numbered else 0, translations[i][0].terms or ()
+    for i, line_parts in parts.items():
+        line, used = 0 if first is None else first + i, translations[i][0].terms or ()
         for term in used:
             counts.how[term.how] = counts.how.get(term.how, 0) + 1
             if term.how == "failed" and len(counts.failed) < _NAMED:

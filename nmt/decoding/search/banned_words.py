@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from nmt.config.unspaced_scripts import is_unspaced
+from nmt.data.subwords.vocabulary import EOS, Tokenizer
+from nmt.decoding import unwritable
 from nmt.decoding.search.automaton import Automaton
 
 # The kinds of letters. They are also the symbols of letters that are not in the words.
@@ -154,6 +156,15 @@ class BannedWords:
         self._next = np.where((reached == 0) & into_word, count, reached)
         separators = np.setdiff1d(table[:, _SEPARATOR], [0])
         self._next[separators, _SEPARATOR] = separators  # successive separators count as one
+
+
+def banned_words(target: Tokenizer, words: tuple[str, ...]) -> BannedWords | None:
+    """What finds the words of decoding.banned in outputs; None if there are none. A warning names those that the target
+    vocabulary changes."""
+    if not words:
+        return None
+    unwritable.warn("decoding.banned", words, target)
+    return BannedWords(words, target.spellings, EOS)
 
 
 def _with_boundaries(pattern: Sequence[int], kinds: np.ndarray, boundary: int) -> list[int]:
