@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nmt.terms.glossary import Glossary
+from nmt.terms.used_term import UsedTerm
 
 if TYPE_CHECKING:
     from nmt.decoding.engine_protocol import SearchInput
@@ -43,6 +44,17 @@ class TermCounts:
         failed = [*self.failed, *other.failed][:_NAMED]
         return TermCounts(how, self.lines + other.lines, failed, _merged(self.near, other.near))
 
+    def count(self, line: int, texts: Sequence[str], used: Sequence[UsedTerm], glossary: Glossary) -> None:
+        """Count the terms of a line, and its near misses. line: its number, or 0; texts: of its parts."""
+        for term in used:
+            self.how[term.how] = self.how.get(term.how, 0) + 1
+            if term.how == "failed" and len(self.failed) < _NAMED:
+                self.failed.append([line, term.source, term.target])
+        self.lines += bool(used)
+        for text in texts if len(self.near) < _NAMED else ():
+            near: list[_Row] = [[line, term.source, word] for term, word in glossary.near_misses(text)]
+            self.near = _merged(self.near, near) if near else self.near
+
     def log(self, lines: int) -> None:
         """Log the counts. lines: all lines that were translated."""
         if total := sum(self.how.values()):
@@ -76,15 +88,8 @@ def counted(
     number of the chunk's first line; None: the user knows no line numbers."""
     counts = TermCounts()
     for i, line_parts in parts.items():
-        line, used = 0 if first is None else first + i, translations[i][0].terms or ()
-        for term in used:
-            counts.how[term.how] = counts.how.get(term.how, 0) + 1
-            if term.how == "failed" and len(counts.failed) < _NAMED:
-                counts.failed.append([line, term.source, term.target])
-        counts.lines += bool(used)
-        for part in line_parts if len(counts.near) < _NAMED else ():
-            near: list[_Row] = [[line, term.source, word] for term, word in glossary.near_misses(part.text)]
-            counts.near = _merged(counts.near, near) if near else counts.near
+        texts, used = [part.text for part in line_parts], translations[i][0].terms or ()
+        counts.count(0 if first is None else first + i, texts, used, glossary)
     return counts
 
 
