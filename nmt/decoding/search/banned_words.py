@@ -29,9 +29,9 @@ _INVISIBLE = {"\u00ad", *map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE010
 class BannedWords:
     """Finds words (or phrases) as complete words, in any case; any character but a letter or digit ends a word.
 
-    Letters of scripts without spaces between words (see `unspaced_scripts.py`) are words by themselves: a word that ends
-    with such a letter is complete at once. Any other word is complete if the next letter does not continue it, that is,
-    if it is not an accent, a digit, or a letter of a script with spaces.
+    Letters of scripts without spaces between words (see `unspaced_scripts.py`) are words by themselves: a word that
+    ends with such a letter is complete at once. Any other word is complete if the next letter does not continue it,
+    that is, if it is not an accent, a digit, or a letter of a script with spaces.
 
     The automaton reads the symbols of letters, and a boundary wherever a word may begin or end. A state is a number:
     node + nodes × the bytes (as a number) of an incomplete character at the end. The last node is node 0 of the
