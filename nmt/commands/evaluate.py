@@ -288,7 +288,7 @@ def _terms(translator: _Translator, glossary: Glossary, lines: Sequence[str], te
     else:
         counts = TermCounts()
         for number, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
-            counts.count(number, [line], terms_in_text(glossary, line, text), glossary)
+            counts.count(number, [line], list(terms_in_text(glossary, line, text)), glossary)
         counts.log(len(lines))
     return TermsFound.of(counts.how)
 

@@ -32,12 +32,11 @@ from nmt.data.cleaning.validation_overlap import Overlap
 from nmt.data.sources.corpus import Pair, check_files, fingerprint, read_pairs
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs, encode_text, varied
-from nmt.data.subwords.term_marks import TermMarker
+from nmt.data.subwords.term_marks import TermMarker, load_glossary
 from nmt.data.subwords.vocabulary import Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import atomic, checksums
 from nmt.files.text import content_key, file_digest
-from nmt.terms.glossary import Glossary
 from nmt.terms.lexicon import MOST_PAIRS, learn_lexicon
 
 log = logging.getLogger("nmt")
@@ -86,6 +85,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     """
     data = config.data
     check_files(data)
+    load_glossary(data)  # to find mistakes before the work
     named = _named_vocabularies(config.vocabulary)
     held_out = [read_validation(corpus, data) for corpus in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
@@ -377,8 +377,8 @@ def _marker(text: TrainingText, store: Path) -> TermMarker | None:
     settings, total = text.data.augment.marked_terms, sum(count.kept for count in text.cleaned.counts)
     if not settings.share:
         return None
-    if settings.file:
-        return TermMarker(settings.share, Glossary.load(Path(settings.file)))
+    if (glossary := load_glossary(text.data)) is not None:
+        return TermMarker(settings.share, glossary)
     path, start = store / f"terms-{content_key(text.key)}.json", time.perf_counter()
     if not path.exists():
 

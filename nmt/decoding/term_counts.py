@@ -1,14 +1,15 @@
 """Counts of the glossary terms in lines, and the message about them. Loads no PyTorch."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nmt.terms.glossary import Glossary
+from nmt.terms.used_term import UsedTerm
 
 if TYPE_CHECKING:
-    from nmt.decoding.search_inputs import Inputs
+    from nmt.decoding.engine_protocol import SearchInput
     from nmt.decoding.translation import Translation
 
 log = logging.getLogger("nmt")
@@ -42,6 +43,17 @@ class TermCounts:
         failed = [*self.failed, *other.failed][:_NAMED]
         return TermCounts(how, self.lines + other.lines, failed, _merged(self.near, other.near))
 
+    def count(self, line: int, texts: Sequence[str], used: Sequence[UsedTerm], glossary: Glossary) -> None:
+        """Count the terms of a line, and its near misses. line: its number, or 0; texts: of its parts."""
+        for term in used:
+            self.how[term.how] = self.how.get(term.how, 0) + 1
+            if term.how == "failed" and len(self.failed) < _NAMED:
+                self.failed.append([line, term.source, term.target])
+        self.lines += bool(used)
+        for text in texts if len(self.near) < _NAMED else ():
+            near: list[_Row] = [[line, term.source, word] for term, word in glossary.near_misses(text)]
+            self.near = _merged(self.near, near) if near else self.near
+
     def log(self, lines: int) -> None:
         """Log the counts. lines: all lines that were translated."""
         if total := sum(self.how.values()):
@@ -66,21 +78,17 @@ class TermCounts:
 
 
 def counted(
-    inputs: "Inputs", translations: Sequence[Sequence["Translation"]], glossary: Glossary, numbered: bool
+    parts: Mapping[int, Sequence["SearchInput"]],
+    translations: Sequence[Sequence["Translation"]],
+    glossary: Glossary,
+    first: int | None,
 ) -> TermCounts:
-    """The counts of the terms in the lines of a chunk, and its first near misses. numbered: whether the lines have
-    numbers that the user knows."""
+    """The counts of the terms in the lines of a chunk, and its first near misses. parts: as `Inputs.parts`; first: the
+    number of the chunk's first line; None: the user knows no line numbers."""
     counts = TermCounts()
-    for i, line_parts in inputs.parts.items():
-        line, used = inputs.first + i if numbered else 0, translations[i][0].terms or ()
-        for term in used:
-            counts.how[term.how] = counts.how.get(term.how, 0) + 1
-            if term.how == "failed" and len(counts.failed) < _NAMED:
-                counts.failed.append([line, term.source, term.target])
-        counts.lines += bool(used)
-        for part in line_parts if len(counts.near) < _NAMED else ():
-            near: list[_Row] = [[line, term.source, word] for term, word in glossary.near_misses(part.text)]
-            counts.near = _merged(counts.near, near) if near else counts.near
+    for i, line_parts in parts.items():
+        texts, used = [part.text for part in line_parts], translations[i][0].terms or ()
+        counts.count(0 if first is None else first + i, texts, used, glossary)
     return counts
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import DecodingConfig
+from nmt.decoding.search.banned_words import BannedWords
 from nmt.decoding.search.options import SearchOptions
-from nmt.decoding.target_words import TargetWords
 from nmt.terms.glossary import Glossary
 
 
@@ -29,7 +29,7 @@ class TranslateRequest:
     counted: bool = True
     numbered: bool = True
 
-    def search_options(self, words: TargetWords) -> SearchOptions:
+    def search_options(self, banned_words: BannedWords | None) -> SearchOptions:
         """The options of the search for the translations, or for the candidates from which consensus chooses."""
         decoding, n_best = self.decoding, self.n_best
         if decoding.consensus != "none":
@@ -39,6 +39,6 @@ class TranslateRequest:
             n_best,
             self.scores,
             self.token_scores,
-            banned_words=words.banned(decoding.banned),
+            banned_words=banned_words,
             constrained=self.prefixes is not None,
         )

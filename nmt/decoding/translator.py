@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import NoReturn
 
@@ -25,9 +25,9 @@ from nmt.decoding.markup import masking
 from nmt.decoding.markup.blocks import Markup
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
 from nmt.decoding.n_best import NBestSelector
+from nmt.decoding.search.banned_words import banned_words
 from nmt.decoding.search.options import Hypothesis, length_penalties
 from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
-from nmt.decoding.target_words import TargetWords
 from nmt.decoding.term_counts import counted
 from nmt.decoding.term_placement import TermPlacer
 from nmt.decoding.translate_request import TranslateRequest
@@ -59,7 +59,7 @@ class Translator:
     ):
         """source_text: statistics of the training text. Longer lines are split."""
         self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
-        self.words = TargetWords(vocabulary.target)
+        self._banned_words = lru_cache(1)(partial(banned_words, vocabulary.target))
         self.languages = LanguageChoice(languages, vocabulary)
         self.counts = LineCounts()
         self.on_lines: Callable[[int], object] = _ignore  # called with the number of lines searched since the last call
@@ -222,11 +222,9 @@ class Translator:
         """The n best translations of each line."""
         # Asked before the first search begins, because a search takes memory.
         tokens = self.batch_tokens
-        begin = partial(self._begin, request, tokens)
+        begin, glossary = partial(self._begin, request, tokens), request.glossary
         for inputs, hypotheses in results(self._inputs(lines, request, tokens), begin, request.read_ahead):
-            translations = translation.line_translations(
-                hypotheses, self.vocabulary.target, request.glossary is not None
-            )
+            translations = translation.line_translations(hypotheses, self.vocabulary.target, glossary is not None)
             for i in inputs.capitals:
                 language = request.pair.target
                 translations[i] = [replace(one, text=in_capitals(one.text, language)) for one in translations[i]]
@@ -236,20 +234,16 @@ class Translator:
                 translation.add_alignment(translations, weights, inputs.parts, self.vocabulary.source)
             if inputs.protected:
                 self._restore(inputs, translations, request)
-            if request.glossary is not None and request.counted:
-                self.counts += LineCounts(terms=counted(inputs, translations, request.glossary, request.numbered))
+            if glossary is not None and request.counted:
+                first = inputs.first if request.numbered else None
+                self.counts += LineCounts(terms=counted(inputs.parts, translations, glossary, first))
             yield from translations
 
     def _restore(self, inputs: Inputs, translations: list[list[Translation]], request: TranslateRequest) -> None:
         """Translate the lines whose translations lack protected text again, without that text, and restore it."""
-        without = replace(request.decoding, keep=())
+        without, aligns = replace(request.decoding, keep=()), self.engine.aligns
         again = TranslateRequest(
-            without,
-            request.pair,
-            request.n_best,
-            alignment=self.engine.aligns,
-            glossary=request.glossary,
-            counted=False,
+            without, request.pair, request.n_best, alignment=aligns, glossary=request.glossary, counted=False
         )
         translate = partial(self._translations, request=again)
         self.counts.restored += masking.restore(inputs.protected, translations, request.decoding.keep, translate)
@@ -373,7 +367,7 @@ class Translator:
 
     def _begin(self, request: TranslateRequest, batch_tokens: int, inputs: Inputs) -> Callable[[], _Searched]:
         """Begin to search a chunk. The returned function gives the hypotheses of each line."""
-        sources, options = inputs.sources, request.search_options(self.words)
+        sources, options = inputs.sources, request.search_options(self._banned_words(request.decoding.banned))
         with self._searching(batch_tokens):
             finish_search = self.engine.begin_search(sources, options, batch_tokens)
         selector = NBestSelector(self.engine, self.vocabulary.target, options, request.n_best, batch_tokens)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from nmt.config.language_pairs import LanguagePair
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.decoding import unwritable
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
@@ -266,7 +267,8 @@ class BatchingQueue(RequestQueue):
     def __init__(self, translator: Translator, max_waiting: int, glossaries: GlossaryFiles | None = None):
         decoding, aligns = translator.decoding, translator.engine.aligns
         self.translator = translator
-        self.offer = Offer(decoding.beam_size, aligns, True, decoding.keep, uses_terms=aligns)
+        uses_terms = aligns or translator.vocabulary.source.tag(TERM_TAGS[0]) is not None
+        self.offer = Offer(decoding.beam_size, aligns, True, decoding.keep, uses_terms)
         super().__init__(max_waiting, glossaries)
 
     def _report(self, file: GlossaryFile) -> None:

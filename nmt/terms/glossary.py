@@ -83,12 +83,12 @@ class Glossary:
             forms = [tuple(unit.text for unit in _units(form)) for form in term.sources]
             if not all(forms) or not all(term.targets):
                 raise WrongEntry(f"empty term or form: {source!r} → {target!r}", i)
-            for units in forms:
+            for form, units in zip(term.sources, forms, strict=True):
                 known, earlier = terms.setdefault(units, (term, i))
                 if known.targets != term.targets:
                     both = f"{'|'.join(known.targets)!r} and {'|'.join(term.targets)!r}"
                     remedy = "remove one of them, or write one term with both as forms, with | between them"
-                    raise WrongEntry(f"{term.source!r} has two translations, {both}: {remedy}", i, earlier)
+                    raise WrongEntry(f"{form!r} has two translations, {both}: {remedy}", i, earlier)
                 translations[_folded(units)].add(term.targets)
             self.terms.append(term)
         self._as_written, self._in_any_case = _Forms(), _Forms()

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import torch
+from helpers.translators import DECODING, SIZES, WORDS
 
 from nmt.config import schema
 from nmt.config.special_subwords import TERM_TAGS
@@ -14,7 +15,6 @@ from nmt.decoding.translation import source_alignment
 from nmt.decoding.translator import Translator
 from nmt.models.transformer.model import Transformer
 from nmt.terms.glossary import Glossary
-from tests.helpers.translators import DECODING, SIZES, WORDS
 
 TOKENIZER = vocabularies.learn(
     [" ".join(pair) for pair in itertools.permutations(WORDS, 2)], schema.VocabularyConfig(size=330), TERM_TAGS

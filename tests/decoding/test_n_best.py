@@ -16,9 +16,7 @@ def every_text(beam_size: int, lines: list[str]) -> list[list[tuple[str, float]]
     translator = new_translator(MODEL, beam_size=beam_size)
     request = TranslateRequest(translator.decoding, LanguagePair("", ""), n_best=beam_size)
     [inputs] = translator._inputs(lines, request, translator.batch_tokens)
-    found = translator.engine.search(
-        inputs.sources, request.search_options(translator.words, False), translator.batch_tokens
-    )
+    found = translator.engine.search(inputs.sources, request.search_options(None), translator.batch_tokens)
     texts = [translation.texts(of_line, translator.vocabulary.target) for of_line in found]
     for place in inputs.capitals:
         texts[place] = [in_capitals(text, "") for text in texts[place]]

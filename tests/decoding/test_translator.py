@@ -402,9 +402,7 @@ def test_consensus_takes_the_most_similar(decoding: dict[str, object]) -> None:
     translator = new_translator(consensus="chrf", **decoding)
     request = TranslateRequest(translator.decoding, LanguagePair("", ""))
     [inputs] = translator._inputs(LINES, request, translator.batch_tokens)
-    candidates = translator.engine.search(
-        inputs.sources, request.search_options(translator.words), translator.batch_tokens
-    )
+    candidates = translator.engine.search(inputs.sources, request.search_options(None), translator.batch_tokens)
     chosen = translator.translate(LINES)
     for found, text in zip(candidates, chosen, strict=True):
         texts = translation.texts(found, VOCABULARY.target)

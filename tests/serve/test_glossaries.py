@@ -206,7 +206,7 @@ def test_a_glossary_is_for_a_pair(tmp_path: Path) -> None:
         assert str(refused.value).startswith(words) and "\n" not in str(refused.value)
 
 
-def test_a_model_without_alignment_has_no_glossaries(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_alignment_needs_to_have_learned_terms(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Placing()
     monkeypatch.setattr(translator.engine, "aligns", False)
     with pytest.raises(NmtError, match=r"^--glossary: this model cannot use a glossary"):
@@ -215,6 +215,10 @@ def test_a_model_without_alignment_has_no_glossaries(file: Path, monkeypatch: py
         answer = served.post({"text": "a cat", "glossary": {"cat": "Katze"}})
         assert (answer.status, answer.json) == (400, {"error": "glossary: this model cannot use one: leave it out"})
         assert served.post({"text": "a cat", "glossary": {}}).status == 200
+    monkeypatch.setattr(type(translator.vocabulary.source), "tag", {"<term>": 7}.get)  # it learned terms
+    queue = BatchingQueue(translator, 20, open_glossaries([str(file)], ONE))
+    assert text_of(queue, "a cat") == "A Katze"
+    queue.close()
 
 
 def test_an_endpoint_is_told_the_terms(file: Path, tmp_path: Path) -> None:

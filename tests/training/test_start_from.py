@@ -26,6 +26,7 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands.train import train, training_data, with_initial_model
 from nmt.config import reader, schema, writer
 from nmt.config.schema import Config
+from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.subwords import sentencepiece_model
 from nmt.data.subwords.sentencepiece_model import Subword, SubwordKind
 from nmt.data.subwords.vocabulary import BOS, EOS, Tokenizer, Vocabulary
@@ -321,6 +322,16 @@ def test_a_run_with_a_new_tag_is_resumed_bit_for_bit_and_continued_with_another_
     ]  # fmt: skip
     kept = step_0(tmp_path / "run").weights["target_embedding.weight"][:301]
     assert torch.equal(kept, averaged.weights["target_embedding.weight"])
+
+
+def test_a_model_learns_terms_later(make_config: MakeConfig, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("one\teins\ntwo\tzwei\n", encoding="utf-8")
+    terms = f"data.augment.terms={{share: 1.0, file: {tmp_path}/terms.tsv}}"
+    train(make_config(f"training.start_from={trained}", terms, QUIET, *SHORT), "cpu")
+    first, last = (model_file.load(model_file.checkpoint_path(tmp_path / "run", step)) for step in (0, 4))
+    assert sorted(first.vocabulary.source.tags(TERM_TAGS)) == [300, 301]
+    untrained, learned = (one.weights["target_embedding.weight"][300:] for one in (first, last))
+    assert learned.shape == (2, 32) and bool((learned != untrained).any(1).all())
 
 
 @pytest.mark.parametrize("kind", [SubwordKind.NORMAL, SubwordKind.USER_DEFINED])

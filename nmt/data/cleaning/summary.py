@@ -79,10 +79,10 @@ class CorpusCounts:
     ratio: int = 0  # data.max_length_ratio
     kept_copies: int = 0  # kept pairs whose sides are equal
     kept_duplicates: int = 0  # kept pairs that equal an earlier one
-    marked: int = 0  # kept pairs with marked terms (data.augment.terms) in the first version of the text
     source: SideCounts = SideCounts()
     target: SideCounts = SideCounts()
     rules: Mapping[str, int] = field(default_factory=dict)  # data.clean: dropped by each of its rules, by name
+    marked: int = 0  # kept pairs with marked terms (data.augment.terms) in the first version of the text
 
     @property
     def kept(self) -> int:

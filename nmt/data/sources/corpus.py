@@ -109,8 +109,9 @@ def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, P
 
 
 def files_of(data: schema.DataConfig) -> list[Path]:
-    """The user's files that are read as training and validation text, for checks that nothing overwrites them."""
-    return _files((*data.train, *data.held_out))
+    """The user's files that are read as training and validation text, and the glossary, for checks that nothing
+    overwrites them."""
+    return [*_files((*data.train, *data.held_out)), *_glossary_files(data)]
 
 
 def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
@@ -119,10 +120,19 @@ def _files(corpora: Sequence[schema.Corpus]) -> list[Path]:
     return [Path(file) for file in (*texts, *scores) if isinstance(file, str)]
 
 
+def _glossary_files(data: schema.DataConfig) -> list[Path]:
+    terms = data.augment.marked_terms
+    return [Path(terms.file)] if terms.share and terms.file else []
+
+
 def check_files(data: schema.DataConfig) -> None:
-    """Raise NmtError if files of training and validation text are missing (it names all of them), and for training text
-    that cannot be read several times."""
-    files_by_key = {"data.train": _files(data.train), "data.validation": _files(data.held_out)}
+    """Raise NmtError if files of training and validation text or the glossary are missing (it names all of them), and
+    for training text that cannot be read several times."""
+    files_by_key = {
+        "data.train": _files(data.train),
+        "data.validation": _files(data.held_out),
+        "data.augment.terms.file": _glossary_files(data),
+    }
     missing_by_key = {key: [path for path in files if not path.exists()] for key, files in files_by_key.items()}
     keys = ", ".join(key for key, paths in missing_by_key.items() if paths)
     missing = list(dict.fromkeys(chain.from_iterable(missing_by_key.values())))

@@ -7,11 +7,13 @@ translation, and to inflect it.
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nmt.config.schema import DataConfig
 from nmt.config.special_subwords import TERM_TAGS
 from nmt.config.word_characters import in_one_word
 from nmt.data.batches.token_store import FlatSequences
@@ -32,6 +34,14 @@ class _Candidate(NamedTuple):
     stop: int
     translation: str
     span: Span
+
+
+def load_glossary(data: DataConfig) -> Glossary | None:
+    """The glossary of data.augment.terms; None if there is none. Raises NmtError for a file with problems."""
+    terms, pairs = data.augment.marked_terms, data.language_pairs.pairs
+    if not terms.share or not terms.file:
+        return None
+    return Glossary.load(Path(terms.file), pairs[0] if len(pairs) == 1 else None)
 
 
 class TermMarker:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from nmt.config.unspaced_scripts import is_unspaced
+from nmt.data.subwords.vocabulary import EOS, Tokenizer
+from nmt.decoding import unwritable
 from nmt.decoding.search.automaton import Automaton
 
 # The kinds of letters. They are also the symbols of letters that are not in the words.
@@ -27,9 +29,9 @@ _INVISIBLE = {"\u00ad", *map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE010
 class BannedWords:
     """Finds words (or phrases) as complete words, in any case; any character but a letter or digit ends a word.
 
-    Letters of scripts without spaces between words (see `scripts.py`) are words by themselves: a word that ends with
-    such a letter is complete at once. Any other word is complete if the next letter does not continue it, that is, if
-    it is not an accent, a digit, or a letter of a script with spaces.
+    Letters of scripts without spaces between words (see `unspaced_scripts.py`) are words by themselves: a word that
+    ends with such a letter is complete at once. Any other word is complete if the next letter does not continue it,
+    that is, if it is not an accent, a digit, or a letter of a script with spaces.
 
     The automaton reads the symbols of letters, and a boundary wherever a word may begin or end. A state is a number:
     node + nodes × the bytes (as a number) of an incomplete character at the end. The last node is node 0 of the
@@ -154,6 +156,15 @@ class BannedWords:
         self._next = np.where((reached == 0) & into_word, count, reached)
         separators = np.setdiff1d(table[:, _SEPARATOR], [0])
         self._next[separators, _SEPARATOR] = separators  # successive separators count as one
+
+
+def banned_words(target: Tokenizer, words: tuple[str, ...]) -> BannedWords | None:
+    """What finds the words of decoding.banned in outputs; None if there are none. A warning names those that the target
+    vocabulary changes."""
+    if not words:
+        return None
+    unwritable.warn("decoding.banned", words, target)
+    return BannedWords(words, target.spellings, EOS)
 
 
 def _with_boundaries(pattern: Sequence[int], kinds: np.ndarray, boundary: int) -> list[int]:

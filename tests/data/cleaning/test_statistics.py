@@ -38,7 +38,7 @@ def count(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             for start in range(first, min(len(pairs), first + shard * chunk), chunk):
                 part = pairs[start : start + chunk]
                 counter.add(part, encode_pairs(part, subwords))
-                counter.add_examples(DropExamples(), part)
+                counter.add_examples(DropExamples(), part, [])
             found.merge(CorpusStatistics.from_json(json.loads(json.dumps(counter.result().to_json()))))
         statistics.write(tmp_path, [found], subwords, {"notes": [["a note"]]})
         content: dict[str, Any] = json.loads((tmp_path / statistics.FILE).read_text())

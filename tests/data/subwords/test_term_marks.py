@@ -171,5 +171,13 @@ def test_a_glossary_of_the_settings(run: schema.Config, tmp_path: Path) -> None:
     assert other.folder != found.folder
     assert any("terms.tsv: no training pair has a term" in problem for problem in other.problems)
     (tmp_path / "terms.tsv").unlink()
-    with pytest.raises(NmtError, match=r"terms.tsv: "):
+    with pytest.raises(NmtError, match=r"^data\.augment\.terms\.file: .*terms\.tsv"):
         prepare(config)
+    # The languages choose the columns, and what is wrong is found before there is any data.
+    (tmp_path / "terms.csv").write_text("de,en,note\nRahund,hundra,\n", encoding="utf-8")
+    table = f"{{share: 1.0, file: {tmp_path}/terms.csv}}"
+    assert prepare(with_terms(tmp_path, table)).summary.counts[0].marked == marked
+    (tmp_path / "terms.csv").write_text("fr,es\nchien,perro\n", encoding="utf-8")
+    with pytest.raises(NmtError, match=r"terms\.csv:1: the headings fr, es do not fit en and de"):
+        prepare(with_terms(tmp_path, table, "unused"))
+    assert not (tmp_path / "unused").exists()

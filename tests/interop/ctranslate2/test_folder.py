@@ -74,8 +74,10 @@ def test_what_it_lacks_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NmtError, match=r"decoding\.engine: torch: this folder is for CTranslate2: give the model file"):
         nmt.load(str(folder), "cpu", overrides=["decoding.engine=torch"])
     translator = nmt.load(str(folder), "cpu")
-    with pytest.raises(NmtError, match=r"^prefixes and glossaries: CTranslate2 has none: .*model file$"):
+    with pytest.raises(NmtError, match=r"^prefixes: CTranslate2 has none: .*model file$"):
         translator.hypotheses(["one"], prefixes=["two"])
+    with pytest.raises(NmtError, match=r"an exported folder cannot use a glossary: translate with the model file$"):
+        nmt.load(str(folder), "cpu", glossary={"one": "eins"})
     with pytest.raises(NmtError, match="gives no alignment"):
         translator.hypotheses(["one"], alignment=True)
     with pytest.raises(NmtError, match="gives no encoder output"):
