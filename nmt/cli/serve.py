@@ -1,5 +1,6 @@
 """`nmt serve`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,12 +44,7 @@ def serve(
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log a line for each request.")] = False,
     glossary: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[PAIR=]FILE",
-            help="Terms with their translations, read again when the file changes; PAIR, such as en-de, for a model of "
-            "several; repeatable.",
-        ),
+        Path | None, options.file("Terms with their translations; read again when the file changes.")
     ] = None,
     beam_size: options.BeamSize = None,
     length_penalty: options.LengthPenalty = None,
@@ -66,7 +62,7 @@ def serve(
     limits = requests.RequestLimits(max_lines, max_characters, max_waiting, *sizes, document_seconds)
     allowed_hosts = hosts.allowed_hosts(host, allowed_host or ())
     settings = options.decoding_overrides(overrides, beam_size, length_penalty)
-    queue, languages = queues.open_queue(model, device, settings, max_waiting, glossary or ())
+    queue, languages = queues.open_queue(model, device, settings, max_waiting, glossary)
     try:
         server.serve(queue, languages, host, port, limits, log_requests, allowed_hosts)
     except KeyboardInterrupt:  # the service has reported it

@@ -273,9 +273,9 @@ class Translator:
                 written[i] = lines[i].translated(best, patterns)
         return [written[i] for i in range(len(lines))]
 
-    def as_read(self, lines: Sequence[str], pair: LanguagePair, glossary: Glossary | None = None) -> list[str]:
-        """The lines as the model reads them (see decoding.capitals). glossary: in place of the translator's own."""
-        builder = self._builder(TranslateRequest(self.decoding, pair, glossary=glossary or self.glossary))
+    def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
+        """The lines as the model reads them (see decoding.capitals)."""
+        builder = self._builder(TranslateRequest(self.decoding, pair, glossary=self.glossary))
         lower_case = builder.lower_case(list(lines), [""] * len(lines))
         return [lower_case.get(i, line) for i, line in enumerate(lines)]
 

@@ -5,7 +5,6 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from nmt.decoding import unwritable
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.files.notes import counted
-from nmt.serve.glossaries import GlossaryFile, GlossaryFiles
+from nmt.serve.glossaries import GlossaryFile
 from nmt.terms.glossary import Glossary
 
 log = logging.getLogger("nmt")
@@ -60,7 +59,6 @@ class Totals:
     lines: int = 0
     subwords: int = 0
     seconds: float = 0.0
-    terms: Counter[str] = field(default_factory=Counter)  # of glossaries, by `UsedTerm.how`
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class BatchOptions:
     token_scores: bool = True
     pair: LanguagePair | None = None  # None: the model has only one
     keep: tuple[str, ...] = ()  # patterns besides those of decoding.keep
-    terms: tuple[tuple[str, str], ...] = ()  # entries of a Glossary, besides those of the service
+    terms: tuple[tuple[str, str], ...] = ()  # entries of a Glossary, in place of that of the service
 
 
 @dataclass(frozen=True)
@@ -104,14 +102,14 @@ class RequestQueue(ABC):
     offer: Offer
     close_seconds: float | None = None  # to wait for the last batch; None: until it is translated
 
-    def __init__(self, max_waiting: int, glossaries: GlossaryFiles | None = None):
+    def __init__(self, max_waiting: int, glossary: GlossaryFile | None = None):
         """max_waiting: maximum number of waiting lines, with 100 subwords each on average. Lines that are being
-        translated do not count. Raises NmtError for glossaries if it cannot use them."""
-        self._glossaries = glossaries or {}
-        if glossaries and not self.offer.uses_terms:
+        translated do not count. Raises NmtError for a glossary if it cannot use one."""
+        self._file = glossary
+        if glossary and not self.offer.uses_terms:
             raise NmtError("--glossary: this model cannot use a glossary: leave it out")
-        for file in self._glossaries.values():
-            self._report(file)
+        if glossary:
+            self._report(glossary)
         self.max_waiting = max_waiting
         self.max_subwords = _SUBWORDS_PER_LINE * max_waiting
         self.totals = Totals()
@@ -142,10 +140,8 @@ class RequestQueue(ABC):
         log.info("glossary: %s: %s", file.path, counted(len(file.glossary.terms), "term", "terms"))
 
     def _glossary(self, options: BatchOptions) -> Glossary | None:
-        """The terms of a request, and those of the service."""
-        file = self._glossaries.get(options.pair)
-        glossary = file.glossary if file else None
-        return Glossary(options.terms, glossary) if options.terms else glossary
+        """The terms of a request, or else those of the service."""
+        return Glossary(options.terms) if options.terms else self._file and self._file.glossary
 
     @property
     def waiting(self) -> int:
@@ -213,9 +209,8 @@ class RequestQueue(ABC):
     def _work(self) -> None:
         while batch := self._next_batch():
             started = time.perf_counter()
-            for file in self._glossaries.values():
-                if file.read_again():
-                    self._report(file)
+            if self._file and self._file.read_again():
+                self._report(self._file)
             self._translate(batch)
             self.totals.batches += 1
             self.totals.lines += sum(len(request.lines) for request in batch)
@@ -254,7 +249,6 @@ class RequestQueue(ABC):
                 else:  # so that only the request that fails gets the error
                     self._translate([request])
             return
-        self.totals.terms.update(term.how for best, *_ in translations for term in best.terms or ())
         for request in batch:
             request.answer.set_result(translations[: len(request.lines)])
             del translations[: len(request.lines)]
@@ -264,12 +258,12 @@ class BatchingQueue(RequestQueue):
     """A queue of requests to a model. The translation of a line does not depend on the other lines, except for rounding
     in the last digits of its scores, and with CTranslate2 for an output that reaches the length limit."""
 
-    def __init__(self, translator: Translator, max_waiting: int, glossaries: GlossaryFiles | None = None):
+    def __init__(self, translator: Translator, max_waiting: int, glossary: GlossaryFile | None = None):
         decoding, aligns = translator.decoding, translator.engine.aligns
         self.translator = translator
         uses_terms = aligns or translator.vocabulary.source.tag(TERM_TAGS[0]) is not None
         self.offer = Offer(decoding.beam_size, aligns, True, decoding.keep, uses_terms)
-        super().__init__(max_waiting, glossaries)
+        super().__init__(max_waiting, glossary)
 
     def _report(self, file: GlossaryFile) -> None:
         super()._report(file)
@@ -279,8 +273,8 @@ class BatchingQueue(RequestQueue):
         decoding, longest = self.translator.decoding, self.translator.longest_source
         if options.n_best > decoding.beam_size:
             raise NmtError(f"n_best: {options.n_best} is more than the beam size, {decoding.beam_size}")
-        pair, glossary = options.pair or self.translator.languages.choose(), self._glossary(options)
-        encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair, glossary))
+        pair = options.pair or self.translator.languages.choose()
+        encoded = self.translator.vocabulary.source.encode(self.translator.as_read(lines, pair))
         lengths = [len(ids) for ids in encoded]
         for line_number, length in enumerate(lengths, start=1):
             if decoding.long_input != "split" and longest is not None and length > longest:
@@ -288,7 +282,7 @@ class BatchingQueue(RequestQueue):
         return lengths
 
     def _answer_bytes(self, lengths: Sequence[int], options: BatchOptions) -> int:
-        has_glossary = bool(options.terms) or options.pair in self._glossaries
+        has_glossary = bool(options.terms or self._file)
         terms = has_glossary * sum(lengths) * options.n_best  # at most: a term has at least one subword
         return answer_bytes(self.translator, lengths, options) + _TERM * terms
 

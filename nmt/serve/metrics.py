@@ -51,10 +51,6 @@ class _QueueCounts(Collector):
         yield CounterMetricFamily("nmt_subwords", "Translated source subwords.", totals.subwords)
         yield CounterMetricFamily("nmt_batches", "Translated batches.", totals.batches)
         yield CounterMetricFamily("nmt_busy_seconds", "Time spent translating.", totals.seconds)
-        terms = CounterMetricFamily("nmt_glossary_terms", "Glossary terms in the lines.", labels=["how"])
-        for how, count in totals.terms.copy().items():
-            terms.add_metric([how], count)
-        yield terms
         yield GaugeMetricFamily("nmt_waiting_lines", "Lines in the queue.", self._queue.waiting)
         yield GaugeMetricFamily("nmt_waiting_subwords", "Source subwords in the queue.", self._queue.waiting_subwords)
 

@@ -2,10 +2,7 @@ const {limits, languages, formats} = data;  // made by nmt/serve/app.py
 const PAUSE = 400;  // milliseconds after the last key until the text is translated
 const RANKS = Math.min(limits.n_best, 8);  // number of translations in the details of a line
 const names = Object.fromEntries(languages.map(({code, name}) => [code, name]));
-const HOW = {  // by `how` in nmt/terms/used_term.py
-  own: "the model’s own word", learned: "the model was given it", placed: "replaces the model’s own word",
-  failed: "not in its place",
-};
+const HOW = {own: "the model’s own word", learned: "the model was given it", placed: "replaces the model’s own word"};
 let shown = [];  // {source, target, terms} of each line
 
 const pair = () => ({from: at("from").value, to: at("to").value});
@@ -123,9 +120,6 @@ function show(lines, problem = "") {
   shown = lines;
   const blank = shown.length === 0;
   at("translation").replaceChildren(...shown.map(({target, terms}) => make("p", {dir: "auto"}, ...marked(target, terms))));
-  const terms = new Set(shown.flatMap(({terms}) => terms.map(inWords)));
-  at("terms").replaceChildren(...[...terms].map(textContent => make("li", {textContent})));
-  at("terms").hidden = !terms.size;
   at("translation").setAttribute("aria-busy", false);
   at("copy").disabled = blank;
   at("again").hidden = !problem;

@@ -9,7 +9,7 @@ from nmt.errors import NmtError
 from nmt.loading.command_models import load_translator, log_chosen_files
 from nmt.loading.opened_model import open_model
 from nmt.serve.batching import BatchingQueue, BatchOptions, EndpointFailed, NBest, Offer, RequestQueue
-from nmt.serve.glossaries import GlossaryFiles, open_glossaries
+from nmt.serve.glossaries import GlossaryFile
 from nmt.teachers.endpoint import Endpoint, NotAnswering, is_endpoint
 from nmt.teachers.opened_endpoint import OpenedEndpoint
 from nmt.teachers.teacher import Teacher
@@ -29,12 +29,11 @@ class EndpointQueue(RequestQueue):
 
     close_seconds = 1.0  # the endpoint may not answer for minutes
 
-    def __init__(self, teacher: Teacher, endpoint: Endpoint, max_waiting: int, glossaries: GlossaryFiles | None = None):
+    def __init__(self, teacher: Teacher, endpoint: Endpoint, max_waiting: int, glossary: GlossaryFile | None = None):
         self.teacher, self.endpoint = teacher, endpoint
         most = _MOST_SAMPLES if endpoint.temperature else 1
-        ends_in_text = all(isinstance(message.content, str) for message in endpoint.messages[-1:])
-        self.offer = Offer(most, aligns=False, has_scores=False, keep=(), uses_terms=ends_in_text)
-        super().__init__(max_waiting, glossaries)
+        self.offer = Offer(most, aligns=False, has_scores=False, keep=(), uses_terms=False)
+        super().__init__(max_waiting, glossary)
 
     def close(self) -> None:
         """As `RequestQueue.close`. Logs once what was used."""
@@ -54,7 +53,6 @@ class EndpointQueue(RequestQueue):
         return _SUBWORDS * self.endpoint.requests
 
     def _translations(self, lines: list[str], options: BatchOptions) -> NBest:
-        self.teacher.use_glossary(self._glossary(options))
         try:
             candidates = self.teacher.candidates([line.translate(_LINE_BREAKS) for line in lines], options.n_best)
         except NmtError as error:
@@ -63,17 +61,17 @@ class EndpointQueue(RequestQueue):
 
 
 def open_queue(
-    path: Path, device: str, overrides: Sequence[str], max_waiting: int, glossaries: Sequence[str] = ()
+    path: Path, device: str, overrides: Sequence[str], max_waiting: int, glossary: Path | None = None
 ) -> tuple[RequestQueue, LanguagePairs]:
-    """The queue of a model, or of the file of an endpoint, and its languages. glossaries: as for `open_glossaries`.
-    Raises NmtError as opening them does."""
+    """The queue of a model, or of the file of an endpoint, and its languages. glossary: a file of terms. Raises
+    NmtError as opening them does."""
     if is_endpoint(path):
         endpoint = OpenedEndpoint.open(path, patience=_PATIENCE)
-        files = open_glossaries(glossaries, endpoint.languages)
+        file = glossary and GlossaryFile(glossary, endpoint.languages)
         endpoint.log()
-        queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint, max_waiting, files)
+        queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint, max_waiting, file)
         return queue, endpoint.languages
     opened = open_model(path)
-    files = open_glossaries(glossaries, opened.languages)
+    file = glossary and GlossaryFile(glossary, opened.languages)
     log_chosen_files(opened)
-    return BatchingQueue(load_translator(opened, device, overrides), max_waiting, files), opened.languages
+    return BatchingQueue(load_translator(opened, device, overrides), max_waiting, file), opened.languages

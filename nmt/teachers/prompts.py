@@ -26,7 +26,7 @@ class Prompts:
         source, target = endpoint.pair
         names = {"source": english_name(source), "target": english_name(target)}
         self._languages = names | {"source_code": source, "target_code": target}
-        self.glossary = glossary
+        self._glossary = glossary
         if glossary is not None:
             self.check_text("--glossary")
         self._examples: Chat = []
@@ -49,7 +49,7 @@ class Prompts:
     def _wishes(self, line: str, prefix: str) -> str:
         """Lines of the prompt on glossary terms and the prefix."""
         wishes = list[str]()
-        entries = self.glossary.entries(line) if self.glossary else {}
+        entries = self._glossary.entries(line) if self._glossary else {}
         if entries:
             terms = "; ".join(f"{source} = {' or '.join(targets)}" for source, targets in entries.items())
             wishes.append(f"Use these translations of terms: {terms}")

@@ -20,7 +20,6 @@ from nmt.teachers.endpoint import Endpoint
 from nmt.teachers.journal import Journal
 from nmt.teachers.prompts import Prompts
 from nmt.teachers.usage import BYTES_PER_TOKEN, LimitReached, TeacherCounts, Tokens, Usage
-from nmt.terms.glossary import Glossary
 
 log = logging.getLogger("nmt")
 
@@ -80,10 +79,6 @@ class Teacher:
     @cached_property
     def _rules(self) -> AnswerRules:
         return AnswerRules(self._endpoint.clean, self.pair)
-
-    def use_glossary(self, glossary: Glossary | None) -> None:
-        """Ask for the terms of a glossary in later requests."""
-        self._prompts.glossary = glossary
 
     def translate(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> list[str]:
         """The translation of each line; empty for one without a translation, unless `rejected` is `keep`. Raises as

@@ -69,12 +69,10 @@ class Glossary:
     `Essen` can be either, the one with the capital letter is found.
     """
 
-    def __init__(self, entries: Iterable[tuple[str, str]], base: "Glossary | None" = None):
+    def __init__(self, entries: Iterable[tuple[str, str]]):
         """entries: pairs (source term, target term); `|` separates the forms: ("doctor|doctors", "Arzt|Ärzte"), and
-        `\\|` is the character itself. base: another glossary, whose terms are found too, except for the source terms
-        that both have. Raises WrongEntry for an empty form, and for a source form that has another translation
-        already."""
-        self._base = base
+        `\\|` is the character itself. Raises WrongEntry for an empty form, and for a source form that has another
+        translation already."""
         self.terms: list[Term] = []
         terms = dict[tuple[str, ...], tuple[Term, int]]()  # by the units of a form, with the index of the entry
         translations = defaultdict[tuple[str, ...], set[tuple[str, ...]]](set)  # by the folded units of a form
@@ -129,8 +127,8 @@ class Glossary:
     def _places(self, units: Sequence["_Unit"]) -> list[tuple[int, int, Term]]:
         """The terms in a line: the indices of the first unit and after the last one."""
         texts = tuple(unit.text for unit in units)
-        matches = [*self._matches(texts, _folded(texts))]
-        # The sort is stable: of two equal terms, the case-sensitive one comes first, and those of the base last.
+        matches = [*self._as_written.matches(texts), *self._in_any_case.matches(_folded(texts))]
+        # The sort is stable: of two equal terms, the case-sensitive one comes first.
         matches.sort(key=lambda match: (-sum(map(len, texts[match[0] : match[1]])), match[0]))
         free = [True] * len(units)
         places = list[tuple[int, int, Term]]()
@@ -139,12 +137,6 @@ class Glossary:
                 free[first:last] = [False] * (last - first)
                 places.append((first, last, term))
         return sorted(places, key=lambda place: place[0])
-
-    def _matches(self, texts: tuple[str, ...], folded: tuple[str, ...]) -> Iterator[tuple[int, int, Term]]:
-        yield from self._as_written.matches(texts)
-        yield from self._in_any_case.matches(folded)
-        if self._base is not None:
-            yield from self._base._matches(texts, folded)
 
     def near_misses(self, line: str) -> list[tuple[Term, str]]:
         """Terms that are probably in a line in a form that the glossary lacks, such as `doctors` for `doctor`, with

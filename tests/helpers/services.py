@@ -23,7 +23,7 @@ from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 from nmt.serve import app, server
 from nmt.serve.batching import BatchingQueue, RequestQueue
-from nmt.serve.glossaries import GlossaryFiles
+from nmt.serve.glossaries import GlossaryFile
 from nmt.serve.hosts import allowed_hosts
 from nmt.serve.requests import RequestLimits
 
@@ -111,7 +111,7 @@ def service(
     log_requests: bool = False,
     hosts: list[str] | None = None,
     shutdown: int = 5,
-    glossaries: GlossaryFiles | None = None,
+    glossary: GlossaryFile | None = None,
 ) -> Iterator[tuple[Service, BatchingQueue]]:
     """A service of a translator, from `en` into `de` unless it knows other languages, in a thread of this process, and
     its queue.
@@ -119,7 +119,7 @@ def service(
     At the end it has a few seconds (shutdown) to answer what is under way: one that hangs fails the test.
     """
     limits = limits or RequestLimits()
-    queue = BatchingQueue(translator, limits.waiting, glossaries)
+    queue = BatchingQueue(translator, limits.waiting, glossary)
     languages = translator.languages.pairs or LanguagePairs((LanguagePair("en", "de"),))
     with service_of(queue, languages, limits, log_requests, hosts, shutdown) as served:
         yield served, queue

@@ -134,9 +134,6 @@ class Held:
         self.calls: list[list[str]] = []
         self.inside, self.gate, self.counted = threading.Event(), threading.Event(), 0
 
-    def use_glossary(self, glossary: None) -> None:
-        """There is none."""
-
     def candidates(self, lines: list[str], n_best: int) -> list[list[str]]:
         self.calls.append(lines)
         self.inside.set()
