@@ -17,7 +17,6 @@ from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
-from nmt.decoding.term_counts import TermCounts
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
@@ -26,7 +25,7 @@ from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.output import Details, Evaluation
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.sentences import example_sentences
-from nmt.evaluation.systems import System, TermsFound, count_words, terms_in_text
+from nmt.evaluation.systems import System, count_words
 from nmt.evaluation.text_form import NORMALIZED, RAW, TextForm
 from nmt.files.outputs import check_output, is_special
 from nmt.files.text import lines_out, read_lines
@@ -35,7 +34,6 @@ from nmt.loading.opened_model import open_model
 from nmt.teachers.endpoint import is_endpoint
 from nmt.teachers.opened_endpoint import OpenedEndpoint
 from nmt.teachers.teacher import Teacher
-from nmt.terms.glossary import Glossary
 
 log = logging.getLogger("nmt")
 
@@ -223,14 +221,14 @@ def _translations(
         size = None if isinstance(system, OpenedEndpoint) else sum(file.stat().st_size for file in system.files)
         description = "translating" if len(opened) == 1 else f"translating, model {index + 1}"
         translated[index] = []
-        for name, translator, glossary in _translators(request, opened, index):
+        for name, translator in _translators(request, opened, index):
             translate = partial(_translate, translator, description)
             translator.translate([])  # loads the rules for answers of an endpoint
             started = time.perf_counter()
             texts = translate(source.lines)
             speed = count_words(source.lines) / (time.perf_counter() - started)
             _log_counts(translator)
-            terms = None if glossary is None else _terms(translator, glossary, source.lines, texts)
+            counted = translator.counts.terms if isinstance(translator, Translator) else None
             robustness = None
             if request.robustness:
                 if isinstance(translator, Translator):
@@ -238,7 +236,7 @@ def _translations(
                 varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
                 robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
                 _log_counts(translator)
-            facts = System(name, size, speed, terms)
+            facts = System(name, size, speed, counted and counted.how)
             translated[index].append(_Translated(AlignedText(name, texts), facts, robustness))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
@@ -247,9 +245,7 @@ def _translations(
     return list(chain.from_iterable(translated[index] for index in range(len(opened))))
 
 
-def _translators(
-    request: EvaluateRequest, opened: Sequence[_Opened], index: int
-) -> Iterator[tuple[str, _Translator, Glossary | None]]:
+def _translators(request: EvaluateRequest, opened: Sequence[_Opened], index: int) -> Iterator[tuple[str, _Translator]]:
     """The translator of a system, and the same with the glossary if there is one; each with the system's name. The
     first is used before the second is made. Settings for decoding are for the models if there are any."""
     system, name = opened[index], str(request.models[index])
@@ -257,16 +253,16 @@ def _translators(
     if isinstance(system, ModelsOfCommand):
         translator = system.translator(request.device, request.overrides, request.glossary)
         glossary, translator.glossary = translator.glossary, None
-        yield name, translator, None
+        yield name, translator
         if glossary is not None:
             translator.glossary, translator.counts = glossary, LineCounts()
-            yield with_glossary, translator, glossary
+            yield with_glossary, translator
         return
     overrides = () if any(isinstance(other, ModelsOfCommand) for other in opened) else request.overrides
-    glossary = None if request.glossary is None else Glossary.load(request.glossary, system.pair)  # before any request
-    yield name, system.teacher(overrides), None
-    if glossary is not None:
-        yield with_glossary, system.teacher(overrides, request.glossary), glossary
+    teachers = {name: system.teacher(overrides)}
+    if request.glossary is not None:
+        teachers[with_glossary] = system.teacher(overrides, request.glossary)  # finds mistakes before any request
+    yield from teachers.items()
 
 
 def _translate(translator: _Translator, description: str, lines: Sequence[str], variation: str = "") -> list[str]:
@@ -279,18 +275,6 @@ def _translate(translator: _Translator, description: str, lines: Sequence[str], 
             if not isinstance(translator, Translator):
                 translator.log_used()
             raise
-
-
-def _terms(translator: _Translator, glossary: Glossary, lines: Sequence[str], texts: Sequence[str]) -> TermsFound:
-    """What became of the terms in the lines. Those of an endpoint are counted and logged here."""
-    if isinstance(translator, Translator):
-        counts = translator.counts.terms or TermCounts()
-    else:
-        counts = TermCounts()
-        for number, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
-            counts.count(number, [line], list(terms_in_text(glossary, line, text)), glossary)
-        counts.log(len(lines))
-    return TermsFound.of(counts.how)
 
 
 def _log_counts(translator: _Translator) -> None:

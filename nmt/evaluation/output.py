@@ -5,6 +5,7 @@ import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
 from nmt.evaluation.robustness import INSERTED, Robustness
@@ -12,6 +13,7 @@ from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
 from nmt.evaluation.systems import System
 from nmt.files.table import aligned, table
+from nmt.terms.used_term import How
 
 _WIDTH = 80
 _SIGNIFICANT = 0.05
@@ -190,12 +192,13 @@ def _explanation(systems: Sequence[System], scores: Sequence[MetricScore], compa
 
 
 def _terms(systems: Sequence[System]) -> str:
-    """A row for each system with a glossary: how many terms it found, and how they came into the translation."""
-    rows = [["system", "terms", "own", "learned", "placed", "not in place", "in place"]]
+    """A row for each system with a glossary: the terms in the source, by how they came into the translation."""
+    rows = [["system", "terms", *get_args(How), "in place"]]
     for number, system in enumerate(systems, start=1):
-        if (terms := system.terms) is not None:
-            *counts, share = dataclasses.astuple(terms)
-            rows.append([str(number), *(f"{count:,}" for count in counts), "-" if share is None else f"{share:.1%}"])
+        if system.terms is not None:
+            counts = [system.terms.get(how, 0) for how in get_args(How)]
+            share = f"{1 - counts[-1] / sum(counts):.1%}" if any(counts) else "-"
+            rows.append([str(number), *(f"{count:,}" for count in (sum(counts), *counts)), share])
     return table(rows, left=()) if len(rows) > 1 else ""
 
 

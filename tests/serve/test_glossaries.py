@@ -185,7 +185,7 @@ def test_the_largest_glossary_is_accepted() -> None:
 
 def test_a_model_of_several_pairs_has_glossaries_of_requests_only(file: Path) -> None:
     several = LanguagePairs((LanguagePair("en", "de"), LanguagePair("en", "fr")))
-    with pytest.raises(NmtError, match=r"^--glossary: this model has several language pairs: send terms with each request$"):
+    with pytest.raises(NmtError, match=r"^--glossary: this model has several language pairs: send "):
         GlossaryFile(file, several)
 
 
