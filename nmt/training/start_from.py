@@ -192,7 +192,7 @@ def _check_settings(path: Path, checkpoint: Checkpoint, config: Config, *, own: 
 
 def load(start: Start, train_step: TrainStep, vocabulary: Vocabulary, ranks: Ranks) -> None:
     """Copy the weights into a TrainStep with this vocabulary. If the vocabulary is not the model's, logs how many rows
-    are kept of each matrix with a row for each subword, and warns if the others are frozen.
+    are kept of each matrix with a row for each subword.
 
     Only the first rank reads the file. Raises NmtError if it has changed since `read`. Collective.
     """
@@ -209,8 +209,6 @@ def load(start: Start, train_step: TrainStep, vocabulary: Vocabulary, ranks: Ran
             if old.proto != new.proto:
                 weights[name], kept = with_trained_rows(initial[name], weights[name], old, new)
                 log.info("training.start_from: %s: %s of %s rows kept", name, f"{kept:,}", f"{len(new):,}")
-                if kept < len(new) and not model.get_parameter(name).requires_grad:
-                    log.warning("training.freeze: %s: the rows of its new subwords are never trained", name)
     train_step.load_weights(ranks.broadcast_tensors(weights))
 
 
