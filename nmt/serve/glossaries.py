@@ -16,9 +16,7 @@ class GlossaryFile:
     def __init__(self, path: Path, languages: LanguagePairs):
         """languages: of the model. Raises NmtError for a file with problems, and for a model of several pairs."""
         if languages.several:
-            raise NmtError(
-                "--glossary: this model has several language pairs: send terms with each request"
-            )
+            raise NmtError("--glossary: this model has several language pairs: send terms with each request")
         self.path, self._pair = path, languages.pairs[0]
         self._version = _version(path)
         self.glossary = Glossary.load(path, self._pair)
