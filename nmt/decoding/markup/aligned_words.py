@@ -20,7 +20,7 @@ from nmt.decoding.word_alignment import Word, to_words
 
 # Words, single characters of scripts without spaces between words, and punctuation marks.
 _WORD = re.compile(rf"[^\W{UNSPACED}]+|[{UNSPACED}]|[^\w\s]")
-_MOST_WEIGHTS = 10_000_000  # entries of an alignment matrix, and of words × elements
+MOST_WEIGHTS = 10_000_000  # entries of an alignment matrix, and of words × elements
 _MOST_SEARCHED = 500_000_000  # characters that are searched for copies
 _MOST_SKIPPED = 8  # characters that the vocabulary's normalization may leave out before a word
 
@@ -49,9 +49,9 @@ class AlignedWords:
         text = translation.text
         copies = [*copies, *_placed_terms(line, translation, copies)]
         size = len(translation.pieces) * max(len(translation.source_pieces or ()), elements)
-        is_large = size > _MOST_WEIGHTS or not can_search(len(copies), line, text)
+        is_large = size > MOST_WEIGHTS or not can_search(len(copies), line, text)
         if translation.alignment is None or translation.source_pieces is None or is_large:
-            most = min(2_000, max(1, _MOST_WEIGHTS // max(1, elements)))
+            most = min(2_000, max(1, MOST_WEIGHTS // max(1, elements)))
             source = _coarse([match.span() for match in _WORD.finditer(line)], most)
             target = _coarse([match.span() for match in _WORD.finditer(text)], most)
             return cls(line, text, source, target, _in_same_order(source, target))._with_copies(copies)
@@ -73,7 +73,7 @@ class AlignedWords:
 
     def _with_copies(self, copies: Sequence[tuple[Span, Span]]) -> "AlignedWords":
         """Replace the words at the spans of copies by these spans. Each copy is aligned to its original."""
-        if not copies or (len(self.source) + len(copies)) * (len(self.target) + len(copies)) > _MOST_WEIGHTS:
+        if not copies or (len(self.source) + len(copies)) * (len(self.target) + len(copies)) > MOST_WEIGHTS:
             return self
         columns = _with_spans(self.source, [source_span for source_span, _ in copies])
         rows = _with_spans(self.target, [target_span for _, target_span in copies])
