@@ -88,7 +88,7 @@ class NBestSelector:
                     "too large for its precision: translate with another checkpoint"
                 )
             joined = join_hypotheses(hypotheses, inputs.spaces.get(i, ()))
-            if len(parts) > 1 and self._removes_duplicates:
+            if (len(parts) > 1 or parts[0].terms) and self._removes_duplicates:
                 joined = self._first_of_each_text(inputs, i, joined)
             line_hypotheses[i] = joined
         return line_hypotheses

@@ -18,6 +18,7 @@ from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.long_input import SourcePart, Splitter
 from nmt.decoding.protected_text import protected_spans
+from nmt.decoding.term_texts import overlap
 from nmt.errors import NmtError
 from nmt.machine import cpu_threads
 from nmt.terms.glossary import FoundTerm, Glossary
@@ -160,7 +161,11 @@ class InputBuilder:
         longest = decoding.longest_output(length, self.positions)
         shortest = max(decoding.min_length, decoding.least_output(length))
         seed = zlib.crc32(part.text.encode(), decoding.seed)
+        keep = self.decoding.keep
         terms = () if self.glossary is None else tuple(self.glossary.find(part.text))
+        if terms and keep:
+            fixed = protected_spans(part.text, keep)
+            terms = tuple(found for found in terms if not any(overlap((found.start, found.stop), one) for one in fixed))
         limits, start = (longest, min(longest, shortest)), tuple(self.start)
         ids = self.tags + (self._with_translations(part, terms) if terms else part.ids)
         return SearchInput(ids, *limits, tuple(prefix), seed, start, part.text, terms)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from nmt.terms.glossary import Glossary
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nmt")
 
-_Row = list[int | str]
 _NAMED = 10  # at most, in messages
 _HOW = {
     "own": "in the model's own translation",
@@ -28,31 +28,32 @@ _HOW = {
 class TermCounts:
     """Counts of the terms that were found in lines.
 
-    how: the number of terms by `UsedTerm.how`; lines: those with terms; failed: the first terms that are not in place:
-    the line number (0: not known), the source term and the target term; near: the first words that differ from a source
-    term in their ending only: the line number, the source term and the word.
+    how: the number of terms by `UsedTerm.how`; lines: those with terms; failed: the first terms that are not in place,
+    as text; near: the first words that differ from a source term in their ending only, as `term|word`, with the place.
     """
 
     how: dict[str, int] = field(default_factory=dict)
     lines: int = 0
-    failed: list[_Row] = field(default_factory=list)
-    near: list[_Row] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    near: dict[str, str] = field(default_factory=dict)
 
     def __add__(self, other: "TermCounts") -> "TermCounts":
         how = {name: self.how.get(name, 0) + other.how.get(name, 0) for name in self.how | other.how}
-        failed = [*self.failed, *other.failed][:_NAMED]
-        return TermCounts(how, self.lines + other.lines, failed, _merged(self.near, other.near))
+        near = self.near | other.near | self.near  # the first place of each word
+        failed, near = [*self.failed, *other.failed][:_NAMED], dict(islice(near.items(), _NAMED))
+        return TermCounts(how, self.lines + other.lines, failed, near)
 
     def count(self, line: int, texts: Sequence[str], used: Sequence[UsedTerm], glossary: Glossary) -> None:
         """Count the terms of a line, and its near misses. line: its number, or 0; texts: of its parts."""
+        where = f"line {line}: " if line else ""
         for term in used:
             self.how[term.how] = self.how.get(term.how, 0) + 1
             if term.how == "failed" and len(self.failed) < _NAMED:
-                self.failed.append([line, term.source, term.target])
+                self.failed.append(f"{where}{term.source} -> {term.target}")
         self.lines += bool(used)
         for text in texts if len(self.near) < _NAMED else ():
-            near: list[_Row] = [[line, term.source, word] for term, word in glossary.near_misses(text)]
-            self.near = _merged(self.near, near) if near else self.near
+            for near, word in glossary.near_misses(text):
+                self.near.setdefault(f"{near.source}|{word}", where)
 
     def log(self, lines: int) -> None:
         """Log the counts. lines: all lines that were translated."""
@@ -65,16 +66,13 @@ class TermCounts:
             else:
                 others = self.how["failed"] - len(self.failed)
                 more = f", and {others:,} more" if others else ""
-                log.warning("%s: %s%s", message, ", ".join(f"{_in_line(row)} -> {row[2]}" for row in self.failed), more)
+                log.warning("%s: %s%s", message, ", ".join(self.failed), more)
         elif lines:
             log.warning("glossary: none of its source terms occurs in the %s lines", f"{lines:,}")
         if self.near:
-            words = ", ".join(f"{_in_line(row[:2])}: {row[2]}" for row in self.near)
-            log.warning(
-                "glossary: some words may be forms of its terms, and were not translated with it: %s%s: add them as "
-                "forms: %s|%s",
-                *(words, ", …" if len(self.near) == _NAMED else "", self.near[0][1], self.near[0][2]),
-            )
+            message = "glossary: these words may be forms of its terms, but were not found: %s%s: add them as forms"
+            words = ", ".join(f"{where}{near}" for near, where in islice(self.near.items(), _NAMED))
+            log.warning(message, words, ", …" if len(self.near) >= _NAMED else "")
 
 
 def counted(
@@ -90,15 +88,3 @@ def counted(
         texts, used = [part.text for part in line_parts], translations[i][0].terms or ()
         counts.count(0 if first is None else first + i, texts, used, glossary)
     return counts
-
-
-def _merged(near: list[_Row], more: list[_Row]) -> list[_Row]:
-    """The first near misses, each word once."""
-    merged = dict[tuple[int | str, ...], _Row]()
-    for row in (*near, *more):
-        merged.setdefault(tuple(row[1:]), row)
-    return list(merged.values())[:_NAMED]
-
-
-def _in_line(row: _Row) -> str:
-    return f"line {row[0]}: {row[1]}" if row[0] else str(row[1])

@@ -6,15 +6,17 @@ word for the source term: of several forms, the one that is most probable there.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, islice, product
+from math import inf
 
 import numpy as np
 
 from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.decoding.engine_protocol import Engine, Pair, SearchInput
-from nmt.decoding.markup.aligned_words import AlignedWords, word_spans
+from nmt.decoding.markup.aligned_words import MOST_WEIGHTS, AlignedWords, word_spans
 from nmt.decoding.markup.elements import Span
+from nmt.decoding.protected_text import protected_spans
 from nmt.decoding.search.options import Hypothesis, SearchOptions, length_penalties
 from nmt.decoding.term_places import Influence, Place, place_by_attention, place_by_influence
 from nmt.decoding.term_texts import edited, in_case, overlap, own_places
@@ -32,6 +34,7 @@ class _Draft:
     hypothesis: Hypothesis
     text: str
     places: dict[int, Place | Span]  # a span: the model's translation has the term there
+    fixed: list[Span] = field(default_factory=list)  # of the prefix and of protected text
     doubtful: dict[int, Place] = field(default_factory=dict)
     used: list[UsedTerm] = field(init=False)
 
@@ -47,10 +50,10 @@ class _Draft:
         """Note what became of a term."""
         self.used[k] = replace(self.used[k], target=target, how=how)
 
-    def taken(self, prefix: str) -> list[Span]:
+    def taken(self) -> list[Span]:
         """The spans that are not free for other terms."""
         spans = ((place,) if not isinstance(place, Place) else place.choices for place in self.places.values())
-        return [(0, len(prefix)), *chain(*spans)]
+        return [*self.fixed, *chain(*spans)]
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,16 @@ class TermPlacer:
             for k, span in own.items():
                 draft.use(k, self._own, text[slice(*span)])
             drafts.append(draft)
-        if incomplete := [draft for draft in drafts if draft.missing and self.engine.aligns]:
+        if incomplete := [draft for draft in drafts if draft.missing and self._can_align(draft)]:
             self._find_places(incomplete)
             self._write(incomplete)
         new = (replace(draft.hypothesis, terms=tuple(draft.used)) for draft in drafts)
         lines = zip(sources, results, strict=True)
         return [list(islice(new, len(line))) if source.terms else line for source, line in lines]
+
+    def _can_align(self, draft: _Draft) -> bool:
+        source = max(len(draft.source.ids) + 1, len(draft.source.terms))
+        return self.engine.aligns and (len(draft.hypothesis.tokens) + 1) * source <= MOST_WEIGHTS
 
     @property
     def _own(self) -> How:
@@ -93,23 +100,25 @@ class TermPlacer:
         """Find the places of missing terms: those that the attention shows clearly first."""
         [*prefixes] = self.vocabulary.target.decode([list(draft.source.prefix) for draft in drafts])
         aligned = list(self._aligned(drafts))
+        keep = self.options.decoding.keep
         for draft, words, prefix in zip(drafts, aligned, prefixes, strict=True):
-            while True:
-                taken = draft.taken(prefix)
-                places = {k: place_by_attention(words, draft.source.terms[k], taken) for k in draft.missing}
-                draft.doubtful = {k: place for k, place in places.items() if place}
-                k, clearest = max(
-                    draft.doubtful.items(), key=lambda item: (item[1].is_clear, item[1].score), default=(0, None)
-                )
-                if clearest is None or not clearest.is_clear:
-                    break
-                draft.places[k] = draft.doubtful[k]
+            draft.fixed = [(0, len(prefix)), *(protected_spans(draft.text, keep) if keep else ())]
+            terms, taken = draft.source.terms, draft.taken()
+            places = {k: place_by_attention(words, terms[k], taken) for k in draft.missing}
+            while clear := {k: place for k, place in places.items() if place and place.is_clear}:
+                k = max(clear, key=lambda k: clear[k].score)
+                draft.places[k] = new = places.pop(k) or clear[k]
+                taken += new.choices
+                for other, place in places.items():
+                    if place and any(overlap(*pair) for pair in product(place.choices, new.choices)):
+                        places[other] = place_by_attention(words, terms[other], taken)
+            draft.doubtful = {k: place for k, place in places.items() if place}
         influences = self._influences(drafts)
-        for draft, words, prefix in zip(drafts, aligned, prefixes, strict=True):
+        for draft, words in zip(drafts, aligned, strict=True):
             for k, doubtful in draft.doubtful.items():
                 own = next(influences)
                 rival = next(influences) if doubtful.rival else None
-                place = place_by_influence(words, draft.source.terms[k], draft.taken(prefix), own, rival)
+                place = place_by_influence(words, draft.source.terms[k], draft.taken(), own, rival)
                 if place:
                     draft.places[k] = place
 
@@ -149,18 +158,18 @@ class TermPlacer:
 
     def _write(self, drafts: Sequence[_Draft]) -> None:
         """Replace the words at the places of terms by the target form that is most probable there."""
-        changed = self.vocabulary.target.changed(
-            sorted({form for d in drafts for one in d.source.terms for form in one.term.targets})
-        )
+        lengths = self._lengths({form for d in drafts for one in d.source.terms for form in one.term.targets})
         choices = list[tuple[_Draft, int, list[tuple[Span, str]]]]()
         for draft in drafts:
+            room = (self.engine.positions or inf) - len(draft.source.start) - len(draft.hypothesis.tokens)
             for k, place in draft.places.items():
                 if isinstance(place, Place):
                     found, there = draft.source.terms[k], draft.text[slice(*place.choices[0])]
                     if any(are_forms(there, form) for form in found.term.targets):
                         draft.use(k, self._own, there)  # the model has inflected the target term
                     else:
-                        forms = [form for form in found.term.targets if form not in changed]
+                        forms = [form for form in found.term.targets if form in lengths and lengths[form] <= room]
+                        room -= max(map(lengths.__getitem__, forms), default=0)
                         edits = [
                             (span, in_case(form, draft.text, span, found, self.language))
                             for span in place.choices
@@ -181,6 +190,15 @@ class TermPlacer:
         for (draft, _), ids, token_scores in zip(final, tokens, scores, strict=True):
             scored_one = Hypothesis.scored(ids, token_scores, penalties)
             draft.hypothesis = scored_one if self.options.scores else replace(draft.hypothesis, tokens=ids)
+
+    def _lengths(self, forms: set[str]) -> dict[str, int]:
+        """The most subwords by which each form makes a text longer; without the forms that the vocabulary changes, and
+        those with words in decoding.banned."""
+        target, banned = self.vocabulary.target, self.options.banned_words
+        writable = sorted(forms.difference(target.changed(sorted(forms))))
+        encoded = zip(writable, target.encode(writable), strict=True)
+        # After a form, the rest of its word is segmented in another way.
+        return {form: len(ids) + 2 for form, ids in encoded if banned is None or not banned.are_in(ids)}
 
     def _scores(
         self, new: Sequence[tuple[_Draft, dict[Span, str]]], scored: bool = True

@@ -14,12 +14,12 @@ _OPENING = "\"'“”„‚‘«»‹›()[] "
 def own_places(text: str, terms: Sequence[FoundTerm], language: str) -> dict[int, Span]:
     """The place of each term of which a translation has a target form as complete words, by the index of the term. A
     term that was found twice needs two places. Case is ignored, but the glossary's capitals must be there."""
-    small, places = _small(text, language), dict[int, Span]()
+    small, places, taken = _small(text, language), dict[int, Span](), set[int]()
     for i, found in enumerate(terms):
         spans = (span for form in found.term.targets for span in _occurrences(text, small, form, language))
-        free = [span for span in spans if not any(overlap(span, place) for place in places.values())]
-        if free:
+        if free := [span for span in spans if taken.isdisjoint(range(*span))]:
             places[i] = min(free, key=lambda span: (span[0], -span[1]))
+            taken.update(range(*places[i]))
     return places
 
 
@@ -49,14 +49,11 @@ def in_case(form: str, text: str, span: Span, found: FoundTerm, language: str) -
     return titlecase(form[:1], language) + form[1:] if starts and form.islower() else form
 
 
-def edited(text: str, edits: Mapping[Span, str], stop: int | None = None) -> str:
-    """The text up to `stop` with other texts in place of some spans."""
-    parts, end = list[str](), 0
-    for (start, last), new in sorted(edits.items()):
-        if stop is None or last <= stop:
-            parts += [text[end:start], new]
-            end = last
-    return "".join([*parts, text[end:stop]])
+def edited(text: str, edits: Mapping[Span, str]) -> str:
+    """The text with other texts in place of some spans."""
+    for (start, stop), new in sorted(edits.items(), reverse=True):
+        text = f"{text[:start]}{new}{text[stop:]}"
+    return text
 
 
 def overlap(one: Span, other: Span) -> bool:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from nmt.config.language_pairs import LanguagePair
 from nmt.config.word_characters import CharacterKind, kind
 from nmt.errors import NmtError
 from nmt.terms import glossary_file
+from nmt.terms.lexicon import same_letters
 
 _BETWEEN_FORMS = re.compile(r"(?<!\\)\|")
 _ALIKE = str.maketrans("yı", "ii")
@@ -53,14 +55,6 @@ class FoundTerm(NamedTuple):
     term: Term
 
 
-class WrongEntry(ValueError):
-    """An entry of a glossary is wrong. index: of the entry; earlier: of the entry that it contradicts, if any."""
-
-    def __init__(self, problem: str, index: int, earlier: int | None = None):
-        super().__init__(problem)
-        self.index, self.earlier = index, earlier
-
-
 class Glossary:
     """Source terms with their target terms. Each can have several forms.
 
@@ -69,24 +63,25 @@ class Glossary:
     `Essen` can be either, the one with the capital letter is found.
     """
 
-    def __init__(self, entries: Iterable[tuple[str, str]]):
+    def __init__(self, entries: Iterable[tuple[str, str]], lines: Sequence[int] = ()):
         """entries: pairs (source term, target term); `|` separates the forms: ("doctor|doctors", "Arzt|Ärzte"), and
-        `\\|` is the character itself. Raises WrongEntry for an empty form, and for a source form that has another
-        translation already."""
+        `\\|` is the character itself. lines: of the entries in their file, for messages. Raises ValueError for an empty
+        form, and for a source form that has another translation already."""
         self.terms: list[Term] = []
         terms = dict[tuple[str, ...], tuple[Term, int]]()  # by the units of a form, with the index of the entry
         translations = defaultdict[tuple[str, ...], set[tuple[str, ...]]](set)  # by the folded units of a form
         for i, (source, target) in enumerate(entries):
-            term = Term(_forms(source), _forms(target))
+            where, term = f"{lines[i]}: " if lines else "", Term(_forms(source), _forms(target))
             forms = [tuple(unit.text for unit in _units(form)) for form in term.sources]
             if not all(forms) or not all(term.targets):
-                raise WrongEntry(f"empty term or form: {source!r} → {target!r}", i)
+                raise ValueError(f"{where}empty term or form: {source!r} → {target!r}")
             for form, units in zip(term.sources, forms, strict=True):
                 known, earlier = terms.setdefault(units, (term, i))
                 if known.targets != term.targets:
                     both = f"{'|'.join(known.targets)!r} and {'|'.join(term.targets)!r}"
                     remedy = "remove one of them, or write one term with both as forms, with | between them"
-                    raise WrongEntry(f"{form!r} has two translations, {both}: {remedy}", i, earlier)
+                    first = f" (the first is in line {lines[earlier]})" if lines else ""
+                    raise ValueError(f"{where}{form!r} has two translations, {both}: {remedy}{first}")
                 translations[_folded(units)].add(term.targets)
             self.terms.append(term)
         self._as_written, self._in_any_case = _Forms(), _Forms()
@@ -103,10 +98,9 @@ class Glossary:
         NmtError for a file with problems."""
         entries = glossary_file.read(path, pair)
         try:
-            return cls((entry.source, entry.target) for entry in entries)
-        except WrongEntry as error:
-            also = "" if error.earlier is None else f" (the first is in line {entries[error.earlier].line})"
-            raise NmtError(f"{path}:{entries[error.index].line}: {error}{also}") from None
+            return cls(((entry.source, entry.target) for entry in entries), lines=[entry.line for entry in entries])
+        except ValueError as error:
+            raise NmtError(f"{path}:{error}") from None
 
     @property
     def targets(self) -> list[str]:
@@ -149,45 +143,31 @@ class Glossary:
         folded = _folded(unit.text for unit in units)
         found = {i for first, last, _ in self._places(units) for i in range(first, last)}
         misses = list[tuple[Term, str]]()
-        for i in range(len(units)):
-            if i not in found and (near := self._nearest(folded, i)):
-                misses.append((near.term, line[units[i - len(near.before)].start : units[i].stop]))
+        for i in sorted(set(range(len(units))) - found):
+            word = _plain_letters(folded[i])
+            stems = (word[:stop] for stop in range(len(word), max(_SHORTEST_STEM, len(word) - _LONGEST_ENDING) - 1, -1))
+            for term, (*before, last) in chain.from_iterable(self._by_stem.get(stem, ()) for stem in stems):
+                first = i - len(before)
+                if tuple(before) == folded[max(0, first) : i] and last != folded[i] and _may_be_form(word, last):
+                    misses.append((term, line[units[first].start : units[i].stop]))
+                    break
         return misses
 
-    def _nearest(self, units: tuple[str, ...], i: int) -> "_LastWord | None":
-        """The term that has the longest stem in common with unit i, and the same units before it."""
-        letters = _plain_letters(units[i])
-        for stem in range(len(letters), max(_SHORTEST_STEM, len(letters) - _LONGEST_ENDING) - 1, -1):
-            for near in self._by_stem.get(letters[:stem], ()):
-                is_other = near.word != units[i] and near.before == units[max(0, i - len(near.before)) : i]
-                if is_other and _may_be_form(letters, near.letters, stem):
-                    return near
-        return None
-
     @cached_property
-    def _by_stem(self) -> "dict[str, list[_LastWord]]":
-        words, by_stem = list[_LastWord](), defaultdict[str, list[_LastWord]](list)
-        for term in self.terms:
-            *before, word = _folded(unit.text for unit in _units(term.source))
-            if len(term.sources) == 1 and kind(word[0]) == CharacterKind.WORD:
-                words.append(_LastWord(tuple(before), word, _plain_letters(word), term))
+    def _by_stem(self) -> dict[str, list[tuple[Term, tuple[str, ...]]]]:
+        """The terms with one source form, and its units, by the last word with and without its last letter."""
+        by_stem = defaultdict[str, list[tuple[Term, tuple[str, ...]]]](list)
+        units = [(term, _folded(unit.text for unit in _units(term.source))) for term in self.terms]
         for cut in (0, 1):  # for `parts`, `part` comes before `party`
-            for last in words:
-                by_stem[last.letters[: len(last.letters) - cut]].append(last)
+            for term, form in units:
+                if len(term.sources) == 1 and kind(form[-1][0]) == CharacterKind.WORD:
+                    letters = _plain_letters(form[-1])
+                    by_stem[letters[: len(letters) - cut]].append((term, form))
         return dict(by_stem)
 
     def entries(self, line: str) -> dict[str, list[str]]:
         """The terms in a line: the target forms of each source term, each term once."""
         return {found.term.source: list(found.term.targets) for found in self.find(line)}
-
-
-class _LastWord(NamedTuple):
-    """The last word of a source term, and the units before it, in small letters."""
-
-    before: tuple[str, ...]
-    word: str
-    letters: str
-    term: Term
 
 
 def _plain_letters(word: str) -> str:
@@ -196,8 +176,10 @@ def _plain_letters(word: str) -> str:
     return word.translate(_ALIKE)
 
 
-def _may_be_form(word: str, form: str, stem: int) -> bool:
-    """Whether two words that have their first letters in common are probably forms of one word."""
+def _may_be_form(word: str, other: str) -> bool:
+    """Whether a word without accents is probably a form of another word."""
+    form = _plain_letters(other)
+    stem = same_letters(word, form)
     ending, replaced = word[stem:], form[stem:]
     if word[-1].isdigit() or ending in _OTHER_WORDS:
         return False

@@ -12,14 +12,13 @@ from nmt.config.language_codes import english_name, is_known, matching, normal
 from nmt.config.language_pairs import LanguagePair
 from nmt.errors import NmtError
 from nmt.files.compression import plain_ending
-from nmt.files.notes import counted
 from nmt.files.text import opened, read_lines
 from nmt.files.utf16 import as_utf8
 from nmt.files.xml import guarded_parser, parse
 
 log = logging.getLogger("nmt")
 
-_STATUSES = ("administrativeStatus", "normativeAuthorization")  # preferredTerm-admn-sts, deprecatedTerm, …
+_STATUSES = ("preferredTerm", "deprecatedTerm", "supersededTerm")  # perhaps with -admn-sts after it
 
 
 class Entry(NamedTuple):
@@ -47,47 +46,38 @@ def read(path: Path, pair: LanguagePair | None) -> list[Entry]:
 def _table_entries(path: Path, pair: LanguagePair | None) -> list[Entry]:
     rows = _rows(path)
     columns = _columns(f"{path}:{rows[0][0]}", rows[0][1], pair) if rows else None
-    entries, incomplete = list[Entry](), 0
+    entries = list[Entry]()
     for line, cells in rows[1:] if columns else rows:
         terms = [cells[i] if i < len(cells) else "" for i in columns] if columns else cells
         if len(terms) == 2 and all(terms):
             entries.append(Entry(line, *terms))
-        elif columns:
-            incomplete += 1
-        else:
+        elif not columns:
             columns_wanted = "write a source term, one tab (in .csv: a comma or semicolon) and a target term"
             more = "; for more columns, name them in the first line, such as en, de, note" if len(cells) > 2 else ""
             raise NmtError(f"{path}:{line}: {' | '.join(cells)[:80]!r}: {columns_wanted}{more}")
-    if incomplete:
-        log.info("%s: %s skipped: one of the terms is missing", path, counted(incomplete, "row is", "rows are"))
     return entries
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows of a table, with the numbers of their first lines, without empty rows and comments. A table with tabs
-    may be quoted, as a spreadsheet writes it; if its quotes do not fit, they are text."""
+    """The rows of a table, with the numbers of their first lines, without empty rows and comments. Cells may be quoted,
+    as a spreadsheet writes them."""
     lines, is_csv = list(read_lines(path)), plain_ending(path) == ".csv"
     start = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     delimiter = next((one for one in ";\t" if one in start), ",") if is_csv else "\t"
-    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
-        reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True, quoting=quoting)
-        rows, first = list[tuple[int, list[str]]](), 1
-        try:
-            for row in reader:
-                cells = [" ".join(cell.split()) for cell in row]
-                while cells and not cells[-1]:
-                    cells.pop()  # a spreadsheet adds empty cells
-                if cells and not cells[0].startswith(("#", "sep=")):
-                    rows.append((first, cells))
-                first = reader.line_num + 1
-            return rows
-        except csv.Error as error:
-            if is_csv or quoting == csv.QUOTE_NONE:
-                raise NmtError(
-                    f"{path}:{first}: the row that begins here cannot be read: {error}: close quotes, and double those "
-                    "inside"
-                ) from None
-    return []
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
+    rows, first = list[tuple[int, list[str]]](), 1
+    try:
+        for row in reader:
+            cells = [" ".join(cell.split()) for cell in row]
+            while cells and not cells[-1]:
+                cells.pop()  # a spreadsheet adds empty cells
+            if cells and not cells[0].startswith(("#", "sep=")):
+                rows.append((first, cells))
+            first = reader.line_num + 1
+    except csv.Error as error:
+        remedy = "close quotes, and double those inside"
+        raise NmtError(f"{path}:{first}: the row that begins here cannot be read: {error}: {remedy}") from None
+    return rows
 
 
 def _columns(where: str, cells: Sequence[str], pair: LanguagePair | None) -> tuple[int, int] | None:
@@ -134,19 +124,18 @@ def _terms(concept: Element) -> dict[str, list[tuple[str, str]]]:
     for section in concept:
         for term in section if section.tag in ("langSet", "langSec") else ():
             text = " ".join("".join(part.itertext()) for part in term.iter("term"))
-            # A status is a <termNote type="administrativeStatus">, or an element <min:administrativeStatus>.
-            kinds = ((part.get("type"), part.tag.rpartition(":")[2], part.text or "") for part in term.iter())
-            status = next((status for *names, status in kinds if not set(_STATUSES).isdisjoint(names)), "")
+            notes = ((part.text or "").strip() for part in term.iter() if part.tag != "term")
+            status = next((note for note in notes if note.startswith(_STATUSES)), "")
             if text.strip():
-                terms[section.get("xml:lang", "")].append((" ".join(text.split()), status.strip()))
+                terms[section.get("xml:lang", "")].append((" ".join(text.split()), status))
     return terms
 
 
 def _forms(terms: Mapping[str, Sequence[tuple[str, str]]], language: str) -> str:
     exact = [code for code in terms if normal(code) == normal(language)]
     found = [term for code in exact or terms if matching(language, [code]) for term in terms[code]]
-    used = [(text, status) for text, status in found if not status.startswith(("deprecated", "superseded"))]
-    used.sort(key=lambda term: not term[1].startswith("preferred"))
+    used = [(text, status) for text, status in found if not status.startswith(_STATUSES[1:])]
+    used.sort(key=lambda term: not term[1])
     return "|".join(dict.fromkeys(text.replace("|", r"\|") for text, _ in used))
 
 

@@ -74,6 +74,12 @@ def learn_lexicon(read: Callable[[], Iterable[tuple[str, str]]]) -> dict[str, st
     return {s: written[t] for _, s, t in sorted(mutual)}
 
 
+def same_letters(word: str, other: str) -> int:
+    """The number of letters with which both words begin."""
+    shorter = min(len(word), len(other))
+    return next((i for i in range(shorter) if word[i] != other[i]), shorter)
+
+
 def are_forms(term: str, other: str) -> bool:
     """Whether two terms differ in the endings of their words at most, such as `Arzt` and `Ärzten`. Case and accents are
     ignored. One word is the other with at most three letters more, or both have at most two letters after the same
@@ -83,7 +89,7 @@ def are_forms(term: str, other: str) -> bool:
         for text in (term, other)
     )
     for pair in zip(words, others, strict=False):
-        same = next((i for i, (x, y) in enumerate(zip(*pair, strict=False)) if x != y), min(map(len, pair)))
+        same = same_letters(*pair)
         short, long = sorted(len(word) - same for word in pair)
         if long and (same < (4 if short else 3) or long > (2 if short else 3)):
             return False

@@ -54,10 +54,7 @@ def test_tables_for_a_job_whose_languages_are_not_known(tmp_path: Path) -> None:
 
 
 def test_quotes_that_are_text(tmp_path: Path) -> None:
-    assert loaded(tmp_path / "t.tsv", '"A" team\t"A"-Team\n5" pipe\t"\n') == {
-        '"A" team': ['"A"-Team'],
-        '5" pipe': ['"'],
-    }
+    assert loaded(tmp_path / "t.tsv", '5" pipe\t"5"" pipe"\n') == {'5" pipe': ['5" pipe']}
 
 
 @pytest.mark.parametrize(

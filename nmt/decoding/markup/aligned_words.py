@@ -20,7 +20,7 @@ from nmt.decoding.word_alignment import Word, to_words
 
 # Words, single characters of scripts without spaces between words, and punctuation marks.
 _WORD = re.compile(rf"[^\W{UNSPACED}]+|[{UNSPACED}]|[^\w\s]")
-_MOST_WEIGHTS = 10_000_000  # entries of an alignment matrix, and of words × elements
+MOST_WEIGHTS = 10_000_000  # entries of an alignment matrix, and of words × elements
 _MOST_SEARCHED = 500_000_000  # characters that are searched for copies
 _MOST_SKIPPED = 8  # characters that the vocabulary's normalization may leave out before a word
 
@@ -44,14 +44,12 @@ class AlignedWords:
         words of both are assumed to be in the same order.
 
         copies: spans of the line that do not overlap, each with the span of its copy in the translation; each span is
-        one word. So are glossary terms that occur once: the model's attention says nothing about a term that was put
-        into its translation. elements: the number of elements that will be placed."""
+        one word. elements: the number of elements that will be placed."""
         text = translation.text
-        copies = [*copies, *_placed_terms(line, translation, copies)]
         size = len(translation.pieces) * max(len(translation.source_pieces or ()), elements)
-        is_large = size > _MOST_WEIGHTS or not can_search(len(copies), line, text)
+        is_large = size > MOST_WEIGHTS or not can_search(len(copies), line, text)
         if translation.alignment is None or translation.source_pieces is None or is_large:
-            most = min(2_000, max(1, _MOST_WEIGHTS // max(1, elements)))
+            most = min(2_000, max(1, MOST_WEIGHTS // max(1, elements)))
             source = _coarse([match.span() for match in _WORD.finditer(line)], most)
             target = _coarse([match.span() for match in _WORD.finditer(text)], most)
             return cls(line, text, source, target, _in_same_order(source, target))._with_copies(copies)
@@ -73,7 +71,7 @@ class AlignedWords:
 
     def _with_copies(self, copies: Sequence[tuple[Span, Span]]) -> "AlignedWords":
         """Replace the words at the spans of copies by these spans. Each copy is aligned to its original."""
-        if not copies or (len(self.source) + len(copies)) * (len(self.target) + len(copies)) > _MOST_WEIGHTS:
+        if not copies or (len(self.source) + len(copies)) * (len(self.target) + len(copies)) > MOST_WEIGHTS:
             return self
         columns = _with_spans(self.source, [source_span for source_span, _ in copies])
         rows = _with_spans(self.target, [target_span for _, target_span in copies])
@@ -85,19 +83,6 @@ class AlignedWords:
         for source_span, target_span in copies:
             weights[row_indices[target_span], column_indices[source_span]] = 1
         return replace(self, source=list(columns), target=list(rows), weights=weights)
-
-
-def _placed_terms(
-    line: str, translation: Translation, copies: Sequence[tuple[Span, Span]]
-) -> Iterator[tuple[Span, Span]]:
-    """The spans of terms that were put into a translation, if each occurs once and does not overlap the other pairs."""
-    for term in translation.terms or ():
-        source, target = line.find(term.found_as), translation.text.find(term.target)
-        is_only = line.count(term.found_as) == 1 == translation.text.count(term.target)
-        pair = (source, source + len(term.found_as)), (target, target + len(term.target))
-        overlaps = any(a < d and c < b for others in copies for (a, b), (c, d) in zip(pair, others, strict=True))
-        if term.how == "placed" and is_only and not overlaps:
-            yield pair
 
 
 def _with_spans(words: Sequence[Span], spans: Sequence[Span]) -> dict[Span, int | None]:

@@ -64,6 +64,16 @@ class BannedWords:
         """The state after one more token."""
         return self._read(state, token)[0]
 
+    def are_in(self, tokens: Sequence[int]) -> bool:
+        """Whether tokens, as a text of their own, have such a word."""
+        state = self.start
+        for token in (*tokens, self.eos):
+            completing = self.completing(state)
+            if completing is not None and completing[token]:
+                return True
+            state = self.after(state, token)
+        return False
+
     def _completing(self, state: int) -> Tensor | None:
         """The tokens that would complete a word after this state, [V] of bool; None if there are none.
 
