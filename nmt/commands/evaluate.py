@@ -236,7 +236,7 @@ def _translations(
                 varied = varied_texts(source.lines, [reference.lines for reference in references], languages)
                 robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
                 _log_counts(translator)
-            facts = System(name, size, speed, counted and counted.how)
+            facts = System(name, size, speed, None if counted is None else counted.how)
             translated[index].append(_Translated(AlignedText(name, texts), facts, robustness))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Span
 from nmt.decoding.term_texts import overlap
@@ -47,7 +48,7 @@ def place_by_attention(words: AlignedWords, found: FoundTerm, taken: Sequence[Sp
     only_here = np.flatnonzero((words.weights.argmax(axis=0) == best) & (others >= _RIVAL * share) & (others > 0))
     rival = words.source[int(max(only_here, key=lambda s: others[s]))] if len(only_here) else None
     is_clear = rival is None and share >= _CLEAR_SHARE
-    return Place(_choices(words, to_term, to_others, best), is_clear, float(share), rival)
+    return Place(_choices(words, found, to_term, to_others, best), is_clear, float(share), rival)
 
 
 def place_by_influence(
@@ -62,13 +63,14 @@ def place_by_influence(
         return None
     if rival is not None and rival[best] >= _RIVAL * influence[best]:
         return None
-    return Place(_choices(words, to_term, to_others, best), True, float(scores[best]), None)
+    return Place(_choices(words, found, to_term, to_others, best), True, float(scores[best]), None)
 
 
 def _choices(
-    words: AlignedWords, to_term: NDArray[np.float64], to_others: NDArray[np.float64], best: int
+    words: AlignedWords, found: FoundTerm, to_term: NDArray[np.float64], to_others: NDArray[np.float64], best: int
 ) -> tuple[Span, ...]:
-    """The span of the best word, and of it with the words beside it that have much of their attention to the term."""
+    """The span of the best word, and of it with the words beside it that have much of their attention to the term. For
+    a term of several words, and in scripts without spaces between words, only all of them."""
     aligned = (to_term >= _BESIDE * to_term[best]) & (to_term > to_others.max(axis=1, initial=0.0))
     first, last = best, best + 1
     while first and aligned[first - 1]:
@@ -76,6 +78,9 @@ def _choices(
     while last < len(aligned) and aligned[last]:
         last += 1
     whole = words.target[first][0], words.target[last - 1][1]
+    source_words = sum(overlap(span, (found.start, found.stop)) for span in words.source)
+    if source_words > 1 or is_unspaced(words.text[whole[0]]):
+        return (whole,)
     return tuple(dict.fromkeys((words.target[best], whole)))
 
 

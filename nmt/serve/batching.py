@@ -141,7 +141,9 @@ class RequestQueue(ABC):
 
     def _glossary(self, options: BatchOptions) -> Glossary | None:
         """The terms of a request, or else those of the service."""
-        return Glossary(options.terms) if options.terms else self._file and self._file.glossary
+        if options.terms:
+            return Glossary(options.terms)
+        return None if self._file is None else self._file.glossary
 
     @property
     def waiting(self) -> int:

@@ -67,11 +67,11 @@ def open_queue(
     NmtError as opening them does."""
     if is_endpoint(path):
         endpoint = OpenedEndpoint.open(path, patience=_PATIENCE)
-        file = glossary and GlossaryFile(glossary, endpoint.languages)
+        file = None if glossary is None else GlossaryFile(glossary, endpoint.languages)
         endpoint.log()
         queue = EndpointQueue(endpoint.teacher(overrides), endpoint.endpoint, max_waiting, file)
         return queue, endpoint.languages
     opened = open_model(path)
-    file = glossary and GlossaryFile(glossary, opened.languages)
+    file = None if glossary is None else GlossaryFile(glossary, opened.languages)
     log_chosen_files(opened)
     return BatchingQueue(load_translator(opened, device, overrides), max_waiting, file), opened.languages

@@ -220,7 +220,7 @@ class _Unit(NamedTuple):
 
 
 def _forms(side: str) -> tuple[str, ...]:
-    return tuple(form.replace("\\|", "|").strip() for form in _BETWEEN_FORMS.split(side))
+    return tuple(" ".join(form.replace("\\|", "|").split()) for form in _BETWEEN_FORMS.split(side))
 
 
 def _folded(units: Iterable[str]) -> tuple[str, ...]:

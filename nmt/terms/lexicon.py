@@ -82,8 +82,8 @@ def same_letters(word: str, other: str) -> int:
 
 def are_forms(term: str, other: str) -> bool:
     """Whether two terms differ in the endings of their words at most, such as `Arzt` and `Ärzten`. Case and accents are
-    ignored. One word is the other with at most three letters more, or both have at most two letters after the same
-    beginning of at least four."""
+    ignored. The words have at most two letters each after the same beginning of at least four, or of three if one of
+    them is the beginning of the other."""
     words, others = (
         "".join(x for x in unicodedata.normalize("NFD", text.casefold()) if not unicodedata.combining(x)).split()
         for text in (term, other)
@@ -91,6 +91,6 @@ def are_forms(term: str, other: str) -> bool:
     for pair in zip(words, others, strict=False):
         same = same_letters(*pair)
         short, long = sorted(len(word) - same for word in pair)
-        if long and (same < (4 if short else 3) or long > (2 if short else 3)):
+        if long and (same < (4 if short else 3) or long > 2):
             return False
     return len(words) == len(others)

@@ -88,7 +88,7 @@ def test_terms_that_differ_in_case_only() -> None:
 
 
 def test_entries_that_are_wrong() -> None:
-    with pytest.raises(ValueError, match=r"^'the  house' has two translations, 'Haus' and 'Heim': remove one"):
+    with pytest.raises(ValueError, match=r"^'the house' has two translations, 'Haus' and 'Heim': remove one"):
         Glossary([("the house", "Haus"), ("x", "y"), ("the  house", "Heim")])
     for source, target in (("doctor|", "Arzt"), ("doctor", "|Arzt"), (" ", "x")):
         with pytest.raises(ValueError, match="empty term or form"):

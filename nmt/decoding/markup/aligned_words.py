@@ -44,8 +44,10 @@ class AlignedWords:
         words of both are assumed to be in the same order.
 
         copies: spans of the line that do not overlap, each with the span of its copy in the translation; each span is
-        one word. elements: the number of elements that will be placed."""
+        one word. So are glossary terms that occur once: the model's attention says nothing about a term that was put
+        into its translation. elements: the number of elements that will be placed."""
         text = translation.text
+        copies = [*copies, *_placed_terms(line, translation, copies)]
         size = len(translation.pieces) * max(len(translation.source_pieces or ()), elements)
         is_large = size > MOST_WEIGHTS or not can_search(len(copies), line, text)
         if translation.alignment is None or translation.source_pieces is None or is_large:
@@ -83,6 +85,19 @@ class AlignedWords:
         for source_span, target_span in copies:
             weights[row_indices[target_span], column_indices[source_span]] = 1
         return replace(self, source=list(columns), target=list(rows), weights=weights)
+
+
+def _placed_terms(
+    line: str, translation: Translation, copies: Sequence[tuple[Span, Span]]
+) -> Iterator[tuple[Span, Span]]:
+    """The spans of terms that were put into a translation, if each occurs once and does not overlap the other pairs."""
+    for term in translation.terms or ():
+        source, target = line.find(term.found_as), translation.text.find(term.target)
+        is_only = line.count(term.found_as) == 1 == translation.text.count(term.target)
+        pair = (source, source + len(term.found_as)), (target, target + len(term.target))
+        overlaps = any(a < d and c < b for others in copies for (a, b), (c, d) in zip(pair, others, strict=True))
+        if term.how == "placed" and is_only and not overlaps:
+            yield pair
 
 
 def _with_spans(words: Sequence[Span], spans: Sequence[Span]) -> dict[Span, int | None]:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from nmt.decoding.markup.aligned_words import AlignedWords
 from nmt.decoding.markup.elements import Element, Span
 from nmt.decoding.markup.placement import place_elements
+from nmt.decoding.translation import Translation
+from nmt.terms.used_term import UsedTerm
 
 # The source has the words a b c d …, the translation A B C D …; word i is at the characters 2i.
 _SHARES = st.sampled_from([0.0, 0.05, 0.15, 0.3, 0.6, 1.0])
@@ -56,3 +58,13 @@ def test_an_element_has_the_part_with_the_largest_sum(rows: list[list[float]], o
 def test_what_goes_on_in_another_sentence_is_at_that_end(goes_on: str, expected: Span) -> None:
     weights = np.array([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.7]])
     assert in_words(place_elements([around(1, 2, goes_on=goes_on)], words_of(weights), {})[0]) == expected
+
+
+def test_a_placed_term_is_aligned_to_its_source_term() -> None:
+    """The attention of a term that the model did not choose says nothing: here the words are in another order."""
+    term = UsedTerm("old", "vieux", "placed", "old")
+    translation = Translation("grange vieux", 0.0, 0.0, [], [], terms=[term])
+    words = AlignedWords.from_translation("old barn", translation, elements=1)
+    assert words.weights[words.target.index((7, 12)), words.source.index((0, 3))] == 1
+    spans = place_elements([Element(0, 3, "<b>", "</b>")], words, {})
+    assert [translation.text[slice(*span)] for span in spans] == ["vieux"]
