@@ -6,7 +6,7 @@ word for the source term: of several forms, the one that is most probable there.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, product
+from itertools import islice
 from math import inf
 
 import numpy as np
@@ -52,8 +52,8 @@ class _Draft:
 
     def taken(self) -> list[Span]:
         """The spans that are not free for other terms."""
-        spans = ((place,) if not isinstance(place, Place) else place.choices for place in self.places.values())
-        return [*self.fixed, *chain(*spans)]
+        spans = (place.span if isinstance(place, Place) else place for place in self.places.values())
+        return [*self.fixed, *spans]
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class TermPlacer:
             while clear := {k: place for k, place in places.items() if place and place.is_clear}:
                 k = max(clear, key=lambda k: clear[k].score)
                 draft.places[k] = new = places.pop(k) or clear[k]
-                taken += new.choices
+                taken.append(new.span)
                 for other, place in places.items():
-                    if place and any(overlap(*pair) for pair in product(place.choices, new.choices)):
+                    if place and overlap(place.span, new.span):
                         places[other] = place_by_attention(words, terms[other], taken)
             draft.doubtful = {k: place for k, place in places.items() if place}
         influences = self._influences(drafts)
@@ -164,16 +164,14 @@ class TermPlacer:
             room = (self.engine.positions or inf) - len(draft.source.start) - len(draft.hypothesis.tokens)
             for k, place in draft.places.items():
                 if isinstance(place, Place):
-                    found, there = draft.source.terms[k], draft.text[slice(*place.choices[0])]
+                    found, there = draft.source.terms[k], draft.text[slice(*place.span)]
                     if any(are_forms(there, form) for form in found.term.targets):
                         draft.use(k, self._own, there)  # the model has inflected the target term
                     else:
                         forms = [form for form in found.term.targets if form in lengths and lengths[form] <= room]
                         room -= max(map(lengths.__getitem__, forms), default=0)
                         edits = [
-                            (span, in_case(form, draft.text, span, found, self.language))
-                            for span in place.choices
-                            for form in forms
+                            (place.span, in_case(form, draft.text, place.span, found, self.language)) for form in forms
                         ]
                         choices += [(draft, k, edits)] if edits else []
         trials = [(draft, dict([edit])) for draft, _, edits in choices if len(edits) > 1 for edit in edits]

@@ -28,11 +28,11 @@ _BESIDE = 0.5  # a word beside the best one with this share of its attention may
 
 
 class Place(NamedTuple):
-    """A place of a term. choices: the span of the best word, and of it with the words beside it that may translate
-    the term too; is_clear: whether the attention leaves no doubt; score: of several places the clearest is taken first;
-    rival: a source word that the same word may translate too, or None."""
+    """A place of a term. span: of the best word with those beside it that translate the term too; is_clear: whether the
+    attention leaves no doubt; score: of several places the clearest is taken first; rival: a source word that the same
+    word may translate too, or None."""
 
-    choices: tuple[Span, ...]
+    span: Span
     is_clear: bool
     score: float
     rival: Span | None
@@ -47,8 +47,11 @@ def place_by_attention(words: AlignedWords, found: FoundTerm, taken: Sequence[Sp
     share, others = to_term[best], to_others[best]
     only_here = np.flatnonzero((words.weights.argmax(axis=0) == best) & (others >= _RIVAL * share) & (others > 0))
     rival = words.source[int(max(only_here, key=lambda s: others[s]))] if len(only_here) else None
-    is_clear = rival is None and share >= _CLEAR_SHARE
-    return Place(_choices(words, found, to_term, to_others, best), is_clear, float(share), rival)
+    span = _with_neighbours(words, to_term, to_term, to_others, best)
+    # For a term of one word, an article beside the best word may have as much attention.
+    source_words = sum(overlap(word, (found.start, found.stop)) for word in words.source)
+    is_one = span == words.target[best] or source_words > 1 or is_unspaced(words.text[span[0]])
+    return Place(span, rival is None and share >= _CLEAR_SHARE and is_one, float(share), rival)
 
 
 def place_by_influence(
@@ -63,25 +66,25 @@ def place_by_influence(
         return None
     if rival is not None and rival[best] >= _RIVAL * influence[best]:
         return None
-    return Place(_choices(words, found, to_term, to_others, best), True, float(scores[best]), None)
+    return Place(_with_neighbours(words, scores, to_term, to_others, best), True, float(scores[best]), None)
 
 
-def _choices(
-    words: AlignedWords, found: FoundTerm, to_term: NDArray[np.float64], to_others: NDArray[np.float64], best: int
-) -> tuple[Span, ...]:
-    """The span of the best word, and of it with the words beside it that have much of their attention to the term. For
-    a term of several words, and in scripts without spaces between words, only all of them."""
-    aligned = (to_term >= _BESIDE * to_term[best]) & (to_term > to_others.max(axis=1, initial=0.0))
+def _with_neighbours(
+    words: AlignedWords,
+    scores: NDArray[np.float64],
+    to_term: NDArray[np.float64],
+    to_others: NDArray[np.float64],
+    best: int,
+) -> Span:
+    """The span of the best word, and of the words beside it that have at least half of its score, and more attention to
+    the term than to any other word. scores: of each target word for the term, [T]."""
+    aligned = (scores >= _BESIDE * scores[best]) & (to_term > to_others.max(axis=1, initial=0.0))
     first, last = best, best + 1
     while first and aligned[first - 1]:
         first -= 1
     while last < len(aligned) and aligned[last]:
         last += 1
-    whole = words.target[first][0], words.target[last - 1][1]
-    source_words = sum(overlap(span, (found.start, found.stop)) for span in words.source)
-    if source_words > 1 or is_unspaced(words.text[whole[0]]):
-        return (whole,)
-    return tuple(dict.fromkeys((words.target[best], whole)))
+    return words.target[first][0], words.target[last - 1][1]
 
 
 def _attention(
