@@ -118,7 +118,7 @@ class TermPlacer:
             for k, doubtful in draft.doubtful.items():
                 own = next(influences)
                 rival = next(influences) if doubtful.rival else None
-                place = place_by_influence(words, draft.source.terms[k], draft.taken(), own, rival)
+                place = place_by_influence(words, draft.source.terms[k], draft.taken(), doubtful, own, rival)
                 if place:
                     draft.places[k] = place
 

@@ -55,15 +55,22 @@ def place_by_attention(words: AlignedWords, found: FoundTerm, taken: Sequence[Sp
 
 
 def place_by_influence(
-    words: AlignedWords, found: FoundTerm, taken: Sequence[Span], influence: Influence, rival: Influence | None
+    words: AlignedWords,
+    found: FoundTerm,
+    taken: Sequence[Span],
+    doubtful: Place,
+    influence: Influence,
+    rival: Influence | None,
 ) -> Place | None:
-    """The word that a term influences most, of those with attention to it; None if its influence is small, or not
-    clearly larger than that of the rival."""
+    """The word that a term influences most, of those with attention to it. If its influence is small, `doubtful`, the
+    place by attention, if it has no rival and much attention; otherwise, or if the influence is not clearly larger than
+    that of the rival, None."""
     to_term, to_others = _attention(words, found, taken)
     scores = to_term * influence
     best = int(scores.argmax()) if scores.size else 0
     if not scores.size or scores[best] < _LEAST_INFLUENCE:
-        return None
+        is_free = not any(overlap(doubtful.span, other) for other in taken)
+        return doubtful if doubtful.rival is None and doubtful.score >= _CLEAR_SHARE and is_free else None
     if rival is not None and rival[best] >= _RIVAL * influence[best]:
         return None
     return Place(_with_neighbours(words, scores, to_term, to_others, best), True, float(scores[best]), None)
