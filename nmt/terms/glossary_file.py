@@ -86,7 +86,7 @@ def _columns(where: str, cells: Sequence[str], pair: LanguagePair | None) -> tup
     names, found = [cell.lower() for cell in cells], list[str | None]()
     for side, language in zip(("source", "target"), pair or ("", ""), strict=True):
         called = english_name(language).lower() or side
-        fits = [name for name in names if name in (side, called) or name.startswith(f"{called} (")]
+        fits = [name for name in names if name in (side, f"{side} term", called) or name.startswith(f"{called} (")]
         found.append(fits[0] if len(fits) == 1 else matching(language or side, names))
     source, target = found
     if source and target and source != target:
