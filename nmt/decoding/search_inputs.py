@@ -17,8 +17,8 @@ from nmt.decoding.capitals import as_sentences, is_in_capitals
 from nmt.decoding.chunks import LineCounts
 from nmt.decoding.engine_protocol import SearchInput
 from nmt.decoding.long_input import SourcePart, Splitter
+from nmt.decoding.markup.elements import overlap
 from nmt.decoding.protected_text import protected_spans
-from nmt.decoding.term_texts import overlap
 from nmt.errors import NmtError
 from nmt.machine import cpu_threads
 from nmt.terms.glossary import FoundTerm, Glossary

@@ -15,11 +15,11 @@ from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.subwords.vocabulary import EOS, Vocabulary
 from nmt.decoding.engine_protocol import Engine, Pair, SearchInput
 from nmt.decoding.markup.aligned_words import MOST_WEIGHTS, AlignedWords, word_spans
-from nmt.decoding.markup.elements import Span
+from nmt.decoding.markup.elements import Span, overlap
 from nmt.decoding.protected_text import protected_spans
 from nmt.decoding.search.options import Hypothesis, SearchOptions, length_penalties
 from nmt.decoding.term_places import Influence, Place, place_by_attention, place_by_influence
-from nmt.decoding.term_texts import edited, in_case, overlap, own_places
+from nmt.decoding.term_texts import edited, in_case, own_places
 from nmt.decoding.translation import Translation, source_alignment
 from nmt.terms.lexicon import are_forms
 from nmt.terms.used_term import How, UsedTerm
@@ -107,7 +107,8 @@ class TermPlacer:
             places = {k: place_by_attention(words, terms[k], taken) for k in draft.missing}
             while clear := {k: place for k, place in places.items() if place and place.is_clear}:
                 k = max(clear, key=lambda k: clear[k].score)
-                draft.places[k] = new = places.pop(k) or clear[k]
+                draft.places[k] = new = clear[k]
+                del places[k]
                 taken.append(new.span)
                 for other, place in places.items():
                     if place and overlap(place.span, new.span):
@@ -159,7 +160,7 @@ class TermPlacer:
     def _write(self, drafts: Sequence[_Draft]) -> None:
         """Replace the words at the places of terms by the target form that is most probable there."""
         lengths = self._lengths({form for d in drafts for one in d.source.terms for form in one.term.targets})
-        choices = list[tuple[_Draft, int, list[tuple[Span, str]]]]()
+        choices = list[tuple[_Draft, int, Span, list[str]]]()
         for draft in drafts:
             room = (self.engine.positions or inf) - len(draft.source.start) - len(draft.hypothesis.tokens)
             for k, place in draft.places.items():
@@ -170,16 +171,14 @@ class TermPlacer:
                     else:
                         forms = [form for form in found.term.targets if form in lengths and lengths[form] <= room]
                         room -= max(map(lengths.__getitem__, forms), default=0)
-                        edits = [
-                            (place.span, in_case(form, draft.text, place.span, found, self.language)) for form in forms
-                        ]
-                        choices += [(draft, k, edits)] if edits else []
-        trials = [(draft, dict([edit])) for draft, _, edits in choices if len(edits) > 1 for edit in edits]
+                        cased = [in_case(form, draft.text, place.span, found, self.language) for form in forms]
+                        choices += [(draft, k, place.span, cased)] if cased else []
+        trials = [(draft, {span: form}) for draft, _, span, forms in choices if len(forms) > 1 for form in forms]
         totals = map(sum, self._scores(trials)[1])
         edits_of = dict[int, dict[Span, str]]()
-        for draft, k, edits in choices:
-            scored = [(next(totals) if len(edits) > 1 else 0.0, edit) for edit in edits]
-            span, form = max(scored, key=lambda pair: pair[0])[1]
+        for draft, k, span, forms in choices:
+            scored = [(next(totals) if len(forms) > 1 else 0.0, form) for form in forms]
+            form = max(scored, key=lambda pair: pair[0])[1]
             edits_of.setdefault(id(draft), {})[span] = form
             draft.use(k, "placed", form)
         final = [(draft, edits_of[id(draft)]) for draft in drafts if id(draft) in edits_of]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from nmt.config.unspaced_scripts import is_unspaced
 from nmt.decoding.markup.aligned_words import AlignedWords
-from nmt.decoding.markup.elements import Span
-from nmt.decoding.term_texts import overlap
+from nmt.decoding.markup.elements import Span, overlap
 from nmt.terms.glossary import FoundTerm
 
 Influence = NDArray[np.float64]  # of words of a line: by how much log P of each target word is higher with them, [T]

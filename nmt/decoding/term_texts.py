@@ -54,8 +54,3 @@ def edited(text: str, edits: Mapping[Span, str]) -> str:
     for (start, stop), new in sorted(edits.items(), reverse=True):
         text = f"{text[:start]}{new}{text[stop:]}"
     return text
-
-
-def overlap(one: Span, other: Span) -> bool:
-    """Whether two spans have characters in common."""
-    return one[0] < other[1] and other[0] < one[1]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.unspaced_scripts import UNSPACED
-from nmt.decoding.markup.elements import Span
+from nmt.decoding.markup.elements import Span, overlap
 from nmt.decoding.translation import Translation
 from nmt.decoding.word_alignment import Word, to_words
 
@@ -95,8 +95,8 @@ def _placed_terms(
         source, target = line.find(term.found_as), translation.text.find(term.target)
         is_only = line.count(term.found_as) == 1 == translation.text.count(term.target)
         pair = (source, source + len(term.found_as)), (target, target + len(term.target))
-        overlaps = any(a < d and c < b for others in copies for (a, b), (c, d) in zip(pair, others, strict=True))
-        if term.how == "placed" and is_only and not overlaps:
+        is_taken = any(overlap(*spans) for others in copies for spans in zip(pair, others, strict=True))
+        if term.how == "placed" and is_only and not is_taken:
             yield pair
 
 

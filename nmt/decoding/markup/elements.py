@@ -9,6 +9,11 @@ LINE = -1  # the index of the whole line, as the parent of elements
 _MARKS = ".,;:!?…)]}»”’。、，；：！？）」』"  # no space is put before these
 
 
+def overlap(one: Span, other: Span) -> bool:
+    """Whether two spans have characters in common."""
+    return one[0] < other[1] and other[0] < one[1]
+
+
 @dataclass(frozen=True)
 class Element:
     """The characters of a line from start to stop, possibly none, with the tags before and after them. parent: the
