@@ -19,7 +19,7 @@ from tqdm import tqdm
 from nmt import device as devices
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.validate import Validator, validators_of
+from nmt.commands.validate import Validator, score_with, validators_of
 from nmt.config import schema
 from nmt.config.metrics import METRICS
 from nmt.data.batches.token_store import TokenStore
@@ -187,12 +187,12 @@ def _score(
     on the first training.validation_sentences pairs."""
     model = averaging.average(paths).build().to(device)
     engine = validators[0].engine(model)
-    scores = [validator.score(engine) for validator in validators]
+    translated = score_with(validators, engine)
     set_scores = []
-    for held_out, translation_scores in zip(sets, scores, strict=True):
+    for held_out, translation_scores in zip(sets, translated.scores, strict=True):
         loss = _loss(engine, held_out.ids, validators[0].search)
         set_scores.append({"validation_loss": loss} | translation_scores.scores)
-    return Candidate(name, paths, Validation([held_out.name for held_out in sets], set_scores, scores))
+    return Candidate(name, paths, Validation([held_out.name for held_out in sets], set_scores, translated))
 
 
 def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> float:

@@ -18,6 +18,7 @@ from nmt.commands.validate import score_all, validators_of
 from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.data import prepare
+from nmt.decoding.confidence import LEAST_SENTENCES
 from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import check_launch, check_variables, seconds_since_launch
 from nmt.distributed.ranks import Ranks
@@ -131,6 +132,13 @@ def training_data(
     log.info("%s", prepared.summary)
     training, sets, translate = config.training, prepared.validation, None
     if sets and training.validation_bleu:
-        translate = partial(score_all, validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text))
+        validators = validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text)
+        translate = partial(score_all, validators)
+        sentences = sum(len(validator.sources) for validator in validators)
+        if sentences < LEAST_SENTENCES:
+            message = (
+                "no confidence: %d validation sentences are translated, a calibration needs %d: see nmt calibrate"
+            )
+            log.info(message, sentences, LEAST_SENTENCES)
     key = validation_key(sets, training, config.decoding)
     return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), key, start)

@@ -60,7 +60,7 @@ def _translate_document(request: TranslationJob, format: DocumentFormat, opened:
     with line_bar("translating", len(lines)) as bar:
         translator.on_lines = bar.update
         for first in range(0, len(lines), _DOCUMENT_LINES):
-            translations += translator.with_tags(lines[first : first + _DOCUMENT_LINES])
+            translations += [text for text, _ in translator.with_tags(lines[first : first + _DOCUMENT_LINES])]
     content = document.with_lines(translations, output)
     with atomic.reporting(output, "--output"), atomic.replacing(output) as unfinished:
         unfinished.write_bytes(content)

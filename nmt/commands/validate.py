@@ -5,6 +5,7 @@ Training gets this as a function, and does not depend on search.
 
 import copy
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 
@@ -13,15 +14,16 @@ from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.prepare import ValidationSet
 from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding.capitals import is_in_capitals
+from nmt.decoding.confidence import CALIBRATION, fit
 from nmt.decoding.engine import PyTorchEngine
-from nmt.decoding.translator import Translator
+from nmt.decoding.translator import Translation, Translator
 from nmt.distributed.ranks import Ranks
 from nmt.errors import NmtError
-from nmt.evaluation.metrics import ValidationMetrics
+from nmt.evaluation.metrics import ValidationMetrics, sentence_chrf
 from nmt.evaluation.text_form import NORMALIZED
 from nmt.loading import model_loader
 from nmt.models.translation_model import TranslationModel
-from nmt.training.data import TranslatedText, TranslationScores
+from nmt.training.data import TranslatedSets, TranslatedText, TranslationScores
 
 
 class Validator:
@@ -38,18 +40,13 @@ class Validator:
         """The first training.validation_sentences pairs of the set are used. source_text: facts about the training
         text. Raises NmtError if decoding.long_input: error does not allow a pair to be translated."""
         pairs = validation_set.pairs[: config.training.validation_sentences]
+        self.name = validation_set.name
         self.languages, self.vocabulary, self.config, self.ranks = validation_set.languages, vocabulary, config, ranks
         self.search, self.source_text = config.search, as_set(config, source_text)
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         if self.search.long_input == "error":
             _check_lengths(self.sources, vocabulary, self.search)
         self.metrics = ValidationMetrics(self.languages.target)
-
-    def __call__(self, model: TranslationModel) -> TranslationScores:
-        """Translate on the model's device, and score the translations. The model and its train or eval mode do not
-        change. Collective: all ranks get the same result.
-        """
-        return self.score(self.engine(model))
 
     def engine(self, model: TranslationModel) -> PyTorchEngine:
         """The engine for a model on its device, with decoding.precision: model. If search needs another type than that
@@ -59,19 +56,22 @@ class Validator:
             model = model_loader.prepare(copy.deepcopy(model), device, "model", trained_in)
         return PyTorchEngine([model], device)
 
-    def score(self, engine: PyTorchEngine) -> TranslationScores:
-        """As `__call__`, with an engine of the model."""
+    def score(self, engine: PyTorchEngine) -> tuple[TranslationScores, list[Translation]]:
+        """Translate, and score the translations. The model and its train or eval mode do not change. Collective: all
+        ranks get the same result."""
         trained_on = self.config.data.language_pairs
         translator = Translator(engine, self.vocabulary, self.search, trained_on, self.source_text)
         translator.languages.use(self.languages.target, self.languages.source)
         # Ranks take sentences in turn, so that each rank gets its share of long ones.
-        shares = self.ranks.all_gather(translator.translate(self.sources[self.ranks.rank :: self.ranks.size]))
+        share = translator.hypotheses(self.sources[self.ranks.rank :: self.ranks.size], token_scores=False)
+        shares = self.ranks.all_gather([best for best, *_ in share])
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
-        scores = self.metrics.scores(translations, self.references)
-        samples = list(zip(self.sources, self.references, translations, strict=True))
+        texts = [translation.text for translation in translations]
+        scores = self.metrics.scores(texts, self.references)
+        samples = list(zip(self.sources, self.references, texts, strict=True))
         samples = samples[: self.config.training.validation_samples]
-        texts = TranslatedText(*self.languages, len(translations), NORMALIZED.compared)
-        return TranslationScores(scores, samples, self.metrics.signatures(), texts)
+        text = TranslatedText(*self.languages, len(translations), NORMALIZED.compared)
+        return TranslationScores(scores, samples, self.metrics.signatures(), text), translations
 
 
 def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: DecodingConfig) -> None:
@@ -97,7 +97,17 @@ def validators_of(
     return [Validator(validation_set, vocabulary, config, ranks, source_text) for validation_set in sets]
 
 
-def score_all(validators: Sequence[Validator], model: TranslationModel) -> list[TranslationScores]:
-    """The scores of each validator, with one engine. Collective."""
-    engine = validators[0].engine(model)
-    return [validator.score(engine) for validator in validators]
+def score_all(validators: Sequence[Validator], model: TranslationModel) -> TranslatedSets:
+    """The scores of each validator, with one engine, and a calibration by all translations together. Collective."""
+    return score_with(validators, validators[0].engine(model))
+
+
+def score_with(validators: Sequence[Validator], engine: PyTorchEngine) -> TranslatedSets:
+    """As `score_all`, with an engine of the model."""
+    scored = [validator.score(engine) for validator in validators]
+    translations = list(chain.from_iterable(translations for _, translations in scored))
+    references = list(chain.from_iterable(validator.references for validator in validators))
+    names = ", ".join(validator.name for validator in validators)
+    calibration = fit(names, translations, sentence_chrf([one.text for one in translations], references))
+    provenance = {} if calibration is None else {CALIBRATION: calibration.to_json()}
+    return TranslatedSets([scores for scores, _ in scored], provenance)

@@ -25,6 +25,9 @@ class Translation:
     On request, alignment has for each piece a weight for each of source_pieces (the end of sentence is last in both).
     If a line was translated in parts, each part has its end of sentence in pieces and source_pieces, and a row of the
     alignment covers the source pieces of its own part. terms: those of a glossary in the line; None without a glossary.
+    subwords, source_subwords: the lengths, with language tokens of the source and the end of sentence of each part; 0
+    for a line without words.
+    confidence: the chrF that is expected, from 0 to 100; None without a calibration (see nmt.decoding.confidence).
     """
 
     text: str
@@ -35,6 +38,12 @@ class Translation:
     source_pieces: list[str] | None = None
     alignment: list[list[float]] | None = None
     terms: list[UsedTerm] | None = None
+    subwords: int = 0
+    source_subwords: int = 0
+    confidence: float | None = None
+
+
+Rated = tuple[str, float | None]  # a text with tags, and its confidence
 
 
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
@@ -43,11 +52,17 @@ def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
 
 
 def line_translations(
-    hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer, has_glossary: bool
+    hypotheses: Sequence[Sequence[Hypothesis]],
+    target: Tokenizer,
+    parts: Mapping[int, Sequence[SearchInput]],
+    has_glossary: bool,
 ) -> list[list[Translation]]:
-    """The hypotheses of each line as translations."""
+    """The hypotheses of each line as translations. parts: of each line with words, by the index of the line."""
     decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster
-    lines = [translations(line, list(islice(decoded, len(line))), target) for line in hypotheses]
+    lines = list[list[Translation]]()
+    for i, line in enumerate(hypotheses):
+        source_subwords = sum(len(part.ids) + 1 for part in parts.get(i, ()))
+        lines.append(translations(line, list(islice(decoded, len(line))), target, source_subwords))
     if has_glossary:
         for i, line in enumerate(hypotheses):
             pairs = zip(lines[i], line, strict=True)
@@ -55,8 +70,11 @@ def line_translations(
     return lines
 
 
-def translations(hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer) -> list[Translation]:
-    """Hypotheses and their texts as translations. A translation has as many pieces as token scores."""
+def translations(
+    hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer, source_subwords: int
+) -> list[Translation]:
+    """Hypotheses of one line and their texts as translations. A translation has as many pieces as token scores.
+    source_subwords: as in Translation."""
     return [
         Translation(
             text,
@@ -64,6 +82,8 @@ def translations(hypotheses: Sequence[Hypothesis], texts: Sequence[str], target:
             hypothesis.log_probability,
             target.pieces([*hypothesis.tokens, EOS])[: len(hypothesis.token_scores)],
             hypothesis.token_scores,
+            subwords=len(hypothesis.tokens) + 1 if source_subwords else 0,
+            source_subwords=source_subwords,
         )
         for text, hypothesis in zip(texts, hypotheses, strict=True)
     ]

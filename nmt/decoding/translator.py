@@ -18,6 +18,7 @@ from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.decoding import translation, unwritable
 from nmt.decoding.capitals import in_capitals
 from nmt.decoding.chunks import LineCounts, chunked, lines_together, reporting, results, with_prefixes
+from nmt.decoding.confidence import Calibration
 from nmt.decoding.engine_protocol import Engine, Pair, batch_tokens
 from nmt.decoding.language_choice import LanguageChoice
 from nmt.decoding.long_input import Splitter, shortest
@@ -31,6 +32,7 @@ from nmt.decoding.search_inputs import InputBuilder, Inputs, is_empty
 from nmt.decoding.term_counts import counted
 from nmt.decoding.term_placement import TermPlacer
 from nmt.decoding.translate_request import TranslateRequest
+from nmt.decoding.translation import Rated
 from nmt.decoding.translation import Translation as Translation
 from nmt.device import explaining_out_of_memory
 from nmt.errors import NmtError
@@ -56,12 +58,13 @@ class Translator:
         decoding: DecodingConfig,
         languages: LanguagePairs | None = None,
         source_text: SourceText | None = None,
+        calibration: Calibration | None = None,
     ):
-        """source_text: statistics of the training text. Longer lines are split."""
+        """source_text: statistics of the training text: longer lines are split; calibration: for the confidence."""
         self.engine, self.vocabulary, self.decoding, self.source_text = engine, vocabulary, decoding, source_text
         self._banned_words = lru_cache(1)(partial(banned_words, vocabulary.target))
         self.languages = LanguageChoice(languages, vocabulary)
-        self.counts = LineCounts()
+        self.calibration, self.counts = calibration, LineCounts()
         self.on_lines: Callable[[int], object] = _ignore  # called with the number of lines searched since the last call
         self.glossary: Glossary | None = None  # see use_glossary
         self._process = os.getpid()
@@ -222,9 +225,11 @@ class Translator:
         """The n best translations of each line."""
         # Asked before the first search begins, because a search takes memory.
         tokens = self.batch_tokens
-        begin, glossary = partial(self._begin, request, tokens), request.glossary
+        begin, glossary, target = partial(self._begin, request, tokens), request.glossary, self.vocabulary.target
         for inputs, hypotheses in results(self._inputs(lines, request, tokens), begin, request.read_ahead):
-            translations = translation.line_translations(hypotheses, self.vocabulary.target, glossary is not None)
+            translations = translation.line_translations(hypotheses, target, inputs.parts, glossary is not None)
+            if self.calibration is not None and request.scores:
+                translations = [list(map(self.calibration.rated, line)) for line in translations]
             for i in inputs.capitals:
                 language = request.pair.target
                 translations[i] = [replace(one, text=in_capitals(one.text, language)) for one in translations[i]]
@@ -256,13 +261,13 @@ class Translator:
         for chunk in chunked(lines, chunk_lines or lines_together(self.batch_tokens, self.engine.on_cuda)):
             texts = [MarkedText(line, source, markup) for line in chunk]
             marked_lines = list(chain(*(text.lines for text in texts)))
-            written = iter(self.with_tags(marked_lines, to=to, from_=from_))
+            written = (line for line, _ in self.with_tags(marked_lines, to=to, from_=from_))
             for text in texts:
                 yield text.with_lines(list(islice(written, len(text.lines))))
 
-    def with_tags(self, lines: Sequence[MarkedLine], *, to: str | None = None, from_: str | None = None) -> list[str]:
+    def with_tags(self, lines: Sequence[MarkedLine], *, to: str | None = None, from_: str | None = None) -> list[Rated]:
         """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""
-        written, patterns = dict[int, str](), (*self.decoding.keep, "verbatim")
+        written, patterns = dict[int, Rated](), (*self.decoding.keep, "verbatim")
         pair, glossary = self.languages.choose(to, from_), self.glossary
         request = TranslateRequest(self.decoding, pair, token_scores=False, glossary=glossary, numbered=False)
         for with_elements in (False, True):  # only lines with elements need an alignment
@@ -270,7 +275,7 @@ class Translator:
             request = replace(request, alignment=with_elements and self.engine.aligns, read_ahead=True)
             translations = self._translations([lines[i].text for i in indices], request)
             for i, [best] in zip(indices, translations, strict=True):
-                written[i] = lines[i].translated(best, patterns)
+                written[i] = lines[i].translated(best, patterns), best.confidence
         return [written[i] for i in range(len(lines))]
 
     def as_read(self, lines: Sequence[str], pair: LanguagePair) -> list[str]:
@@ -315,9 +320,9 @@ class Translator:
             scores = self.engine.score(list(pairs.values()), self.batch_tokens)
         penalties = length_penalties(max(map(len, scores), default=0), self.decoding)
         for i, token_scores in zip(pairs, scores, strict=True):
-            # Language tokens are not scored.
-            hypothesis = Hypothesis.scored(target_ids[i], token_scores[len(start) :], penalties)
-            [translations[i]] = translation.translations([hypothesis], [targets[i]], self.vocabulary.target)
+            hypothesis = Hypothesis.scored(target_ids[i], token_scores[len(start) :], penalties)  # not language tokens
+            text, length = [targets[i]], len(pairs[i][0]) + 1
+            [translations[i]] = translation.translations([hypothesis], text, self.vocabulary.target, length)
         return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[Tensor]:

@@ -2,8 +2,10 @@
 files."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from nmt.config import schema
 from nmt.config.schema import Config
@@ -11,17 +13,29 @@ from nmt.config.writer import to_yaml
 from nmt.data.cleaning.source_text import SourceText
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.vocabulary import Vocabulary
+from nmt.decoding.confidence import Calibration
 from nmt.errors import NmtError
+
+T = TypeVar("T")
 
 SETTINGS = "nmt.yaml"
 SOURCE_TEXT = "source_text.json"  # facts about the training text; only if they are known
+CALIBRATION = "calibration.json"  # for the confidence of translations; only if the model is calibrated
 SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer looks for
 
 
-def write(folder: Path, settings: Config, vocabulary_: Vocabulary, source_text: SourceText | None = None) -> None:
-    """Write the settings, both SentencePiece models, and the known facts about the training text."""
-    if source_text is not None:
-        (folder / SOURCE_TEXT).write_text(json.dumps(source_text.to_json()) + "\n", encoding="ascii")
+def write(
+    folder: Path,
+    settings: Config,
+    vocabulary_: Vocabulary,
+    source_text: SourceText | None = None,
+    calibration: Calibration | None = None,
+) -> None:
+    """Write the settings, both SentencePiece models, and what is known: facts about the training text, and the
+    calibration."""
+    for name, known in ((SOURCE_TEXT, source_text), (CALIBRATION, calibration)):
+        if known is not None:
+            (folder / name).write_text(json.dumps(known.to_json()) + "\n", encoding="ascii")
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")
     (folder / SOURCE).write_bytes(vocabulary_.source.proto)
     (folder / TARGET).write_bytes(vocabulary_.target.proto)
@@ -46,16 +60,25 @@ def load_config(folder: Path) -> Config:
 
 def load_source_text(folder: Path) -> SourceText | None:
     """The known facts about the training text; None if there are none. Raises NmtError if their file is damaged."""
-    path = folder / SOURCE_TEXT
+    return _load(folder / SOURCE_TEXT, SourceText.from_json)
+
+
+def load_calibration(folder: Path) -> Calibration | None:
+    """The calibration; None if there is none. Raises NmtError if its file is damaged."""
+    return _load(folder / CALIBRATION, Calibration.from_json)
+
+
+def _load(path: Path, from_json: Callable[[object], T | None]) -> T | None:
+    """What a file in JSON contains; None if it is missing. Raises NmtError if it is damaged."""
     try:
-        source_text = SourceText.from_json(json.loads(path.read_text(encoding="ascii")))
+        content = from_json(json.loads(path.read_text(encoding="ascii")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise NmtError(f"{path}: cannot be read: {error}: export it again") from None
-    if source_text is None:
+    if content is None:
         raise NmtError(f"{path}: damaged: export it again")
-    return source_text
+    return content
 
 
 def load_vocabulary(folder: Path, settings: Config) -> Vocabulary:

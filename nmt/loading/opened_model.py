@@ -16,6 +16,7 @@ from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.special_subwords import TERM_TAGS
 from nmt.data.cleaning.source_text import SourceText, as_set
 from nmt.data.subwords.vocabulary import Vocabulary
+from nmt.decoding.confidence import Calibration
 from nmt.decoding.engine_protocol import Engine
 from nmt.decoding.engine_support import ctranslate2_lacks
 from nmt.decoding.translator import Translator
@@ -36,7 +37,7 @@ class OpenedModel:
     """A model without its weights.
 
     path: of the user; file: the model file, or the exported folder; provenance: empty for a folder; source_text: facts
-    about the training text, if they are known.
+    about the training text, if they are known; calibration: for the confidence of translations, if there is one.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class OpenedModel:
     settings: schema.Config
     provenance: Mapping[str, Any]
     source_text: SourceText | None
+    calibration: Calibration | None
 
     @property
     def languages(self) -> LanguagePairs:
@@ -164,11 +166,15 @@ class OpenedModel:
                     "same vocabulary"
                 )
         engine = model_loader.pytorch_engine(checkpoints, device, settings.search)
-        return self._translator(settings, engine, checkpoints[0].vocabulary)
+        translator = self._translator(settings, engine, checkpoints[0].vocabulary)
+        if ensemble and translator.calibration is not None:
+            log.info("an ensemble has no confidence: the calibration is of %s alone", self.file)
+            translator.calibration = None
+        return translator
 
     def _translator(self, settings: schema.Config, engine: Engine, vocabulary: Vocabulary) -> Translator:
         source_text = as_set(settings, self.source_text)
-        return Translator(engine, vocabulary, settings.search, self.languages, source_text)
+        return Translator(engine, vocabulary, settings.search, self.languages, source_text, self.calibration)
 
     def _check_same(self, settings: schema.Config) -> None:
         """Raise NmtError if another model has replaced the file after it was opened. settings: read with the
@@ -198,7 +204,9 @@ def open_model(path: Path) -> OpenedModel:
     Raises NmtError if it is missing, damaged or not a model.
     """
     if export_folder.is_ctranslate2(path):
-        return OpenedModel(path, path, True, export_folder.load_config(path), {}, export_folder.load_source_text(path))
+        facts = export_folder.load_source_text(path), export_folder.load_calibration(path)
+        return OpenedModel(path, path, True, export_folder.load_config(path), {}, *facts)
     file = model_file.locate(path)
     settings, provenance = model_file.load_header(file)
-    return OpenedModel(path, file, False, settings, provenance, model_file.source_text(provenance))
+    facts = model_file.source_text(provenance), Calibration.of(provenance)
+    return OpenedModel(path, file, False, settings, provenance, *facts)

@@ -1,7 +1,8 @@
 """The input of the trainer."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from nmt.data.prepare import PreparedData
 from nmt.models.translation_model import TranslationModel
@@ -34,6 +35,15 @@ class TranslationScores:
 
 
 @dataclass(frozen=True)
+class TranslatedSets:
+    """The scores of each validation set, and an entry for the provenance of the model: its calibration by these
+    translations (see nmt.decoding.confidence), or nothing."""
+
+    scores: Sequence[TranslationScores] = ()
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TrainingData:
     """The data that a run trains and validates on. Each key is a hash of the named content.
 
@@ -43,7 +53,7 @@ class TrainingData:
     """
 
     prepared: PreparedData
-    translate_validation: Callable[[TranslationModel], Sequence[TranslationScores]] | None
+    translate_validation: Callable[[TranslationModel], TranslatedSets] | None
     vocabulary_key: str
     validation_key: str
     start: Start | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.schema import DecodingConfig
+from nmt.decoding.confidence import Calibration
 from nmt.errors import NmtError
 from nmt.interop import export_folder, model_card, parity
 from nmt.interop.ctranslate2 import files as ctranslate2_files
@@ -51,8 +52,8 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     ctranslate2_files.write."""
     positions = export_folder.longest_position(loaded.config)
     ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, loaded.weights, positions, quantization)
-    source_text = model_file.source_text(loaded.provenance)
-    export_folder.write(folder, loaded.config, loaded.vocabulary, source_text)
+    facts = model_file.source_text(loaded.provenance), Calibration.of(loaded.provenance)
+    export_folder.write(folder, loaded.config, loaded.vocabulary, *facts)
     model_card.write(folder, loaded, EngineUsage("ctranslate2", _usage(loaded), quantization=quantization))
 
 

@@ -1,0 +1,96 @@
+"""The confidence of a translation: the chrF that is expected of it, from 0 to 100.
+
+A logistic regression is fitted to translations whose references are known. It needs only what every search returns: log
+P(Y|X), the lengths and the text. Source: Papke and Wooldridge 1996, a regression for fractions; Fomicheva et al. 2020,
+quality estimation without a second model.
+"""
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nmt.decoding.translation import Translation
+
+CALIBRATION = "calibration"  # the entry in the provenance of a model
+LEAST_SENTENCES = 200  # to fit a calibration
+_FEATURES = 4
+_CONSTANT = 1e-6  # a feature with a smaller deviation is the same for all translations
+_RIDGE, _NEWTON_STEPS = 1.0, 20
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted regression. text: the name of the text that it was fitted to; sentences: their number; correlation:
+    Pearson's, of the confidence and chrF on this text; weights: of each of the features, and the constant."""
+
+    text: str
+    sentences: int
+    correlation: float
+    weights: tuple[float, ...]
+
+    @classmethod
+    def from_json(cls, value: object) -> "Calibration | None":
+        """Read what `to_json` returned. Returns None for anything else."""
+        try:
+            fields = dict(value)  # type: ignore[call-overload]
+            weights = tuple(map(float, fields["weights"]))
+            found = cls(str(fields["text"]), int(fields["sentences"]), float(fields["correlation"]), weights)
+        except (KeyError, TypeError, ValueError):
+            return None
+        return found if len(weights) == _FEATURES + 1 and all(map(math.isfinite, weights)) else None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, provenance: Mapping[str, Any]) -> "Calibration | None":
+        """The calibration in the provenance of a model; None if it has none."""
+        return cls.from_json(provenance.get(CALIBRATION))
+
+    def __str__(self) -> str:
+        return f"{self.text}, {self.sentences:,} sentences"
+
+    def rated(self, translation: Translation) -> Translation:
+        """The translation with its confidence, with one decimal. A line without words has none."""
+        if not translation.subwords:
+            return translation
+        *weights, constant = self.weights
+        value = constant + math.fsum(map(operator.mul, weights, _features(translation)))
+        confidence = 50 + 50 * math.tanh(value / 2)  # 100 / (1 + exp(-value)), without overflow
+        return replace(translation, confidence=round(confidence, 1))
+
+
+def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -> Calibration | None:
+    """A calibration by these translations and the chrF of each; None if fewer than 200 have words. text: its name."""
+    pairs = [(_features(one), score) for one, score in zip(translations, chrf, strict=True) if one.subwords]
+    if len(pairs) < LEAST_SENTENCES:
+        return None
+    features = np.array([row for row, _ in pairs])
+    share = np.array([score for _, score in pairs]) / 100
+    mean, deviation = features.mean(axis=0), features.std(axis=0)
+    deviation[deviation < _CONSTANT] = np.inf  # such a feature gets no weight
+    rows = np.hstack([(features - mean) / deviation, np.ones((len(pairs), 1))])
+    ridge = np.diag([_RIDGE] * len(mean) + [0.0])
+    weights = np.zeros(len(ridge))
+    for _ in range(_NEWTON_STEPS):  # maximizes the likelihood, which has one maximum
+        expected = 1 / (1 + np.exp(-rows @ weights))
+        gradient = rows.T @ (expected - share) + ridge @ weights
+        weights -= np.linalg.solve(rows.T @ (rows * (expected * (1 - expected))[:, None]) + ridge, gradient)
+    expected = 1 / (1 + np.exp(-rows @ weights))
+    correlation = float(np.corrcoef(expected, share)[0, 1]) if expected.std() > 0 < share.std() else 0.0
+    weights[:-1] /= deviation
+    weights[-1] -= mean @ weights[:-1]
+    return Calibration(text, len(pairs), round(correlation, 4), tuple(weights.tolist()))
+
+
+def _features(translation: Translation) -> list[float]:
+    """How surprised the model was, the length beside that of the source, and how many characters a subword has. The
+    root makes the relation to chrF nearly linear."""
+    surprise = max(0.0, -translation.log_probability) / translation.subwords
+    ratio = math.log(translation.subwords / translation.source_subwords)
+    characters = math.log(max(1, len(translation.text)) / translation.subwords)
+    return [math.sqrt(surprise), ratio, abs(ratio), characters]
