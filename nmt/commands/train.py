@@ -136,9 +136,7 @@ def training_data(
         translate = partial(score_all, validators)
         sentences = sum(len(validator.sources) for validator in validators)
         if sentences < LEAST_SENTENCES:
-            message = (
-                "no confidence: %d validation sentences are translated, a calibration needs %d: see nmt calibrate"
-            )
+            message = "no confidence: %d validation sentences are translated, a calibration needs %d: see nmt calibrate"
             log.info(message, sentences, LEAST_SENTENCES)
     key = validation_key(sets, training, config.decoding)
     return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), key, start)
