@@ -20,6 +20,7 @@ from nmt.config.language_codes import english_name, two_letters
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.metrics import TRANSLATION_METRICS
 from nmt.config.schema import TransformerConfig
+from nmt.decoding.confidence import Calibration
 
 FILE = "README.md"
 _MOST_NAMED = 10  # languages or corpora in a sentence
@@ -168,6 +169,12 @@ def _sizes(loaded: Checkpoint, usage: EngineUsage) -> Iterator[str]:
     if not vocabulary.shared:
         sizes += f" and {len(vocabulary.target):,}"
     yield f"Vocabulary: {sizes} subwords of SentencePiece{', for both languages' if vocabulary.shared else ''}"
+    if calibration := Calibration.of(loaded.provenance):
+        data, text = loaded.config.data, calibration.text
+        if text == ", ".join(data.held_out_names):  # fitted in training: such names can have folders
+            text = ", ".join(map(_corpus_name, data.held_out))
+        fitted = f"{text} ({calibration.sentences:,} sentences)"
+        yield f"Confidence, with nmt: calibrated with {fitted}, correlation with chrF {calibration.correlation:.2f}"
 
 
 def _training(loaded: Checkpoint) -> Iterator[str]:
