@@ -18,6 +18,7 @@ from nmt.decoding.translation import Translation
 CALIBRATION = "calibration"  # the entry in the provenance of a model
 LEAST_SENTENCES = 200  # to fit a calibration
 _FEATURES = 4
+_LOW = 0.2  # the share of the text whose confidence is called low
 _CONSTANT = 1e-6  # a feature with a smaller deviation is the same for all translations
 _RIDGE, _NEWTON_STEPS = 1.0, 20
 
@@ -25,23 +26,26 @@ _RIDGE, _NEWTON_STEPS = 1.0, 20
 @dataclass(frozen=True)
 class Calibration:
     """A fitted regression. text: the name of the text that it was fitted to; sentences: their number; correlation:
-    Pearson's, of the confidence and chrF on this text; weights: of each of the features, and the constant."""
+    Pearson's, of the confidence and chrF on this text; weights: of each of the features, and the constant; low: a fifth
+    of the text has a lower confidence."""
 
     text: str
     sentences: int
     correlation: float
     weights: tuple[float, ...]
+    low: float = 0.0
 
     @classmethod
     def from_json(cls, value: object) -> "Calibration | None":
         """Read what `to_json` returned. Returns None for anything else."""
         try:
             fields = dict(value)  # type: ignore[call-overload]
-            weights = tuple(map(float, fields["weights"]))
-            found = cls(str(fields["text"]), int(fields["sentences"]), float(fields["correlation"]), weights)
+            weights, low = tuple(map(float, fields["weights"])), float(fields.get("low", 0.0))
+            found = cls(str(fields["text"]), int(fields["sentences"]), float(fields["correlation"]), weights, low)
         except (KeyError, OverflowError, TypeError, ValueError):
             return None
-        return found if len(weights) == _FEATURES + 1 and all(map(math.isfinite, weights)) else None
+        is_valid = len(weights) == _FEATURES + 1 and all(map(math.isfinite, (*weights, low, found.correlation)))
+        return found if is_valid else None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -84,7 +88,8 @@ def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -
     correlation = float(np.corrcoef(expected, share)[0, 1]) if varied else 0.0
     weights[:-1] /= deviation
     weights[-1] -= mean @ weights[:-1]
-    return Calibration(text, len(pairs), round(correlation, 4), tuple(weights.tolist()))
+    low = round(100 * float(np.quantile(expected, _LOW)), 1)
+    return Calibration(text, len(pairs), round(correlation, 4), tuple(weights.tolist()), low)
 
 
 def _logistic(value: Any) -> Any:

@@ -236,6 +236,7 @@ def _page_data(queue: RequestQueue, languages: LanguagePairs, limits: RequestLim
             "scores": offer.has_scores,
         },
         "formats": [*FILE_FORMATS] if limits.file else [],
+        "low_confidence": offer.low_confidence,
     }
 
 

@@ -27,7 +27,7 @@ _SUBWORDS_PER_LINE = 100  # maximum mean length of waiting lines: several times 
 # Bytes in an answer.
 _SUBWORD = 64  # of a subword: in the text, in the list of subwords, and its score
 _WEIGHT = 9  # of a number in an alignment: `0.123456,`
-_TRANSLATION = 200  # of the names of the fields, score and log-probability
+_TRANSLATION = 270  # of the names of the fields, score, log-probability, lengths and confidence
 _TERM = 150  # of a glossary term
 
 
@@ -84,13 +84,15 @@ class _Waiting:
 @dataclass(frozen=True)
 class Offer:
     """What a queue gives for a line. n_best: most translations; aligns: alignments; has_scores: scores of translations,
-    and their subwords; keep: patterns of protected text; uses_terms: whether it can use glossaries."""
+    and their subwords; keep: patterns of protected text; uses_terms: whether it can use glossaries; low_confidence: a
+    lower confidence is called low, None: translations have none."""
 
     n_best: int
     aligns: bool
     has_scores: bool
     keep: tuple[str, ...]
     uses_terms: bool = True
+    low_confidence: float | None = None
 
 
 class RequestQueue(ABC):
@@ -264,7 +266,8 @@ class BatchingQueue(RequestQueue):
         decoding, aligns = translator.decoding, translator.engine.aligns
         self.translator = translator
         uses_terms = aligns or translator.vocabulary.source.tag(TERM_TAGS[0]) is not None
-        self.offer = Offer(decoding.beam_size, aligns, True, decoding.keep, uses_terms)
+        low = None if translator.calibration is None else translator.calibration.low
+        self.offer = Offer(decoding.beam_size, aligns, True, decoding.keep, uses_terms, low)
         super().__init__(max_waiting, glossary)
 
     def _report(self, file: GlossaryFile) -> None:

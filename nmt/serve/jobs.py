@@ -48,8 +48,9 @@ class OwnJob:
         if not self.has_scores:
             return {"text": translation.text}
         fields = dict(vars(translation))
-        if translation.terms is None:
-            del fields["terms"]
+        for name in ("terms", "confidence"):
+            if fields[name] is None:
+                del fields[name]
         if not self.options.alignment:
             del fields["source_pieces"], fields["alignment"]
         elif translation.alignment is not None:

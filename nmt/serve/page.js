@@ -1,9 +1,9 @@
-const {limits, languages, formats} = data;  // made by nmt/serve/app.py
+const {limits, languages, formats, low_confidence: low} = data;  // made by nmt/serve/app.py
 const PAUSE = 400;  // milliseconds after the last key until the text is translated
 const RANKS = Math.min(limits.n_best, 8);  // number of translations in the details of a line
 const names = Object.fromEntries(languages.map(({code, name}) => [code, name]));
 const HOW = {own: "the model’s own word", learned: "the model was given it", placed: "replaces the model’s own word"};
-let shown = [];  // {source, target, terms} of each line
+let shown = [];  // {source, target, terms, confidence} of each line
 
 const pair = () => ({from: at("from").value, to: at("to").value});
 const seconds = number => `${number} second${number === 1 ? "" : "s"}`;
@@ -73,6 +73,15 @@ function marked(text, terms) {
   });
 }
 
+// Confidence
+
+const isLow = ({confidence}) => confidence < low;  // false without one
+
+/** The mark of a line with a low confidence, at its end. It is no part of the text: it is not copied, and the direction
+ * of the line does not depend on it. */
+const lowMark = ({confidence}) => make("span", {className: "low", lang: "en", dir: "ltr", title: "Low confidence"},
+  make("span", {ariaHidden: true, textContent: "▼ "}), make("span", {className: "unseen", textContent: "Low confidence: "}), confidence.toFixed(0));
+
 // Translating while typing
 
 let timer, translating = new AbortController();
@@ -97,8 +106,12 @@ async function translate() {
   const started = performance.now();
   try {
     const {translations, warning} = await ask(lines, pair(), signal);
-    show(lines.map((source, i) => ({source, target: translations[i][0].text, terms: translations[i][0].terms ?? []})));
-    say("status", `Translated in ${((performance.now() - started) / 1000).toFixed(2)} s${warning && `. ${warning}`}`);
+    show(lines.map((source, i) => {
+      const [{text: target, terms = [], confidence}] = translations[i];
+      return {source, target, terms, confidence};
+    }));
+    const number = shown.filter(isLow).length, marks = number ? `. ${number} of ${lines.length} lines: low confidence (▼)` : "";
+    say("status", `Translated in ${((performance.now() - started) / 1000).toFixed(2)} s${marks}${warning && `. ${warning}`}`);
   } catch (error) {
     if (!signal.aborted) show([], error.message);
   }
@@ -119,7 +132,7 @@ function showCount() {
 function show(lines, problem = "") {
   shown = lines;
   const blank = shown.length === 0;
-  at("translation").replaceChildren(...shown.map(({target, terms}) => make("p", {dir: "auto"}, ...marked(target, terms))));
+  at("translation").replaceChildren(...shown.map(line => make("p", {dir: "auto"}, ...(isLow(line) ? [lowMark(line)] : []), ...marked(line.target, line.terms))));
   at("translation").setAttribute("aria-busy", false);
   at("copy").disabled = blank;
   at("again").hidden = !problem;
@@ -198,7 +211,8 @@ function showBest(translations) {
   at("best").tBodies[0].replaceChildren(...translations.map((one, rank) => {
     const radio = make("input", {type: "radio", name: "rank", checked: rank === 0});
     radio.addEventListener("change", () => showSubwords(one));
-    return make("tr", {}, make("td", {textContent: one.score.toFixed(2)}),
+    const numbers = [one.score.toFixed(2), ...(low === null ? [] : [one.confidence?.toFixed(1) ?? "–"])];
+    return make("tr", {}, ...numbers.map(textContent => make("td", {textContent})),
       make("td", {}, make("label", {}, radio, make("span", {dir: "auto", lang: at("to").value, textContent: one.text}))));
   }));
   showSubwords(translations[0]);
@@ -372,6 +386,7 @@ function start() {
     at("details").scrollIntoView({block: "nearest"});
   });
   listenForFiles();
+  for (const element of document.querySelectorAll(".confidence")) element.hidden = low === null;
   const sources = languages.filter(({targets}) => targets.length);
   at("from").append(...options(sources.map(({code}) => code)));
   show([]);

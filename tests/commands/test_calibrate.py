@@ -183,7 +183,7 @@ def test_validated_checkpoints_of_a_run_have_one(run: Path, corpus: Path, tmp_pa
     assert found[1] is None and found[3] is None and calibration_of(run / model_file.EMA) is None
     best = calibration_of(run / model_file.BEST)
     assert best in (found[2], found[4]) and found[2] != found[4] and best is not None
-    assert (best.text, best.sentences) == ("held_out.en", 200)
+    assert (best.text, best.sentences) == ("held_out.en + held_out.de", 200)
     copy = tmp_path / "copy.safetensors"
     shutil.copyfile(run / model_file.BEST, copy)
     again = calibrate.calibrate(copy, corpus / "held_out.en", corpus / "held_out.de", ["decoding.engine=torch"])
@@ -211,7 +211,9 @@ def test_with_fewer_sentences_none_and_the_log_says_so_once(
     assert [calibration_of(path) for path in model_file.checkpoints(tmp_path / "run")] == [None] * 4
     assert CALIBRATION not in json.dumps(model_file.load_provenance(tmp_path / "run" / model_file.BEST))
     [message] = [record.getMessage() for record in caplog.records if "no confidence" in record.msg]
-    assert message.startswith(f"no confidence: {translated} validation sentences are translated, a calibration needs 200")
+    assert message.startswith(
+        f"no confidence: {translated} validation sentences are translated, a calibration needs 200"
+    )
 
 
 def test_an_average_has_one_if_it_was_validated(run: Path) -> None:

@@ -118,7 +118,9 @@ def test_is_what_the_formula_says_of_every_search(models: tuple[Path, Path]) -> 
     """Beam search, n-best, greedy search, samples and prefixes, with one part or several."""
     file, _ = models
     for settings, count in ((), 3), (("beam_size=1",), 1), (("method=sample",), 4):
-        translator = nmt.load(file, "cpu", overrides=["decoding.engine=torch", *(f"decoding.{one}" for one in settings)])
+        translator = nmt.load(
+            file, "cpu", overrides=["decoding.engine=torch", *(f"decoding.{one}" for one in settings)]
+        )
         prefixes = ["", *["ein"] * (len(ALL) - 1)] if count == 3 else None
         lines = translator.hypotheses(ALL, count, alignment=True, prefixes=prefixes)
         assert translator.counts.parts > 1

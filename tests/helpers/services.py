@@ -19,6 +19,7 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
+from nmt.decoding.confidence import Calibration
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translation, Translator
 from nmt.serve import app, server
@@ -28,6 +29,7 @@ from nmt.serve.hosts import allowed_hosts
 from nmt.serve.requests import RequestLimits
 
 SERVING = "serving"  # the thread of the service's event loop
+CALIBRATION = Calibration("dev.en", 200, 0.5, (-1.0, 0.5, -0.5, 0.2, 1.0), low=30.0)
 LINES = [" ".join(list(WORDS)[i : i + 1 + i % 4]) for i in range(len(WORDS))]
 
 

@@ -11,6 +11,7 @@ from huggingface_hub import ModelCard
 
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.language_pairs import LanguagePair
+from nmt.decoding.confidence import CALIBRATION, Calibration
 from nmt.interop import model_card
 from nmt.interop.ctranslate2.export import CTranslate2Exporter
 from nmt.interop.exporter import Exporter
@@ -50,6 +51,15 @@ def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
     for words in ("BLEU 37.70 (`nrefs:1|case:mixed|tok:13a`)", "1,200 steps", "How it is used.", "license: cc-by-4.0"):
         assert words in card.text
     assert "someone" not in card.content and str(Path.home()) not in card.content  # no folders of this machine
+
+
+def test_it_says_what_the_confidence_was_calibrated_with() -> None:
+    calibration = Calibration("news.en", 1014, 0.6512, (0.0,) * 5).to_json()
+    loaded = replace(made(), provenance={**made().provenance, CALIBRATION: calibration})
+    text = model_card.to_text(loaded, EngineUsage("ctranslate2", ""))
+    line = "- Confidence, with nmt: calibrated with news.en (1,014 sentences), correlation with chrF 0.65\n"
+    assert line in text
+    assert "Confidence" not in model_card.to_text(made(), EngineUsage("ctranslate2", ""))
 
 
 def test_of_a_model_that_tells_nothing_nothing_is_claimed() -> None:

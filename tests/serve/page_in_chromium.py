@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.chromium import Browser, accessibility_faults, contrast
-from helpers.services import Gated, service, until
+from helpers.services import CALIBRATION, Gated, service, until
 
 from nmt.config.language_pairs import LanguagePair, LanguagePairs
 from nmt.config.schema import VocabularyConfig
@@ -184,6 +184,62 @@ def test_terms_are_marked(browser: Browser, url: str) -> None:
     assert underline == "dotted" and accessibility_faults(browser) == []
     assert contrast(browser, "mark") >= 4.5
     browser.shot("serve-terms")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (320, True)])
+def test_lines_with_a_low_confidence_are_marked(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
+    """With a shape and the number, which are no part of the text: not of its direction, nor of what is copied."""
+
+    class Rated(Scripted):
+        def say(self, line: str, rank: int) -> Translation:
+            confidence = {"good": CALIBRATION.low, "": None}.get(line, 29.0 - 9 * rank)
+            return replace(super().say(line, rank), confidence=confidence)
+
+    translator = Rated()
+    translator.calibration = CALIBRATION
+    lines = ["good", "", "one two", list(TEXTS)[1], LONG, CODE]
+    with service(translator) as (served, _):
+        browser.open(f"http://127.0.0.1:{served.port}/", READY, width, dark)
+        browser.type(TEXT, "\n".join(lines))
+        until(lambda: "".join(texts(browser, "#status")).endswith(". 4 of 6 lines: low confidence (▼)"))
+        marks = f"{LINES} .low"
+        assert browser.texts(f"{LINES}:has(.low)") == [
+            f"▼ Low confidence: 29{TEXTS.get(line, line.upper())}" for line in lines[2:]
+        ]
+        ends = browser.js(
+            f"return Array.from(document.querySelectorAll('{marks}'), mark => {{"
+            "  const line = mark.parentElement, [a, b] = [mark, line].map(e => e.getBoundingClientRect());"
+            "  return [getComputedStyle(line).direction, a.left - b.left < b.right - a.right] })"
+        )
+        assert ends == [["ltr", False], ["rtl", True], ["ltr", False], ["ltr", False]]
+        assert browser.js("return document.documentElement.scrollWidth <= innerWidth")
+        assert contrast(browser, marks) >= 4.5
+        plain = "\n".join(TEXTS.get(line, line.upper()) for line in lines)
+        browser.js("getSelection().selectAllChildren(document.getElementById('translation'))")
+        assert "29" not in browser.js("return String(getSelection())")
+        browser.devtools("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+        for given in ("", "navigator.clipboard.writeText = async () => { throw new Error() };"):
+            browser.js(given)
+            browser.click("#copy")
+            until(lambda: texts(browser, "#copied") == ["Copied"])
+            copied = browser.js_later("return navigator.clipboard.readText()").replace("\r\n", "\n")
+            assert copied == plain if not given else copied.split() == plain.split()
+            browser.js("document.getElementById('copied').textContent = ''")
+        browser.js("getSelection().removeAllRanges()")
+        browser.click(f"{LINES}:nth-child(3)")
+        until(lambda: texts(browser, "#best tbody tr"))
+        assert texts(browser, "#best thead th") == ["Score", "Confidence", "Translation"]
+        assert texts(browser, "#best tbody tr") == ["-0.2529.0ONE TWO", "-1.2520.0ONE TWO !", "-2.2511.0ONE TWO ! !"]
+        assert accessibility_faults(browser) == []
+        browser.shot(f"serve-confidence-{width}-{'dark' if dark else 'light'}")
+        (tmp_path / "a.txt").write_text("one\ngood")
+        browser.devtools("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path / "saved")})
+        browser.call(f"{browser.element('#file')}/value", {"text": str(tmp_path / "a.txt")})
+        until(lambda: texts(browser, "#result"))
+        browser.click("#result")
+        until((tmp_path / "saved" / "a.de.txt").exists)
+        assert (tmp_path / "saved" / "a.de.txt").read_text() == "ONE\nGOOD"
+        browser.js("location.href = 'about:blank'")
 
 
 def answer(browser: Browser, status: int, body: str, wait: int = 0) -> None:

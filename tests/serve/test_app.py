@@ -8,7 +8,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.services import LINES, Gated, service, until
+from helpers.services import CALIBRATION, LINES, Gated, service, until
 
 from nmt.errors import NmtError
 from nmt.serve import requests
@@ -36,6 +36,22 @@ def test_what_else_there_is_to_ask() -> None:
         nothing = ("default-src", "base-uri", "form-action", "frame-ancestors")
         assert {f"{what} 'none'" for what in nothing} <= set(policy)
         assert "access-control-allow-origin" not in page.headers
+
+
+def test_translations_of_a_calibrated_model_have_a_confidence() -> None:
+    """Except for lines without words, and in LibreTranslate's format. Models that are not calibrated give none."""
+    translator, asked = Gated(), {"text": ["one two", " ", "six"], "n_best": 2}
+    rated = [map(CALIBRATION.rated, translator.alone(line, 2)) for line in asked["text"]]
+    expected = [[one.confidence for one in best] for best in rated]
+    with service(translator) as (served, _):
+        assert all("confidence" not in one for best in served.post(asked).json["translations"] for one in best)
+        translator.calibration = CALIBRATION
+        best = served.post(asked).json["translations"]
+        other = served.post({"q": "one two", **LIBRE}).json
+    assert expected[1] == [None] and "confidence" not in best[1][0]
+    assert [one["confidence"] for one in best[0] + best[2]] == expected[0] + expected[2]
+    assert all(0 < one["confidence"] == round(one["confidence"], 1) < 100 for one in best[0] + best[2])
+    assert list(other) == ["translatedText"]
 
 
 def test_metrics() -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from helpers.model_files import shared_vocabulary
-from helpers.services import LINES, Gated, until
+from helpers.services import CALIBRATION, LINES, Gated, until
 from pydantic_core import to_json
 
 from nmt.decoding.translator import Translation
@@ -122,6 +122,7 @@ def test_few_lines_with_many_subwords_fill_it_too() -> None:
 def test_no_answer_is_larger_than_it_was_said_to_become(alignment: bool) -> None:
     """Of a model that never ends a sentence before it must."""
     translator = Gated(max_source_tokens=20, min_length_ratio=1.0, min_length=26, max_length_ratio=1.0)
+    translator.calibration = CALIBRATION
     queue, options = BatchingQueue(translator, 20), BatchOptions(3, alignment)
     for lines in (["one"], LINES, ["one two, three. " * 10]):
         content = to_json(OwnJob(lines, options).answer(queue.submit(lines, options).result(30)))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.services import LINES, Answer, Gated, Service, service, until
+from helpers.services import CALIBRATION, LINES, Answer, Gated, Service, service, until
 
 from nmt.documents.file_formats import FILE_FORMATS
 from nmt.documents.opened import OpenedDocument
@@ -101,6 +101,7 @@ def as_nmt_translate(translator: Gated, name: str, content: bytes) -> bytes:
 def parted() -> Iterator[tuple[Service, Gated, RequestLimits]]:
     """A service that translates documents in small parts."""
     translator, limits = Gated(keep=KEEP), RequestLimits(lines=2, characters=60, waiting=2)
+    translator.calibration = CALIBRATION
     with service(translator, limits) as (served, _):
         yield served, translator, limits
 

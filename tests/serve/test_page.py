@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 from helpers.html_elements import Elements
-from helpers.services import Answer, Gated, service
+from helpers.services import CALIBRATION, Answer, Gated, service
 
 from nmt.config.language_codes import english_name
 from nmt.documents.file_formats import FILE_FORMATS
@@ -18,7 +18,9 @@ SOURCES = [FOLDER.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind 
 
 @pytest.fixture(scope="module")
 def answer() -> Iterator[Answer]:
-    with service(Gated()) as (served, _):
+    translator = Gated()
+    translator.calibration = CALIBRATION
+    with service(translator) as (served, _):
         yield served.get("/")
 
 
@@ -53,6 +55,7 @@ def test_it_has_the_languages_and_the_limits(answer: Answer) -> None:
             "scores": True,
         },
         "formats": [*FILE_FORMATS],
+        "low_confidence": 30.0,
     }
 
 
