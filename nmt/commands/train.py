@@ -130,13 +130,13 @@ def training_data(
     # One rank on each machine compares the tokens with their checksums, while the others wait.
     prepared = prepare.prepare(config, start.vocabulary if start else None, verify=ranks.local_rank == 0)
     log.info("%s", prepared.summary)
-    training, sets, translate = config.training, prepared.validation, None
-    if sets and training.validation_bleu:
-        validators = validators_of(sets, prepared.vocabulary, config, ranks, prepared.source_text)
-        translate = partial(score_all, validators)
-        sentences = sum(len(validator.sources) for validator in validators)
-        if sentences < LEAST_SENTENCES:
-            message = "no confidence: %d validation sentences are translated, a calibration needs %d: see nmt calibrate"
-            log.info(message, sentences, LEAST_SENTENCES)
+    training, sets = config.training, prepared.validation
+    translated = sets if training.validation_bleu else ()
+    validators = validators_of(translated, prepared.vocabulary, config, ranks, prepared.source_text)
+    translate = partial(score_all, validators) if validators else None
+    sentences = sum(len(validator.sources) for validator in validators)
+    if sets and sentences < LEAST_SENTENCES:
+        message = "no confidence: %d validation sentences are translated, a calibration needs %d: see nmt calibrate"
+        log.info(message, sentences, LEAST_SENTENCES)
     key = validation_key(sets, training, config.decoding)
     return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), key, start)

@@ -40,7 +40,6 @@ class Validator:
         """The first training.validation_sentences pairs of the set are used. source_text: facts about the training
         text. Raises NmtError if decoding.long_input: error does not allow a pair to be translated."""
         pairs = validation_set.pairs[: config.training.validation_sentences]
-        self.name = validation_set.name
         self.languages, self.vocabulary, self.config, self.ranks = validation_set.languages, vocabulary, config, ranks
         self.search, self.source_text = config.search, as_set(config, source_text)
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
@@ -107,7 +106,7 @@ def score_with(validators: Sequence[Validator], engine: PyTorchEngine) -> Transl
     scored = [validator.score(engine) for validator in validators]
     translations = list(chain.from_iterable(translations for _, translations in scored))
     references = list(chain.from_iterable(validator.references for validator in validators))
-    names = ", ".join(validator.name for validator in validators)
+    names = ", ".join(corpus.name_without_folders for corpus in validators[0].config.data.held_out)
     calibration = fit(names, translations, sentence_chrf([one.text for one in translations], references))
     provenance = {} if calibration is None else {CALIBRATION: calibration.to_json()}
     return TranslatedSets([scores for scores, _ in scored], provenance)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePath
 from typing import Literal
 
 from nmt.config.cleaning_section import CleaningConfig as CleaningConfig
@@ -110,6 +111,13 @@ class Corpus:
         else:
             origin = self.file or f"{self.source} + {self.target}"
         return f"{origin}, reversed" if self.reversed else origin
+
+    @property
+    def name_without_folders(self) -> str:
+        """Its label without the folders of its files, which nobody else needs to know."""
+        files = [self.file] if self.file else [self.source, self.target]
+        names = [PurePath(file).name for file in files if file]
+        return self.own_name or " + ".join(names) or self.label
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,10 @@ class Calibration:
             fields = dict(value)  # type: ignore[call-overload]
             weights, low = tuple(map(float, fields["weights"])), float(fields.get("low", 0.0))
             found = cls(str(fields["text"]), int(fields["sentences"]), float(fields["correlation"]), weights, low)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, OverflowError, TypeError, ValueError):
             return None
-        return found if len(weights) == _FEATURES + 1 and all(map(math.isfinite, (*weights, low))) else None
+        is_valid = len(weights) == _FEATURES + 1 and all(map(math.isfinite, (*weights, low, found.correlation)))
+        return found if is_valid else None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,8 +64,7 @@ class Calibration:
             return translation
         *weights, constant = self.weights
         value = constant + math.fsum(map(operator.mul, weights, _features(translation)))
-        confidence = 50 + 50 * math.tanh(value / 2)  # 100 / (1 + exp(-value)), without overflow
-        return replace(translation, confidence=round(confidence, 1))
+        return replace(translation, confidence=round(100 * float(_logistic(value)), 1))
 
 
 def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -> Calibration | None:
@@ -80,15 +80,21 @@ def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -
     ridge = np.diag([_RIDGE] * len(mean) + [0.0])
     weights = np.zeros(len(ridge))
     for _ in range(_NEWTON_STEPS):  # maximizes the likelihood, which has one maximum
-        expected = 1 / (1 + np.exp(-rows @ weights))
+        expected = _logistic(rows @ weights)
         gradient = rows.T @ (expected - share) + ridge @ weights
         weights -= np.linalg.solve(rows.T @ (rows * (expected * (1 - expected))[:, None]) + ridge, gradient)
-    expected = 1 / (1 + np.exp(-rows @ weights))
-    correlation = float(np.corrcoef(expected, share)[0, 1]) if expected.std() > 0 < share.std() else 0.0
+    expected = _logistic(rows @ weights)
+    varied = min(expected.std(), share.std()) > _CONSTANT  # otherwise the correlation is not defined
+    correlation = float(np.corrcoef(expected, share)[0, 1]) if varied else 0.0
     weights[:-1] /= deviation
     weights[-1] -= mean @ weights[:-1]
     low = round(100 * float(np.quantile(expected, _LOW)), 1)
     return Calibration(text, len(pairs), round(correlation, 4), tuple(weights.tolist()), low)
+
+
+def _logistic(value: Any) -> Any:
+    """1 / (1 + exp(-value)), for numbers and arrays, without overflow."""
+    return 0.5 + 0.5 * np.tanh(value / 2)
 
 
 def _features(translation: Translation) -> list[float]:

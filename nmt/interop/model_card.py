@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.config.data_section import Corpus
 from nmt.config.language_codes import english_name, two_letters
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.metrics import TRANSLATION_METRICS
@@ -114,7 +113,7 @@ def _scored_sets(loaded: Checkpoint, pairs: Sequence[LanguagePair]) -> list[_Sco
     sets = provenance.get("validation") or [provenance]  # a list only for several sets
     if "translated" not in provenance:
         return []
-    names = [_corpus_name(corpus) for corpus in data.held_out]
+    names = [corpus.name_without_folders for corpus in data.held_out]
     if len(names) != len(sets):
         names = ["validation"] * len(sets)
     scored = []
@@ -170,10 +169,7 @@ def _sizes(loaded: Checkpoint, usage: EngineUsage) -> Iterator[str]:
         sizes += f" and {len(vocabulary.target):,}"
     yield f"Vocabulary: {sizes} subwords of SentencePiece{', for both languages' if vocabulary.shared else ''}"
     if calibration := Calibration.of(loaded.provenance):
-        data, text = loaded.config.data, calibration.text
-        if text == ", ".join(data.held_out_names):  # fitted in training: such names can have folders
-            text = ", ".join(map(_corpus_name, data.held_out))
-        fitted = f"{text} ({calibration.sentences:,} sentences)"
+        fitted = f"{calibration.text} ({calibration.sentences:,} sentences)"
         yield f"Confidence, with nmt: calibrated with {fitted}, correlation with chrF {calibration.correlation:.2f}"
 
 
@@ -193,18 +189,12 @@ def _training(loaded: Checkpoint) -> Iterator[str]:
             f"padding included{seen}, by {training.optimizer} with label smoothing {training.label_smoothing:g} and "
             f"dropout {config.model.dropout:g}."
         )
-        yield f"Training text: {_listed([_corpus_name(corpus) for corpus in config.data.train])}."
+        yield f"Training text: {_listed([corpus.name_without_folders for corpus in config.data.train])}."
         yield f"License of the training text: {config.data.license or 'not stated'}."
     if averaged := provenance.get("averaged"):
         yield f"The weights are the mean of {len(averaged)} checkpoints."
     if not source and not step:
         yield "The model file does not say how it was trained."
-
-
-def _corpus_name(corpus: Corpus) -> str:
-    files = [corpus.file] if corpus.file else [corpus.source, corpus.target]
-    names = [PurePath(file).name for file in files if file]
-    return corpus.own_name or " + ".join(names) or corpus.label
 
 
 def _model_name(origin: str) -> str:

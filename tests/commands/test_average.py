@@ -80,7 +80,7 @@ def test_the_winner_is_the_mean_of_its_files_and_what_is_tried_is_what_validatio
     newest = model_file.load(model_file.checkpoint_path(trained, 120))
     [held_out] = average._validation(trained, schema.load(trained / "config.yaml").data, newest)
     validator = Validator(held_out, winner.vocabulary, winner.config)
-    assert validator(winner.build()).scores["bleu"] == best.scores["bleu"]
+    assert validator.score(validator.engine(winner.build()))[0].scores["bleu"] == best.scores["bleu"]
     [text] = winner.provenance["translated"]
     assert (text["source_language"], text["target_language"], text["sentences"]) == ("en", "de", len(validator.sources))
     assert {"last 1", "moving average"} <= {name for one in tried for name in one.name.split(", ")}

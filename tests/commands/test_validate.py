@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 import torch
 
-from nmt.commands.validate import Validator
+from nmt.commands.validate import Validator, score_all
 from nmt.config import schema
 from nmt.config.language_pairs import LanguagePair
 from nmt.data.prepare import ValidationSet
@@ -62,9 +62,11 @@ def pairs_of(model: Transformer, vocabulary: Vocabulary) -> list[tuple[str, str]
 def test_scores_the_translations(model: Transformer, vocabulary: Vocabulary, sentences: int | None) -> None:
     pairs = pairs_of(model, vocabulary)
     training = replace(CONFIG.training, validation_sentences=sentences, validation_samples=2)
-    scores = Validator(held_out(pairs), vocabulary, replace(CONFIG, training=training))(model)
+    validator = Validator(held_out(pairs), vocabulary, replace(CONFIG, training=training))
+    scores, translated = validator.score(validator.engine(model))
     sources, references = ([pair[side] for pair in pairs[:sentences]] for side in (0, 1))
     translations = translator_of(model, vocabulary).translate(sources)
+    assert [one.text for one in translated] == translations
     compared = [list(map(comparable, text)) for text in (translations, references)]
     assert scores.scores["bleu"] == sacrebleu.corpus_bleu(compared[0], compared[1:]).score
     assert scores.scores["chrf"] == sacrebleu.corpus_chrf(compared[0], compared[1:]).score > 0
@@ -87,7 +89,8 @@ def test_a_source_that_validation_cannot_translate_is_refused_at_the_start(
         decoding = replace(CONFIG.decoding, long_input=long_input, max_source_tokens=most)
         return Validator(held_out(pairs), vocabulary, replace(CONFIG, decoding=decoding))
 
-    validator("error", longest)(model)
+    accepted = validator("error", longest)
+    accepted.score(accepted.engine(model))
     validator("cut", longest - 1)
     with pytest.raises(NmtError, match=f"has {longest} subwords, and decoding.long_input: error allows {longest - 1}"):
         validator("error", longest - 1)
@@ -97,7 +100,7 @@ def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) 
     """The model stays in its mode, and random numbers are drawn as without validation."""
     validator = Validator(held_out(pairs_of(model, vocabulary)), vocabulary, CONFIG)
     before = torch.get_rng_state()
-    first, second = validator(model), validator(model)
+    first, second = (score_all([validator], model) for _ in range(2))
     assert model.training
     assert first == second
     assert torch.equal(before, torch.get_rng_state())

@@ -145,7 +145,7 @@ def test_validation_and_averaging_search_a_converted_copy(tmp_path: Path) -> Non
     validator = Validator(held_out, VOCABULARY, dataclasses.replace(SETTINGS, training=training))
     model, before = copy.deepcopy(MODEL).train(), copy.deepcopy(MODEL.state_dict())
     with torch.autocast("cpu", torch.bfloat16):
-        scores = validator(model)
+        scores, _ = validator.score(validator.engine(model))
     assert model.training
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
     assert all(weight.dtype == torch.float32 for weight in model.parameters())
