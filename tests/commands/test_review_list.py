@@ -1,8 +1,10 @@
 """The table of translations with their confidence, and its order: the least sure first."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import commands
@@ -10,6 +12,7 @@ from helpers.model_files import make_checkpoint
 from helpers.runs import config_text
 from typer.testing import CliRunner, Result
 
+import nmt
 from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands import translate
@@ -22,7 +25,7 @@ from nmt.files.text import read_lines
 from nmt.loading.opened_model import open_model
 
 LINES = ["one two", "", "a\tb\u2028c", "three", "one two", "   ", "four five six seven", "eight", "one two", "nine ten"]
-SURE_FIRST = Calibration("dev.en", 200, 0.5, (-3.0, 1.0, -1.0, 2.0, 3.0)).to_json()
+CALIBRATED = Calibration("dev.en", 200, 0.5, (-3.0, 1.0, -1.0, 2.0, 3.0)).to_json()
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = text.replace("beam_size: 2", "beam_size: 2, max_extra_tokens: 3, engine: torch")
     checkpoint = make_checkpoint(schema.parse(text, "test"))
     model_file.save(folder / "plain", checkpoint)
-    model_file.save(folder / "model", replace(checkpoint, provenance={CALIBRATION: SURE_FIRST}))
+    model_file.save(folder / "model", replace(checkpoint, provenance={CALIBRATION: CALIBRATED}))
     return folder / "model"
 
 
@@ -112,7 +115,7 @@ def test_a_job_that_continues_is_sorted_as_a_whole(model: Path, source: Path, ro
     "search", [("decoding.beam_size=1",), ("decoding.method=sample", "--n-best", "3"), ("--n-best", "2")]
 )
 def test_json_has_a_confidence_for_each_translation(model: Path, search: tuple[str, ...]) -> None:
-    calibration = Calibration.from_json(SURE_FIRST)
+    calibration = Calibration.from_json(CALIBRATED)
     assert calibration is not None
     words, empty = map(
         json.loads, run(model, "--format", "json", *search, text="one two three\n\n").stdout.splitlines()
@@ -162,3 +165,12 @@ def test_without_a_calibration_the_table_has_no_confidence_and_no_order(
     for first in (model, plain):
         done = run(first, source, "--format", "tsv", *together)
         assert done.exit_code == 0 and done.stderr.count("an ensemble has no confidence: ") == 1
+
+
+def test_the_example_in_python_gives_the_same_order(model: Path, rows: list[str]) -> None:
+    page = Path(__file__).parents[2] / "docs" / "python.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    [example] = [block for block in blocks if "to_read" in block]
+    names: dict[str, Any] = {"translator": nmt.load(model, "cpu"), "lines": LINES}
+    exec(example, names)
+    assert [rows[i] for i in names["to_read"]] == least_sure_first(rows)[:-2]
