@@ -86,8 +86,8 @@ def translate(
     With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
     TAB translation`, best first. A score is the log-probability divided by the length penalty.
     With --format json a line is an object with the line's number and its translations, each with text, score,
-    log_probability, pieces (its subwords), token_scores, and alignment: how much each piece attends to each of
-    source_pieces.
+    log_probability, confidence, pieces (its subwords), token_scores, and alignment: how much each piece attends to each
+    of source_pieces.
     With --format tsv a line is `line number TAB confidence TAB source TAB translation`. A confidence is the chrF that
     is expected, from 0 to 100, if the model has a calibration (see nmt calibrate).
     With INPUT and --output FILE, run an interrupted command again to resume.
