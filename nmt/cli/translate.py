@@ -40,7 +40,14 @@ def translate(
         ),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
-    format: Annotated[Literal["text", "json"], typer.Option(help="json: all details, an object per line.")] = "text",
+    format: Annotated[
+        Literal["text", "json", "tsv"] | None,
+        typer.Option(help="Default: text. json: all details, an object per line; tsv: a table.", show_default=False),
+    ] = None,
+    order: Annotated[
+        Literal["input", "confidence"],
+        typer.Option(help="confidence: a table with the least sure translation first (--format tsv)."),
+    ] = "input",
     markup: Annotated[
         Literal["html", "xml"] | None,
         typer.Option(help="Lines have tags, which are put around the corresponding words of the translation."),
@@ -79,8 +86,10 @@ def translate(
     With --scores a line is `score TAB translation`; with --n-best it is `line number TAB score
     TAB translation`, best first. A score is the log-probability divided by the length penalty.
     With --format json a line is an object with the line's number and its translations, each with text, score,
-    log_probability, pieces (its subwords), token_scores, and alignment: how much each piece attends to each of
-    source_pieces.
+    log_probability, confidence, pieces (its subwords), token_scores, and alignment: how much each piece attends to each
+    of source_pieces.
+    With --format tsv a line is `line number TAB confidence TAB source TAB translation`. A confidence is the chrF that
+    is expected, from 0 to 100, if the model has a calibration (see nmt calibrate).
     With INPUT and --output FILE, run an interrupted command again to resume.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
@@ -94,15 +103,21 @@ def translate(
     if source is not None and not os.path.lexists(source):
         options.check_not_a_setting(source)
         raise NmtError(f"{no_such_file(source)}: INPUT is a file; to translate text: echo 'TEXT' | nmt translate MODEL")
-    if markup is not None and (n_best is not None or scores or format == "json" or prefixes is not None):
+    by_confidence = order == "confidence"
+    if by_confidence and (line_by_line or format not in (None, "tsv")):
+        raise typer.BadParameter("--order confidence sorts a table at the end: leave out --line-by-line and --format")
+    format = "tsv" if by_confidence else format or "text"
+    if markup is not None and (n_best is not None or scores or format != "text" or prefixes is not None):
         raise typer.BadParameter(
-            "--markup writes only the best translation: leave out --n-best, --scores, --prefixes and --format json"
+            "--markup writes only the best translation: leave out --n-best, --scores, --prefixes, --format and --order"
         )
+    if format == "tsv" and (n_best is not None or scores):
+        raise typer.BadParameter("--format tsv writes only the best translation: leave out --n-best and --scores")
     request = translation_job.TranslationJob(
         model=model,
         source=source,
         output=output,
-        format=output_format.OutputFormat(n_best, scores, format == "json", markup),
+        format=output_format.OutputFormat(n_best, scores, format == "json", format == "tsv", by_confidence, markup),
         to=to,
         from_=from_,
         overrides=options.decoding_overrides(overrides, beam_size, length_penalty),

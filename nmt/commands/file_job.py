@@ -9,7 +9,6 @@ with the counts of its lines. Loads no PyTorch.
 import json
 import logging
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -170,17 +169,14 @@ class FileJob:
         yield from map(header_of, self.planned)
 
     def finish(self) -> None:
-        """Join the chunks to the output file, and remove them. Raises NmtError as `headers`."""
+        """Join the chunks to the output file in its order, and remove them. Raises NmtError as `headers`."""
         self._check_complete()
         with (
             atomic.reporting(self.output, "--output"),
             atomic.replacing(self.output) as unfinished,
-            unfinished.open("wb") as file,
+            unfinished.open("w", encoding="utf-8", newline="\n") as file,
         ):
-            for path in self.planned:
-                with path.open("rb") as chunk:
-                    chunk.readline()
-                    shutil.copyfileobj(chunk, file)
+            file.writelines(self.format.in_order(chain.from_iterable(map(_rows_of, self.planned))))
         for path in self._kept():
             with suppress(OSError):
                 path.unlink()
@@ -257,6 +253,13 @@ def header_of(chunk: Path) -> dict[str, Any]:
     """The header of a translated chunk."""
     with chunk.open("rb") as file:
         return dict(json.loads(file.readline()))
+
+
+def _rows_of(chunk: Path) -> Iterator[str]:
+    """The rows of a translated chunk, with their line ends."""
+    with chunk.open(encoding="utf-8", newline="\n") as file:
+        next(file)  # the header
+        yield from file
 
 
 def counts_of(headers: Iterable[dict[str, Any]]) -> tuple[LineCounts, int | None]:

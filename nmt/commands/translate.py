@@ -1,5 +1,6 @@
 """`nmt translate`: translates documents as a whole, files in chunks that survive an interruption, and streams."""
 
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -17,6 +18,8 @@ from nmt.errors import NmtError
 from nmt.files import atomic, outputs, text
 from nmt.loading.command_models import ModelsOfCommand
 
+log = logging.getLogger("nmt")
+
 _RESTARTS = 3  # of all ranks, after one is killed
 _DOCUMENT_LINES = 500  # of a document that are translated together, because alignments take memory
 
@@ -26,11 +29,27 @@ def open_models(request: TranslationJob) -> ModelsOfCommand:
     return ModelsOfCommand.open(request.model, request.ensemble, request.to, request.from_)
 
 
+def check_calibrated(opened: ModelsOfCommand, option: str) -> None:
+    """Raise NmtError if the translations have no confidence, which this option needs."""
+    if opened.ensemble:
+        raise NmtError(f"{option}: an ensemble has no confidence: give one model")
+    if opened.model.calibration is None:
+        model = opened.model.path
+        raise NmtError(f"{option}: {model} has no calibration: nmt calibrate {model} --source FILE --reference FILE")
+
+
 def translate(request: TranslationJob) -> int:
     """Translate, and return the exit status. Raises NmtError for problems that the user can fix."""
     if request.dry_run:
         raise NmtError(f"--dry-run is for an endpoint: {request.model} is a model: leave it out")
     document_format, opened = request.document_format, open_models(request)
+    if request.format.by_confidence:
+        check_calibrated(opened, "--order confidence")
+    elif request.format.tsv and opened.model.calibration is None and not is_launched():
+        try:
+            check_calibrated(opened, "--format tsv without confidence")
+        except NmtError as error:
+            log.info("%s", error)
     if document_format is not None:
         _translate_document(request, document_format, opened)
     elif request.from_file_to_file:
@@ -130,6 +149,6 @@ def _stream(request: TranslationJob, opened: ModelsOfCommand) -> None:
             if not bar.disable and request.source is not None and not outputs.is_special(request.source):
                 bar.reset(text.survey(request.source))
             translator.on_lines = bar.update
-            for row in translated:
+            for row in request.format.in_order(translated):
                 write(row)
     log_counts(translator.counts, translator.longest_part)

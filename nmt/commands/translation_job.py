@@ -65,7 +65,7 @@ class TranslationJob:
         if self.format != OutputFormat() or self.prefixes or self.line_by_line or self.processes:
             raise NmtError(
                 f"{self.source}: {document.name} is translated as a whole: leave out --n-best, --scores, --format, "
-                "--prefixes, --line-by-line and --nproc-per-node"
+                "--order, --prefixes, --line-by-line and --nproc-per-node"
             )
         if self.output.is_dir():
             raise NmtError(f"{self.output}: a folder: name a file in it")

@@ -218,6 +218,8 @@ def test_a_dry_run_sends_nothing(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--scores",), "teacher.yaml: an endpoint has no --scores: leave it out"),
+        (("--format", "tsv"), "an endpoint has no confidence for --format tsv and --order: leave it out"),
+        (("--order", "confidence"), "an endpoint has no confidence for --format tsv and --order: leave it out"),
         (("--markup", "html"), "an endpoint has no --markup"),
         (("--ensemble", "x"), "an endpoint has no --ensemble"),
         (("--beam-size", "2"), "decoding.beam_size: an endpoint has only decoding.consensus, decoding.candidates"),

@@ -10,13 +10,13 @@ TWO = Translation("b", -2.0, -4.0, ["▁b", "</s>"], [-3.0, -1.0], ["▁a", "</s
 
 
 def test_text() -> None:
-    assert OutputFormat(scores=True).to_text(7, [ONE, TWO]) == "-1.250000\tein „Hund“\n-2.000000\tb"
-    assert OutputFormat(n_best=2).to_text(7, [ONE, TWO]) == "7\t-1.250000\tein „Hund“\n7\t-2.000000\tb"
+    assert OutputFormat(scores=True).to_text(7, "a", [ONE, TWO]) == "-1.250000\tein „Hund“\n-2.000000\tb"
+    assert OutputFormat(n_best=2).to_text(7, "a", [ONE, TWO]) == "7\t-1.250000\tein „Hund“\n7\t-2.000000\tb"
     assert score_row(7, ONE, "text") == "-1.250000\t-2.500000\t-1.250000"
 
 
 def test_json_says_all_there_is() -> None:
-    row = OutputFormat(json=True).to_text(7, [ONE, TWO])
+    row = OutputFormat(json=True).to_text(7, "a", [ONE, TWO])
     assert "\n" not in row and "„" in row
     found = json.loads(row)
     assert found["line"] == 7
