@@ -256,7 +256,7 @@ def _confidence(result: Reliability | None, number: int | None) -> str:
     tables = table([["lines", "expected", "real"], *bins], left=()), table([["", "Pearson", "Spearman"], *rows])
     summary = (
         f"|expected - real| is {result.error:.1f} on average. Pearson, Spearman: correlation with sentence chrF. The "
-        f"least sure fifth of the lines has {result.worst_found:.0%} of the tenth with the lowest chrF"
+        f"least sure fifth of the lines has {result.worst_found:.0%} of the tenth with the lowest chrF (20% by chance)"
     )
     summary += f". Left out, without words: {result.left_out:,}" if result.left_out else ""
     return "\n\n".join([textwrap.fill(title, _WIDTH), *tables, textwrap.fill(summary, _WIDTH)])

@@ -251,7 +251,7 @@ def test_details_compare_the_confidence_with_chrf(
     stay the same."""
     calibration = Calibration("val.en", 1_014, 0.5, (-1.0, 0.0, 0.0, 0.5, 2.0))
     known = make_checkpoint(make_config("decoding.max_extra_tokens=3"), 2, calibration=calibration.to_json())
-    calibrated, outputs = tmp_path / "c.safetensors", [tmp_path / f"{name}.out" for name in "cab"]
+    calibrated, outputs = tmp_path / "c.safetensors", [tmp_path / "a.out", tmp_path / "c.out"]
     model_file.save(calibrated, known)
     lines = ["one two three", "four five", " ", "six seven"]
     source = written(tmp_path, "source", lines)
@@ -261,19 +261,19 @@ def test_details_compare_the_confidence_with_chrf(
     ]
     glossary = written(tmp_path, "terms.tsv", ["two\tzwei"])
     given = {
-        "models": [calibrated, models[0]],
+        "models": [models[0], calibrated],
         "source": source,
         "references": references,
         "overrides": [f"decoding.beam_size={beam_size}"],
         "glossary": glossary,
     }
-    result = evaluate(EvaluateRequest(**given, hypotheses=[references[0]], details=True, outputs=outputs[:2]))
+    result = evaluate(EvaluateRequest(**given, hypotheses=[references[0]], details=True, outputs=outputs))
     plain = evaluate(EvaluateRequest(**given, hypotheses=[references[0]]))
     assert result.scores == plain.scores and plain.details is None and result.details is not None
     names = [f"{model}{more}" for model in given["models"] for more in ("", f", {glossary}")]
     found = result.details.confidence
-    assert list(found) == names and [found[name] is None for name in names] == [False, False, True, True]
-    for name, of in ((names[0], None), (names[1], glossary)):
+    assert list(found) == names and [found[name] is None for name in names] == [True, True, False, False]
+    for name, of in ((names[2], None), (names[3], glossary)):
         translator = open_model(calibrated).translator("cpu", given["overrides"], glossary=of)
         best = [first for first, *_ in translator.hypotheses(lines)]
         assert [one.text for one in best] == translator.translate(lines)
@@ -286,11 +286,11 @@ def test_details_compare_the_confidence_with_chrf(
         assert measured is not None and (measured.calibration, measured.left_out) == ("val.en, 1,014 sentences", 1)
         pairs = sorted(zip(measured.expected, measured.real, strict=True))
         assert pairs == [pytest.approx(pair) for pair in sorted(expected)] and None not in measured.expected
-    assert outputs[0].read_text("utf-8") == "".join(f"{one.text}\n" for one in best)
+    assert outputs[1].read_text("utf-8") == "".join(f"{one.text}\n" for one in best)
     text, read = to_text(result), json.loads(to_json(result))
-    assert "\nConfidence of system 2, calibrated with val.en, 1,014 sentences. " in text
-    assert text.count("\nNo confidence of system ") == 2 and "of system 5" not in text.partition("Confidence")[2][:2000]
-    assert read["confidence"][names[2]] is None and read["confidence"][names[0]]["lines"] == [1, 1, 1]
+    assert "\nConfidence of system 4, calibrated with val.en, 1,014 sentences. " in text
+    assert text.count("\nNo confidence of system ") == 2 and "onfidence of system 5" not in text
+    assert read["confidence"][names[0]] is None and read["confidence"][names[2]]["lines"] == [1, 1, 1]
 
 
 # ------------------------------------------------------------------------ endpoints, speed and size

@@ -14,28 +14,28 @@ def measured(confidence: list[float], chrf: list[float], log_probability: list[f
 
 
 def test_numbers_computed_by_hand() -> None:
-    """Deviations of the confidence: -12.5, -2.5, -2.5, 17.5, and of chrF: -15, 5, -5, 15. Of their ranks: -1.5, 0, 0,
+    """Deviations of the confidence: -12.5, -2.5, -2.5, 17.5, and of chrF: -20, 0, -10, 30. Of their ranks: -1.5, 0, 0,
     1.5, as equal values share theirs, and -1.5, 0.5, -0.5, 1.5; of those of log P: -1.5, 1.5, 0.5, -0.5."""
-    found = measured([10, 20, 20, 40], [5, 25, 15, 35], [-4, -1, -2, -3])
+    found = measured([10, 20, 20, 40], [5, 25, 15, 55], [-4, -1, -2, -3])
     assert (found.calibration, found.left_out, found.lines) == ("val.en", 0, [1, 1, 1, 1])
-    assert found.expected == [10, 20, 20, 40] and found.real == [5, 25, 15, 35]
-    assert (found.error, found.worst_found) == (5, 1)
+    assert found.expected == [10, 20, 20, 40] and found.real == [5, 25, 15, 55]
+    assert (found.error, found.worst_found) == (7.5, 1)
     confidence, log_probability = found.correlations["confidence"], found.correlations["log_probability"]
     assert confidence == {
-        "pearson": pytest.approx(450 / (475 * 500) ** 0.5),
+        "pearson": pytest.approx(800 / (475 * 1400) ** 0.5),
         "spearman": pytest.approx(4.5 / (4.5 * 5) ** 0.5),
     }
     assert log_probability["spearman"] == pytest.approx(2 / 5)
 
 
 def test_bins_are_groups_of_nearly_equal_size_by_confidence() -> None:
-    """The line with the highest confidence is the worst one: two of the worst three are among the least sure five."""
+    """The worst three are the surest, the sixth and the first: only the last one is among the least sure five."""
     order = random.Random(1).sample(range(25), 25)
-    found = measured(list(map(float, order)), [0.0 if i == 24 else 10.0 + 3 * i for i in order])
+    found = measured(list(map(float, order)), [{24: 0.0, 5: 1.0}.get(i, 10.0 + 3 * i) for i in order])
     assert found.lines == [3] * 5 + [2] * 5
     assert found.expected == [1, 4, 7, 10, 13, 15.5, 17.5, 19.5, 21.5, 23.5]
-    assert found.real == [10 + 3 * one for one in found.expected[:-1]] + [(10 + 3 * 23) / 2]
-    assert found.worst_found == pytest.approx(2 / 3)
+    assert found.real == [13, 14, *(10 + 3 * one for one in found.expected[2:-1]), (10 + 3 * 23) / 2]
+    assert found.worst_found == pytest.approx(1 / 3)
 
 
 def test_lines_without_words_are_left_out() -> None:
