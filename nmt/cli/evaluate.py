@@ -62,7 +62,7 @@ def evaluate(
         ),
     ] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Scores by length and word frequency; worst and most changed sentences.")
+        bool, typer.Option("--details", help="Scores by length and word frequency; example sentences; confidence.")
     ] = False,
     training_texts: Annotated[
         list[Path] | None,

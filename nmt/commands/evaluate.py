@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -17,9 +17,9 @@ from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
-from nmt.decoding.translator import Translator
+from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.evaluation import breakdowns, comet, scores
+from nmt.evaluation import breakdowns, comet, confidence, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
 from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.output import Details, Evaluation
@@ -74,6 +74,7 @@ class EvaluateRequest:
 def evaluate(request: EvaluateRequest) -> Evaluation:
     """The scores of all systems, and if requested their details and the robustness of the models. Raises NmtError for
     problems that the user can fix."""
+    request = replace(request, details=request.details or bool(request.training_texts))
     if request.comet is not None:  # before any work
         comet.split_command(request.comet_command)
         if request.source is None and request.test_set is None:
@@ -112,10 +113,9 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
         assert source is not None
         command = comet.split_command(request.comet_command)
         all_scores += comet.score(request.comet, command, source, systems, references[0], request.device)
-    has_details = request.details or request.training_texts
     return Evaluation(
         all_scores,
-        _details(request, source, systems, references, languages) if has_details else None,
+        _details(request, source, systems, references, languages, translated) if request.details else None,
         [one.robustness for one in translated if one.robustness],
         [*(one.system for one in translated), *(System(text.name) for text in hypotheses)],
     )
@@ -195,11 +195,12 @@ def _read(path: Path) -> AlignedText:
 
 @dataclass(frozen=True)
 class _Translated:
-    """A system's translation of the source."""
+    """A system's translation of the source. reliability: that of its confidence, by the chrF of each line."""
 
     text: AlignedText
     system: System
     robustness: Robustness | None
+    reliability: Callable[[Sequence[float]], confidence.Reliability | None]
 
 
 def _translations(
@@ -225,7 +226,12 @@ def _translations(
             translate = partial(_translate, translator, description)
             translator.translate([])  # loads the rules for answers of an endpoint
             started = time.perf_counter()
-            texts = translate(source.lines)
+            calibration, best = None, list[Translation]()
+            if request.details and isinstance(translator, Translator) and (calibration := translator.calibration):
+                with line_bar(description, len(source.lines)) as bar:
+                    translator.on_lines = bar.update
+                    best = [first for first, *_ in translator.hypotheses(source.lines, token_scores=False)]
+            texts = [one.text for one in best] or translate(source.lines)
             speed = count_words(source.lines) / (time.perf_counter() - started)
             _log_counts(translator)
             counted = translator.counts.terms if isinstance(translator, Translator) else None
@@ -237,7 +243,9 @@ def _translations(
                 robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
                 _log_counts(translator)
             facts = System(name, size, speed, None if counted is None else counted.how)
-            translated[index].append(_Translated(AlignedText(name, texts), facts, robustness))
+            rated = [(one.confidence, one.log_probability / max(1, one.subwords)) for one in best]
+            reliability = partial(confidence.measure, str(calibration), rated)
+            translated[index].append(_Translated(AlignedText(name, texts), facts, robustness, reliability))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
                 for text in texts:
@@ -290,6 +298,7 @@ def _details(
     systems: Sequence[AlignedText],
     references: Sequence[AlignedText],
     languages: LanguagePair,
+    translated: Sequence[_Translated],
 ) -> Details:
     language = languages.target
     measured = [] if source is None else [(source, languages.source)]
@@ -300,10 +309,11 @@ def _details(
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    worst, changed = example_sentences(source, *arguments, count=request.sentences)
+    worst, changed, chrf = example_sentences(source, *arguments, count=request.sentences)
     return Details(
         lengths=[breakdowns.by_length(text, its_language, *arguments) for text, its_language in measured],
         frequencies=breakdowns.by_frequency(counted_in, text, systems, references[0], language, request.tokenizer),
         worst=worst,
         changed=changed,
+        confidence={one.text.name: one.reliability(chrf[one.text.name]) for one in translated if one.system.bytes},
     )

@@ -3,11 +3,12 @@
 import dataclasses
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
+from nmt.evaluation.confidence import Reliability
 from nmt.evaluation.robustness import INSERTED, Robustness
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences
@@ -21,12 +22,13 @@ _SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Details:
-    """Scores by sentence length and by word frequency, and example sentences."""
+    """Scores by sentence length and by word frequency, example sentences, and how far confidence can be trusted."""
 
     lengths: list[Breakdown[LengthBucket]]
     frequencies: Breakdown[FrequencyBucket]
     worst: list[WorstSentences]
     changed: list[ChangedSentences]
+    confidence: Mapping[str, Reliability | None]  # of each model, by its name; None without a calibration
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,11 @@ def to_text(result: Evaluation, *, compare: bool = False) -> str:
     shown = _comparison(systems, scores) if compare else _scores(systems, scores)
     sections = [_names(names), shown, _explanation(systems, scores, compare), _terms(systems), _signatures(scores)]
     if details is not None:
-        numbers = range(1, len(systems) + 1) if len(systems) > 1 else [None]
+        numbers = list(range(1, len(systems) + 1)) if len(systems) > 1 else [None]
         sections += [
             *map(_lengths, details.lengths),
             _frequencies(details.frequencies),
+            *(_confidence(result, numbers[names.index(name)]) for name, result in details.confidence.items()),
             *(_worst(worst, number) for number, worst in zip(numbers, details.worst, strict=True) if worst.sentences),
             *(_changed(changed, number) for number, changed in enumerate(details.changed, start=2)),
         ]
@@ -240,6 +243,23 @@ def _frequencies(result: Breakdown[FrequencyBucket]) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def _confidence(result: Reliability | None, number: int | None) -> str:
+    system = "" if number is None else f" of system {number}"
+    if result is None:
+        return f"No confidence{system}: nmt calibrate MODEL --source FILE --reference FILE"
+    title = f"Confidence{system}, calibrated with {result.calibration}. expected: mean confidence. real: mean chrF"
+    columns = zip(result.lines, result.expected, result.real, strict=True)
+    bins = [[f"{lines:,}", f"{expected:.1f}", f"{real:.1f}"] for lines, expected, real in columns]
+    rows = [[name.replace("_", " "), *map(_share, one.values())] for name, one in result.correlations.items()]
+    tables = table([["lines", "expected", "real"], *bins], left=()), table([["", "Pearson", "Spearman"], *rows])
+    summary = (
+        f"|expected - real| is {result.error:.1f} on average. Pearson, Spearman: correlation with sentence chrF. The "
+        f"least sure fifth of the lines has {result.worst_found:.0%} of the tenth with the lowest chrF (20% by chance)"
+    )
+    summary += f". Left out, without words: {result.left_out:,}" if result.left_out else ""
+    return "\n\n".join([textwrap.fill(title, _WIDTH), *tables, textwrap.fill(summary, _WIDTH)])
 
 
 def _worst(worst: WorstSentences, number: int | None) -> str:

@@ -18,6 +18,7 @@ from nmt.checkpoints import model_file
 from nmt.cli import app
 from nmt.commands.evaluate import EvaluateRequest, evaluate
 from nmt.config.schema import Config
+from nmt.decoding.confidence import Calibration
 from nmt.errors import NmtError
 from nmt.evaluation import comet
 from nmt.evaluation import scores as scoring
@@ -237,6 +238,59 @@ def test_terms_of_an_endpoint_are_in_the_prompt(texts: dict[str, Path], tmp_path
         asked = [str(one.body) for one in server.asked]
     assert len(asked) == 6 and ["Use these translations of terms" in one for one in asked] == [False] * 3 + [True] * 3
     assert [system.terms for system in result.systems] == [None, None]
+
+
+# ------------------------------------------------------------------------ confidence
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_details_compare_the_confidence_with_chrf(
+    models: list[Path], make_config: Callable[..., Config], texts: dict[str, Path], tmp_path: Path, beam_size: int
+) -> None:
+    """Of a calibrated model, without and with a glossary, by all references, as they are compared. Its translations
+    stay the same."""
+    calibration = Calibration("val.en", 1_014, 0.5, (-1.0, 0.0, 0.0, 0.5, 2.0))
+    known = make_checkpoint(make_config("decoding.max_extra_tokens=3"), 2, calibration=calibration.to_json())
+    calibrated, outputs = tmp_path / "c.safetensors", [tmp_path / "a.out", tmp_path / "c.out"]
+    model_file.save(calibrated, known)
+    lines = ["one two three", "four five", " ", "six seven"]
+    source = written(tmp_path, "source", lines)
+    references = [
+        written(tmp_path, name, [odd(line) for line in reference])
+        for name, reference in (("r1", ["eins", "né", "", "sechs"]), ("r2", ["drei zwei eins", "vier", "", "na"]))
+    ]
+    glossary = written(tmp_path, "terms.tsv", ["two\tzwei"])
+    given = {
+        "models": [models[0], calibrated],
+        "source": source,
+        "references": references,
+        "overrides": [f"decoding.beam_size={beam_size}"],
+        "glossary": glossary,
+    }
+    result = evaluate(EvaluateRequest(**given, hypotheses=[references[0]], details=True, outputs=outputs))
+    plain = evaluate(EvaluateRequest(**given, hypotheses=[references[0]]))
+    assert result.scores == plain.scores and plain.details is None and result.details is not None
+    names = [f"{model}{more}" for model in given["models"] for more in ("", f", {glossary}")]
+    found = result.details.confidence
+    assert list(found) == names and [found[name] is None for name in names] == [True, True, False, False]
+    for name, of in ((names[2], None), (names[3], glossary)):
+        translator = open_model(calibrated).translator("cpu", given["overrides"], glossary=of)
+        best = [first for first, *_ in translator.hypotheses(lines)]
+        assert [one.text for one in best] == translator.translate(lines)
+        expected = [
+            (one.confidence, sacrebleu.sentence_chrf(one.text, right).score)
+            for one, right in zip(best, [["eins", "drei zwei eins"], ["né", "vier"], [], ["sechs", "na"]], strict=True)
+            if right
+        ]
+        measured = found[name]
+        assert measured is not None and (measured.calibration, measured.left_out) == ("val.en, 1,014 sentences", 1)
+        pairs = sorted(zip(measured.expected, measured.real, strict=True))
+        assert pairs == [pytest.approx(pair) for pair in sorted(expected)] and None not in measured.expected
+    assert outputs[1].read_text("utf-8") == "".join(f"{one.text}\n" for one in best)
+    text, read = to_text(result), json.loads(to_json(result))
+    assert "\nConfidence of system 4, calibrated with val.en, 1,014 sentences. " in text
+    assert text.count("\nNo confidence of system ") == 2 and "onfidence of system 5" not in text
+    assert read["confidence"][names[0]] is None and read["confidence"][names[2]]["lines"] == [1, 1, 1]
 
 
 # ------------------------------------------------------------------------ endpoints, speed and size

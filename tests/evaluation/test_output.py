@@ -7,6 +7,7 @@ import pytest
 
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
+from nmt.evaluation.confidence import measure
 from nmt.evaluation.output import Details, Evaluation, to_json, to_text
 from nmt.evaluation.scores import Difference, MetricScore, score
 from nmt.evaluation.sentences import example_sentences
@@ -26,7 +27,8 @@ def details(of: list[AlignedText], sentences: int) -> Details:
     return Details(
         [by_length(REFERENCE, "de", of, [REFERENCE], "de")],
         by_frequency("ref.de", REFERENCE.lines, of, REFERENCE, "de"),
-        *example_sentences(SOURCE, of, [REFERENCE], "de", count=sentences),
+        *example_sentences(SOURCE, of, [REFERENCE], "de", count=sentences)[:2],
+        confidence={},
     )
 
 
@@ -99,6 +101,27 @@ def test_systems_are_compared_in_rows_of_at_most_80_columns(scored: list[MetricS
     assert alone.split("\n")[0].split() == ["system", "BLEU", "chrF2"] and "TER" not in alone
 
 
+def test_the_confidence_of_each_model_has_a_table(scored: list[MetricScore]) -> None:
+    """With the number of its system. What cannot be computed is a dash; a model without a calibration has one line."""
+    rated = [(float(i), -0.5) for i in range(1_200)]
+    found = measure("val.en, 1,014 sentences", [*rated, (None, 0.0)], [*(0.5 * i for i in range(1_200)), 0.0])
+    both = replace(details(systems(3), 0), confidence={"0.de": None, "2.de": found})
+    text = to_text(Evaluation(scored, both))
+    assert "\n\nNo confidence of system 1: nmt calibrate MODEL --source FILE --reference FILE\n\n" in text
+    title, bins, correlations, summary, *_ = text.partition("\n\nConfidence of ")[2].split("\n\n")
+    assert title.startswith("system 3, calibrated with val.en, 1,014 sentences. ")
+    rows = [line.split() for line in bins.split("\n")]
+    assert rows[:2] == [["lines", "expected", "real"], ["120", "59.5", "29.8"]] and len(rows) == 11
+    rows = [line.split() for line in correlations.split("\n")]
+    assert rows[1:] == [["confidence", "1.000", "1.000"], ["log", "probability", "-", "-"]]
+    assert "is 299.8 on average" in summary and "has 100% of" in summary
+    assert summary.endswith(". Left out, without words: 1")
+    assert max(map(len, [*title.split("\n"), *bins.split("\n"), *summary.split("\n")])) <= 80
+    read = json.loads(to_json(Evaluation(scored, both)))["confidence"]
+    assert read["0.de"] is None and read["2.de"]["lines"] == [120] * 10 and read["2.de"]["left_out"] == 1
+    assert read["2.de"]["correlations"]["log_probability"] == {"pearson": None, "spearman": None}
+
+
 def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[MetricScore]) -> None:
     scores, found = scored[:6], details(systems(2), 2)
     rows = json.loads(to_json(Evaluation(scores)))
@@ -108,6 +131,7 @@ def test_json_is_a_list_of_scores_and_with_details_an_object(scored: list[Metric
     assert rows[3]["parts"].keys() == {"precisions", "length_ratio", "brevity_penalty"} and rows[4]["parts"] is None
     assert len(rows[3]["parts"]["precisions"]) == 4
     whole = json.loads(to_json(Evaluation(scores, found)))
-    assert whole.keys() == {"scores", "lengths", "frequencies", "worst", "changed"} and whole["scores"] == rows
+    assert whole.keys() == {"scores", "lengths", "frequencies", "worst", "changed", "confidence"}
+    assert whole["scores"] == rows
     assert whole["lengths"][0]["buckets"][0]["words"] == {"first": 0, "last": 9}
     assert len(whole["worst"]) == 2 and whole["worst"][0]["sentences"][0]["references"] == [REFERENCE.lines[0]]
