@@ -118,8 +118,7 @@ class OpenedDocument:
         """The translated file, and notes for the user: pairs of a level of `logging` and a message.
 
         A text is not translated if its translation lacks a placeholder. lines: the translations of `marked_lines`.
-        output: the name of the translated file, for messages. below: units with a lower confidence get a note; their
-        least sure line counts.
+        output: the translated file, for messages. below: units in which a line has a lower confidence get a note.
         """
         translations, least = iter(lines), list[float]()  # the confidence of each translated unit
         new, confidence = dict[TranslatableText, str](), dict[TranslatableText, float]()

@@ -69,10 +69,7 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
     singular = {domain: _singular_form(header) for domain, header in headers.items()}
     newline = "\r\n" if content[: content.find("\n")].endswith("\r") else "\n"
     segments, notes, existing = list[Segment](), list[Segment](), 0
-
-    def write_note(texts: Sequence[str]) -> str:
-        return "".join(f"# nmt: {text}{newline}" for text in texts)
-
+    note = f"# nmt: {{}}{newline}"
     for entry in entries:
         if not entry.strings["msgid"] or not entry.forms:
             continue
@@ -80,7 +77,7 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
             segments.append(_segment(content, entry, forms, singular.get(entry.domain, 0), newline))
             start, stop = entry.note or (entry.start, entry.start)
             if start == stop or forms == entry.forms:  # an old note stays if some of the forms stay
-                notes.append(Segment(start, stop, [], write_note, entry.start))
+                notes.append(Segment(start, stop, [], lambda texts: "".join(map(note.format, texts)), entry.start))
         else:
             existing += 1
     return Document(content, segments, PLACEHOLDERS, existing, notes=notes)

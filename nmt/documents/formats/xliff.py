@@ -29,7 +29,6 @@ _WITHOUT_CONTENT = ("mrk", "sm", "em", "g", "pc")  # without text of their own; 
 _UNTRANSLATED = ("new", "needs-translation")  # states of a target that is a copy of the source
 _BESIDE_NOTES = ("notes", "originalData", "segment", "ignorable")
 _AROUND_NOTES = re.compile(rf"(?:.*/)?(?:trans-unit/note|unit/(?:notes/note|{'|'.join(_BESIDE_NOTES)}))")
-_Around = tuple[str, int, int]  # the name and the span of an element of _AROUND_NOTES
 _OF_NMT = re.compile(rb"""<[^\s<>]+\s(?:[^<>]*\s)?(?:from|category)\s*=\s*(?:"nmt"|'nmt')""")
 _DEEPEST = 500  # maximum depth of nested elements
 _INDENTATION = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
@@ -111,8 +110,7 @@ def read(content: str, path: Path, *, only_missing: bool = True, target_language
             untranslated.append(f"not translated, because an element in it is only partly translate=no: {source!r:.80}")
             continue
         start, stop = unit.target or (unit.source_end, unit.source_end)
-        white = _white_before(data, unit.source_begin)
-        segments.append(_segment(data, (start, stop), pieces, unit, white, reader.version))
+        segments.append(_segment(data, (start, stop), pieces, unit, reader.version))
         if unit.number not in notes:
             notes[unit.number] = _note(data, unit, reader.around_notes[unit.number], stop)
     if reader.language_offset is not None and any(segment.texts for segment in segments):
@@ -140,7 +138,7 @@ class _Reader:
         self.language_offset: int | None = None  # where trgLang must be written; None if it is present or not needed
         self._data = data
         self._open, self._translated, self._starts = list[str](), [True], list[int]()
-        self.around_notes = defaultdict[int, list[_Around]](list)  # by the number of the unit
+        self.around_notes = defaultdict[int, list[tuple[str, int, int]]](list)  # by unit: names and spans
         self._unit_count, self._in_target, self._in_seg_source = 0, False, False
         self._mark: tuple[int, _Mark] | None = None  # the open mark and its depth
         self._parser = parser = guarded_parser(str(path))  # in UTF-8, even if the document declares another encoding
@@ -199,8 +197,7 @@ class _Reader:
             self._mark[1].has_text = True
 
     def _end(self, name: str) -> None:
-        start = self._starts.pop()
-        after_start_tag = end_of_tag(self._data, start)
+        after_start_tag = end_of_tag(self._data, start := self._starts.pop())
         if self._data[after_start_tag - 2 : after_start_tag] == b"/>":  # an empty-element tag; the parser is after it
             end_tag = end = after_start_tag
         else:
@@ -285,12 +282,9 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     return _Piece(template.texts, write)
 
 
-def _segment(
-    data: bytes, span: tuple[int, int], pieces: Sequence[_Piece | str], unit: _Unit, before: str, version: str
-) -> Segment:
-    """The segment of a target. span: of the existing target, or where a new one is inserted. pieces: its content.
-    before: a line break and white space before a new target."""
-    old = data[slice(*span)].decode()
+def _segment(data: bytes, span: tuple[int, int], pieces: Sequence[_Piece | str], unit: _Unit, version: str) -> Segment:
+    """The segment of a target. span: of the existing target, or where a new one is inserted. pieces: its content."""
+    old, before = data[slice(*span)].decode(), _white_before(data, unit.source_begin)
 
     def write(texts: Sequence[str]) -> str:
         remaining, written = iter(texts), ""
@@ -315,12 +309,12 @@ def _segment(
     return Segment(*span, list(texts), write, unit.number)
 
 
-def _note(data: bytes, unit: _Unit, around_notes: Sequence[_Around], target_end: int) -> Segment:
+def _note(data: bytes, unit: _Unit, around: Sequence[tuple[str, int, int]], target_end: int) -> Segment:
     """Where a unit's note is or can be inserted: after the target; in version 2 in `<notes>`, before the segments."""
     name = f"{unit.prefix}:note" if unit.prefix else "note"
-    notes = [(start, stop) for element, start, stop in around_notes if element == name]
+    notes = [(start, stop) for element, start, stop in around if element == name]
     old = [span for span in notes if _OF_NMT.match(data, span[0])]
-    others = [around for around in around_notes if around[0].removeprefix(name[:-4]) in _BESIDE_NOTES]
+    others = [element for element in around if element[0].removeprefix(name[:-4]) in _BESIDE_NOTES]
     begin, end = (old or notes[-1:] or [(unit.source_begin, target_end)])[0]
     form = f'<{name} {"category" if others else "from"}="nmt">{{}}</{name}>'
     if others and len(notes) == len(old):  # `<notes>` is missing, or has no other note
@@ -329,7 +323,7 @@ def _note(data: bytes, unit: _Unit, around_notes: Sequence[_Around], target_end:
     white = _white_before(data, begin)
     stop = begin - len(white) if others and not notes else end
     start = begin - len(white) if old else stop
-    return Segment(start, stop, [], lambda texts: "".join(white + form.format(text) for text in texts), unit.number)
+    return Segment(start, stop, [], lambda texts: "".join(map((white + form).format, texts)), unit.number)
 
 
 def _without_codes(source: str) -> tuple[str, dict[str, str]]:
