@@ -272,7 +272,8 @@ class Translator:
         request = TranslateRequest(self.decoding, pair, token_scores=False, glossary=glossary, numbered=False)
         for with_elements in (False, True):  # only lines with elements need an alignment
             indices = [i for i, line in enumerate(lines) if bool(line.elements) == with_elements]
-            request = replace(request, alignment=with_elements and self.engine.aligns, read_ahead=True)
+            aligned = with_elements and self.engine.aligns
+            request = replace(request, alignment=aligned, token_scores=aligned, read_ahead=True)
             translations = self._translations([lines[i].text for i in indices], request)
             for i, [best] in zip(indices, translations, strict=True):
                 written[i] = lines[i].translated(best, patterns), best.confidence

@@ -248,6 +248,13 @@ def test_a_note_stays_if_a_part_of_its_unit_stays() -> None:
     assert note not in noted("a.xlf", form.format(""), {})[0]
 
 
+def test_the_least_sure_line_of_a_text_counts() -> None:
+    source = '<g id="1">The sea</g> is calm. The <g id="2">storm</g> is near.'
+    content = f"<xliff><trans-unit><source>{source}</source></trans-unit></xliff>"
+    new, _ = noted("a.xlf", content, {"The sea is calm.": 33.0, "The storm is near.": 44.0})
+    assert new.endswith('</target><note from="nmt">confidence 33</note></trans-unit></xliff>')
+
+
 def test_comments_in_an_unusual_order() -> None:
     content = (
         '#, c-format\n# nmt: confidence 7\nmsgid "a"\nmsgstr ""\n#: b.c\n# nmt: confidence 7\nmsgid "b"\nmsgstr ""'
