@@ -164,6 +164,10 @@ XLIFF_2 = """<?xml version="1.0" encoding="UTF-8"?>
     </unit>
     <unit id="5"><segment><source>sure</source></segment><segment><source>lost %s</source></segment></unit>
   </file>
+  <file id="f2">
+    <notes><note category="nmt">confidence 1</note></notes>
+    <unit id="1"><segment><source>sure too</source></segment></unit>
+  </file>
 </xliff>
 """
 XLIFF_2_CONFIDENCE: Confidence = {"tide": 20.0, "calm": 10.0, "storm": 31.0, "lost %s": 1.0}
@@ -185,7 +189,7 @@ def prefixed(content: str) -> str:
 CASES = {
     "PO": ("a.po", PO, PO_CONFIDENCE, NOTED_PO, "3 of 4"),
     "XLIFF 1.2": ("a.xlf", XLIFF, XLIFF_CONFIDENCE, NOTED_XLIFF, "4 of 5"),
-    "XLIFF 2": ("a.xlf", XLIFF_2, XLIFF_2_CONFIDENCE, NOTED_XLIFF_2, "3 of 4"),
+    "XLIFF 2": ("a.xlf", XLIFF_2, XLIFF_2_CONFIDENCE, NOTED_XLIFF_2, "3 of 5"),
 }
 for version in ("XLIFF 1.2", "XLIFF 2"):
     name, content, confidence, changes, count = CASES[version]
@@ -253,6 +257,13 @@ def test_the_least_sure_line_of_a_text_counts() -> None:
     content = f"<xliff><trans-unit><source>{source}</source></trans-unit></xliff>"
     new, _ = noted("a.xlf", content, {"The sea is calm.": 33.0, "The storm is near.": 44.0})
     assert new.endswith('</target><note from="nmt">confidence 33</note></trans-unit></xliff>')
+
+
+def test_a_note_among_others() -> None:
+    notes = '<note from="a">1</note><note from="nmt">confidence 5</note><note from="b">2</note>'
+    content = f"<xliff><trans-unit><source>sea</source>{notes}</trans-unit></xliff>"
+    assert notes.replace("5", "33") in noted("a.xlf", content, {"sea": 33.0})[0]
+    assert '<note from="a">1</note><note from="b">2</note>' in noted("a.xlf", content, {})[0]
 
 
 def test_comments_in_an_unusual_order() -> None:
