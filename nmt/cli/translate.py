@@ -59,6 +59,9 @@ def translate(
             help="In PO, XLIFF, JSON and ARB: translate only texts without a translation, or all.",
         ),
     ] = True,
+    review_below: Annotated[
+        int, typer.Option(metavar="N", min=0, max=100, help="In PO and XLIFF: note units with a lower confidence.")
+    ] = 0,
     ensemble: options.Ensemble = None,
     glossary: options.Glossary = None,
     prefixes: Annotated[
@@ -127,6 +130,7 @@ def translate(
         line_by_line=line_by_line,
         processes=nproc_per_node,
         only_missing=only_missing,
+        review_below=review_below,
         device=device,
         dry_run=dry_run,
     )

@@ -62,6 +62,8 @@ def translate(request: TranslationJob) -> int:
 def _translate_document(request: TranslationJob, format: DocumentFormat, opened: ModelsOfCommand) -> None:
     """Read a document, translate its lines, and write it as a whole."""
     assert request.source is not None and request.output is not None
+    if request.review_below:
+        check_calibrated(opened, "--review-below")
     output = outputs.check_output(request.output, [*opened.files, *request.texts])
     document = OpenedDocument.read(
         request.source,
@@ -75,12 +77,12 @@ def _translate_document(request: TranslationJob, format: DocumentFormat, opened:
     translator = opened.translator(request.device, request.overrides, request.glossary)
     protected = (*translator.decoding.keep, *document.keep)
     translator.decoding = replace(translator.decoding, keep=protected)
-    lines, translations = document.marked_lines, list[str]()
+    lines, translations = document.marked_lines, list[tuple[str, float | None]]()
     with line_bar("translating", len(lines)) as bar:
         translator.on_lines = bar.update
         for first in range(0, len(lines), _DOCUMENT_LINES):
-            translations += [text for text, _ in translator.with_tags(lines[first : first + _DOCUMENT_LINES])]
-    content = document.with_lines(translations, output)
+            translations += translator.with_tags(lines[first : first + _DOCUMENT_LINES])
+    content = document.with_lines(translations, output, request.review_below)
     with atomic.reporting(output, "--output"), atomic.replacing(output) as unfinished:
         unfinished.write_bytes(content)
     log_counts(translator.counts, translator.longest_part)

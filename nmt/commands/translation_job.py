@@ -27,6 +27,7 @@ class TranslationJob:
     line_by_line: bool = False  # translate each line as soon as it is read
     processes: int | None = None  # to start; None: translate in this process
     only_missing: bool = True  # in a document with both languages: only texts without a translation
+    review_below: int = 0  # in PO and XLIFF: note units with a lower confidence
     device: str = "auto"
     dry_run: bool = False  # with an endpoint: show requests and a forecast only
 
@@ -55,6 +56,8 @@ class TranslationJob:
             check_lines(self.source)
         if not self.only_missing and not (document and document.translations):
             raise NmtError("--retranslate is for PO, XLIFF, JSON and ARB files, whose translations stay: leave it out")
+        if self.review_below and not (document and document.translations == "file"):
+            raise NmtError("--review-below is for PO and XLIFF files, whose units can have notes: leave it out")
         if document is None:
             return None
         if self.output is None:

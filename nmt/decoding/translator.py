@@ -269,10 +269,10 @@ class Translator:
         """The translations of lines of a MarkedText, with their tags. Raises as `stream` does."""
         written, patterns = dict[int, Rated](), (*self.decoding.keep, "verbatim")
         pair, glossary = self.languages.choose(to, from_), self.glossary
-        request = TranslateRequest(self.decoding, pair, token_scores=False, glossary=glossary, numbered=False)
+        request = TranslateRequest(self.decoding, pair, glossary=glossary, numbered=False, read_ahead=True)
         for with_elements in (False, True):  # only lines with elements need an alignment
             indices = [i for i, line in enumerate(lines) if bool(line.elements) == with_elements]
-            request = replace(request, alignment=with_elements and self.engine.aligns, read_ahead=True)
+            request = replace(request, alignment=with_elements and self.engine.aligns, token_scores=with_elements)
             translations = self._translations([lines[i].text for i in indices], request)
             for i, [best] in zip(indices, translations, strict=True):
                 written[i] = lines[i].translated(best, patterns), best.confidence

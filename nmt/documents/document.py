@@ -72,6 +72,7 @@ class Segment:
     texts: Sequence[TranslatableText]
     # Returns the segment with as many other texts. Raises NotTranslatable if the segment must not change.
     write: Callable[[Sequence[str]], str]
+    unit: int = 0  # identifies its unit, if units have notes
 
 
 def in_characters(data: bytes, segments: Iterable[Segment]) -> list[Segment]:
@@ -93,6 +94,7 @@ class Document:
     keep: tuple[str, ...] = ()  # patterns of its placeholders, as in decoding.keep
     existing: int = 0  # number of texts that are not translated because they have a translation
     report: Callable[[str], Iterable[str]] = lambda content: ()  # messages to the user on a translated document
+    notes: Sequence[Segment] = ()  # of units; each is written with one text, or with none to remove an old note
 
     @property
     def texts(self) -> list[TranslatableText]:
@@ -103,14 +105,19 @@ class Document:
         return list(texts)
 
     def translated(
-        self, translation: Callable[[TranslatableText], str], untranslated: list[tuple[int, str]] | None = None
+        self,
+        translation: Callable[[TranslatableText], str],
+        untranslated: list[tuple[int, str]] | None = None,
+        note: Callable[[Sequence[TranslatableText]], Sequence[str]] | None = None,
     ) -> str:
         """The document with translated texts.
 
         translation: returns the translation of a text, or raises NotTranslatable. untranslated: receives, for each
-        segment that is not translated, the number of its first line and the reason.
+        segment that is not translated, the number of its first line and the reason. note: returns the note of a unit
+        with these translated texts, or nothing to remove an old note.
         """
-        parts, end, line_number, counted = list[str](), 0, 1, 0
+        line_number, counted = 1, 0
+        changes, units = list[tuple[int, int, str]](), dict[int, list[TranslatableText]]()
         for segment in self.segments:
             line_number += self.content.count("\n", counted, segment.start)
             counted = segment.start
@@ -121,8 +128,15 @@ class Document:
                 if untranslated is not None:
                     untranslated.append((line_number, f"not translated, because {reason}"))
             else:
-                parts += self.content[end : segment.start], new
-                end = segment.stop
+                changes.append((segment.start, segment.stop, new))
+                units.setdefault(segment.unit, []).extend(segment.texts)
+        if note is not None:
+            noted = [each for each in self.notes if units.get(each.unit)]
+            changes += [(each.start, each.stop, each.write(note(units[each.unit]))) for each in noted]
+        parts, end = list[str](), 0
+        for start, stop, new in sorted(changes, key=lambda change: change[:2]):
+            parts += self.content[end:start], new
+            end = stop
         return "".join([*parts, self.content[end:]])
 
 

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from nmt.decoding.markup.marked_text import MarkedLine, MarkedText
+from nmt.decoding.translation import Rated
 from nmt.documents.document import Document, NotTranslatable, TranslatableText
 from nmt.documents.encoding import decoded
 from nmt.documents.file_formats import DocumentFormat
@@ -106,35 +107,44 @@ class OpenedDocument:
     def marked_lines(self) -> list[MarkedLine]:
         return list(chain.from_iterable(marked.lines for marked in self.texts.values()))
 
-    def with_lines(self, lines: Sequence[str], output: Path) -> bytes:
+    def with_lines(self, lines: Sequence[Rated], output: Path, below: int = 0) -> bytes:
         """As `translated`, but logs the notes."""
-        written, notes = self.translated(lines, output)
+        written, notes = self.translated(lines, output, below)
         for level, note in notes:
             log.log(level, "%s", note)
         return written
 
-    def translated(self, lines: Sequence[str], output: Path) -> tuple[bytes, list[tuple[int, str]]]:
+    def translated(self, lines: Sequence[Rated], output: Path, below: int = 0) -> tuple[bytes, list[tuple[int, str]]]:
         """The translated file, and notes for the user: pairs of a level of `logging` and a message.
 
         A text is not translated if its translation lacks a placeholder. lines: the translations of `marked_lines`.
-        output: the name of the translated file, for messages.
+        output: the translated file, for messages. below: units in which a line has a lower confidence get a note.
         """
-        translations = iter(lines)
-        new = dict[TranslatableText, str]()
+        translations, least = iter(lines), list[float]()  # the confidence of each translated unit
+        new, confidence = dict[TranslatableText, str](), dict[TranslatableText, float]()
         for text, marked in self.texts.items():
-            new[text] = marked.with_lines(list(islice(translations, len(marked.lines))))
+            rated = list(islice(translations, len(marked.lines)))
+            new[text] = marked.with_lines([line for line, _ in rated])
+            confidence[text] = min((value for _, value in rated if value is not None), default=100)
 
         def translation(text: TranslatableText) -> str:
             if self.keep and not text.is_protected(new[text], self.keep):
                 raise NotTranslatable(f"its translation has other placeholders: {text.text!r:.80}")
             return new[text]
 
+        def note(texts: Sequence[TranslatableText]) -> list[str]:
+            least.append(min(confidence.get(text, 100) for text in texts))
+            return [f"confidence {int(least[-1])}"] if least[-1] < below else []  # rounded down: below the limit too
+
         untranslated = list[tuple[int, str]]()
-        contents = [part.translated(translation, untranslated) for part in self.parts]
+        contents = [part.translated(translation, untranslated, note if below else None) for part in self.parts]
         notes = [(logging.WARNING, f"{self.path}: line {line}: {reason}") for line, reason in untranslated]
         notes += self._notes_on_unchanged_texts()
         for part, content in zip(self.parts, contents, strict=True):
             notes += [(logging.INFO, f"{output}: {message}") for message in part.report(content)]
+        if below:
+            noted = f"{sum(value < below for value in least):,} of {len(least):,} translated units"
+            notes.append((logging.INFO, f"{output}: a note in {noted}: confidence below {below}"))
         return self.write(contents), notes
 
     def _notes_on_unchanged_texts(self) -> Iterator[tuple[int, str]]:

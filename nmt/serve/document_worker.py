@@ -73,7 +73,7 @@ class _Worker:
         return [{"keep": self.document.keep}, *lines]
 
     def _write(self, path: Path) -> list[Any]:
-        lines = [self.translations[i] for i in range(len(self.translations))]
+        lines = [(self.translations[i], None) for i in range(len(self.translations))]
         content, notes = self.document.translated(lines, path)
         return [{"content": base64.b64encode(content).decode(), "notes": [note for _, note in notes]}]
 

@@ -98,7 +98,7 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     path.write_text('msgid "one"\nmsgstr ""\n\nmsgid "two %s"\nmsgstr ""\n\nmsgid "x"\nmsgstr "y"\n')
     document = OpenedDocument.read(path, FORMATS[".po"])
     assert list(document.texts) == [TranslatableText("one"), TranslatableText("two %s")]
-    new = document.with_lines(["eins", "zwei"], tmp_path / "b.po")
+    new = document.with_lines([("eins", None), ("zwei", None)], tmp_path / "b.po")
     assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
     assert (
         f"{path}: line 4: not translated, because its translation has other placeholders: 'two %s'" in caplog.text
@@ -106,7 +106,7 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     )
     path.write_text('msgid "%s, %d"\nmsgstr ""\n\nmsgid "{n, plural, a"\nmsgstr ""\n\nmsgid "%v of %q"\nmsgstr ""\n')
     document = OpenedDocument.read(path, FORMATS[".po"])
-    _, notes = document.translated(["%2$q a %1$v"], tmp_path / "b.po")
+    _, notes = document.translated([("%2$q a %1$v", None)], tmp_path / "b.po")
     assert notes == [
         (logging.WARNING, f"{path}: line {line}: not translated, because {why}")
         for line, why in (
@@ -124,7 +124,7 @@ def test_attributes_of_strings_are_translated() -> None:
     document = OpenedDocument.from_bytes(content.encode(), Path("a.json"), FORMATS[".json"])
     new = (Translation(line.text.upper().replace("{N}", "{n}"), 0, 0, [], []) for line in document.marked_lines)
     lines = [line.translated(each, document.keep) for line, each in zip(document.marked_lines, new, strict=True)]
-    written, notes = document.translated(lines, Path("b.json"))
+    written, notes = document.translated([(line, None) for line in lines], Path("b.json"))
     assert not notes
     assert json.loads(written)["a"] == 'TWO <img alt="THE CHILD &amp; {n}" title="MILK" src=x> BOATS'
 
@@ -202,7 +202,7 @@ def test_twice_as_long_a_document_takes_twice_as_many_steps(name: str) -> None:
         try:
             opened = OpenedDocument.from_bytes(content.encode(), Path(document), FORMATS[Path(document).suffix])
             lines = [line.translated(Translation(line.text.upper(), 0, 0, [], [])) for line in opened.marked_lines]
-            opened.translated(lines, Path(document))
+            opened.translated([(line, None) for line in lines], Path(document))
         finally:
             sys.setprofile(None)
         return calls[0]

@@ -22,6 +22,7 @@ _KEYWORD = rf"domain|msgctxt|msgid_plural|msgid|msgstr(?:{_WHITE}\[{_WHITE}\d+{_
 _COMMENT_OR_KEYWORD = re.compile(
     rf"(?P<comment>#[^\n]*)|(?P<keyword>{_KEYWORD}){_WHITE}(?P<strings>(?:{_STRING.pattern}{_WHITE})++)"
 )
+_NOTE = re.compile(r"# nmt: confidence \d+\s*")
 _OPEN = re.compile(rf'(?:{_KEYWORD})?{_WHITE}"(?:[^"\\]|\\.)*+')
 _BLANK = re.compile(_WHITE)
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(.))")
@@ -39,6 +40,7 @@ class _Entry:
     domain: str = ""
     start: int = -1  # of its flags, its previous msgid (`#|`), or else its first keyword
     fuzzy: int = -1  # where the fuzzy flag is written, before a previous msgid
+    note: tuple[int, int] | None = None  # the comment with its confidence, or where it is inserted
     flags: list[str] = field(default_factory=list)  # all lines of flags; gettext reads only the last one
     strings: dict[str, str] = field(default_factory=dict)  # by keyword
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # of the strings, with their quotes, by keyword
@@ -53,7 +55,8 @@ class _Entry:
         return not self.strings["msgid"] and "msgctxt" not in self.strings
 
     def begin(self, start: int) -> None:
-        """Sets the start, unless it is set."""
+        """Sets the start and the place of the note, unless they are set."""
+        self.note = self.note or (start, start)
         if self.start < 0:
             self.start = self.fuzzy = start
 
@@ -65,15 +68,19 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
     headers = {entry.domain: entry.strings.get("msgstr", "") for entry in entries if entry.is_header}
     singular = {domain: _singular_form(header) for domain, header in headers.items()}
     newline = "\r\n" if content[: content.find("\n")].endswith("\r") else "\n"
-    segments, existing = list[Segment](), 0
+    segments, notes, existing = list[Segment](), list[Segment](), 0
+    note = f"# nmt: {{}}{newline}"
     for entry in entries:
         if not entry.strings["msgid"] or not entry.forms:
             continue
         if forms := [form for form in entry.forms if not (only_missing and entry.strings[form])]:
             segments.append(_segment(content, entry, forms, singular.get(entry.domain, 0), newline))
+            start, stop = entry.note or (entry.start, entry.start)
+            if start == stop or forms == entry.forms:  # an old note stays if some of the forms stay
+                notes.append(Segment(start, stop, [], lambda texts: "".join(map(note.format, texts)), entry.start))
         else:
             existing += 1
-    return Document(content, segments, PLACEHOLDERS, existing)
+    return Document(content, segments, PLACEHOLDERS, existing, notes=notes)
 
 
 def _entries(content: str, path: Path) -> list[_Entry]:
@@ -123,9 +130,13 @@ def _comments_and_keywords(content: str, path: Path) -> Iterator[re.Match[str]]:
 def _add_comment(entry: _Entry, match: re.Match[str]) -> None:
     kind = match["comment"][:2]
     if kind == "#~":  # an obsolete entry
-        entry.start, entry.flags = -1, []
+        entry.start, entry.flags, entry.note = -1, [], None
     elif kind in ("#,", "#=", "#|"):
         entry.begin(match.start())
+    elif kind in ("#.", "#:"):
+        entry.note = entry.note or (match.start(), match.start())
+    elif entry.start < 0 and _NOTE.fullmatch(match["comment"]):
+        entry.note = match.start(), match.end() + 1
     if kind in ("#,", "#="):  # `#=` is from gettext 0.26 and never has `fuzzy`
         entry.flags.append(match["comment"])
     if kind == "#,":
@@ -161,7 +172,7 @@ def _segment(content: str, entry: _Entry, forms: Sequence[str], singular: int, n
         return written + content[end:stop]
 
     texts = chain.from_iterable(template.texts for template in templates.values())
-    return Segment(entry.start, stop, list(texts), write)
+    return Segment(entry.start, stop, list(texts), write, entry.start)
 
 
 def _singular_form(header: str) -> int:

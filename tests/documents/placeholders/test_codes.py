@@ -128,7 +128,7 @@ def test_each_code_and_word_is_there_and_codes_are_nested(kind: str, data: st.Da
     text = data.draw(texts_with_codes(kind))
     name, wrap = WRAPPED[kind]
     document = OpenedDocument.from_bytes(wrap(text).encode(), Path(name), FORMATS[Path(name).suffix])
-    lines = [translated(line, (*document.keep, "verbatim"), draw) for line in document.marked_lines]
+    lines = [(translated(line, (*document.keep, "verbatim"), draw), None) for line in document.marked_lines]
     written, notes = document.translated(lines, Path(name))
     new = written.decode()
     assert not [note for _, note in notes if "left" in note]

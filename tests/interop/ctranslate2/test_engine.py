@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from nmt.config.schema import DecodingConfig, RecurrentConfig
 from nmt.data.subwords.vocabulary import EOS
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.markup.marked_text import MarkedText
 from nmt.decoding.search.options import SearchOptions
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
@@ -231,6 +233,13 @@ def test_weights_that_are_no_numbers_are_told(tmp_path: Path, factor: float, cap
     with pytest.raises(NmtError, match="line 2: the model's scores are not numbers"):
         nmt.load(path, "cpu", overrides=["decoding.beam_size=1"]).translate(["", "one"])
     assert "not finite numbers" in caplog.text or "the model's scores are not numbers" in caplog.text
+
+
+def test_tags_are_placed_by_the_alignment(model: Path) -> None:
+    lines = MarkedText("<p>one <b>two</b> three</p><p>four</p>", "en", "html").lines
+    for engine in ("ctranslate2", "torch"):
+        written = nmt.load(model, "cpu", overrides=[f"decoding.engine={engine}"]).with_tags(lines)
+        assert [re.findall("<[^<>]*>", text) for text, _ in written] == [["<b>", "</b>"], []]
 
 
 def test_no_converted_file_remains(model: Path, tmp_path: Path) -> None:
