@@ -40,8 +40,9 @@ def test_what_else_there_is_to_ask() -> None:
 
 def test_translations_of_a_calibrated_model_have_a_confidence() -> None:
     """Except for lines without words, and in LibreTranslate's format. Models that are not calibrated give none."""
-    translator, asked = Gated(), {"text": ["one two", " ", "six"], "n_best": 2}
-    rated = [map(CALIBRATION.rated, translator.alone(line, 2)) for line in asked["text"]]
+    translator, lines = Gated(), ["one two", " ", "six"]
+    asked = {"text": lines, "n_best": 2}
+    rated = [map(CALIBRATION.rated, translator.alone(line, 2)) for line in lines]
     expected = [[one.confidence for one in best] for best in rated]
     with service(translator) as (served, _):
         assert all("confidence" not in one for best in served.post(asked).json["translations"] for one in best)

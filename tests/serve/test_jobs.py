@@ -31,7 +31,7 @@ def job(
 
 
 def translation(text: str) -> Translation:
-    return Translation(text, -0.5, -1.0, [text, "</s>"], [-0.75, -0.25])
+    return Translation(text, -0.5, -1.0, [text, "</s>"], [-0.75, -0.25], subwords=2, source_subwords=3)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_asked_for(fields: dict[str, Any], lines: list[str], n_best: int
 def test_our_own_answer() -> None:
     aligned = replace(translation("x"), source_pieces=["ä", "</s>"], alignment=[[1 / 3, 2 / 3], [1.0, 1e-9]])
     fields = {"text": "x", "score": -0.5, "log_probability": -1.0, "pieces": ["x", "</s>"]}
-    fields |= {"token_scores": [-0.75, -0.25]}
+    fields |= {"token_scores": [-0.75, -0.25], "subwords": 2, "source_subwords": 3}
     assert job({"text": "a"}).answer([[aligned, translation("y")]])["translations"][0][0] == fields
     [[best], [empty]] = job({"text": ["a", ""], "alignment": True}).answer([[aligned], [translation("")]])[
         "translations"
