@@ -9,20 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import (
-    calibrate,
-    evaluate,
-    export,
-    imports,
-    inspect,
-    schema,
-    serve,
-    settings,
-    split,
-    terminal,
-    train,
-    translate,
-)
+from nmt.cli import evaluate, export, imports, inspect, schema, serve, settings, split, terminal, train, translate
 from nmt.cli.command import Command
 from nmt.files import text
 
@@ -53,7 +40,7 @@ app.command(short_help="Build vocabulary and token store; report.")(train.prepar
 app.command(short_help="Translate a file or standard input.")(translate.translate)
 app.command(short_help="Score given translations with a model.")(translate.score)
 app.command(short_help="Score and compare models or files.", cls=evaluate.EvaluateCommand)(evaluate.evaluate)
-app.command(short_help="Fit the confidence of a model to a text.")(calibrate.calibrate)
+app.command(short_help="Fit the confidence of a model to a text.")(train.calibrate)
 app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
 app.command(short_help="Export for another program.")(export.export)

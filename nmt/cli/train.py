@@ -1,4 +1,4 @@
-"""`nmt init`, `nmt prepare`, `nmt train` and `nmt average-checkpoints`."""
+"""`nmt init`, `nmt prepare`, `nmt train`, `nmt average-checkpoints` and `nmt calibrate`."""
 
 import logging
 import os
@@ -181,3 +181,28 @@ def average_checkpoints(
     if table := average.write(sources, output, last, best, select, device):
         text.result(table)
     text.result(output)
+
+
+@terminal.reporting()
+def calibrate(
+    model: options.ModelOrRun,
+    source: Annotated[Path, options.file("Text to translate, a sentence per line; at least 200.")],
+    reference: Annotated[Path, options.file("Its translation by people, line by line.")],
+    overrides: options.DecodingOverrides = None,
+    to: options.To = None,
+    from_: options.From = None,
+    beam_size: options.BeamSize = None,
+    length_penalty: options.LengthPenalty = None,
+    device: options.Device = "auto",
+) -> None:
+    """Fit the confidence of a model to a text, and write it into the model file.
+
+    The confidence of a translation is the chrF that is expected of it, from 0 to 100. Training fits it to the
+    validation text. Use this command for imported and averaged models, and with a text of the kind that you translate.
+
+    Example: nmt calibrate runs/demo --source data/demo/test.en --reference data/demo/test.de
+    """
+    from nmt.commands import calibrate as calibration
+
+    settings = options.decoding_overrides(overrides, beam_size, length_penalty)
+    calibration.calibrate(model, source, reference, settings, device, to, from_)

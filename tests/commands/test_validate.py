@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 import sacrebleu
@@ -14,9 +15,11 @@ from nmt.data.prepare import ValidationSet
 from nmt.data.subwords import vocabulary as vocabularies
 from nmt.data.subwords.normalization import comparable
 from nmt.data.subwords.vocabulary import PAD, Vocabulary
+from nmt.decoding.confidence import Calibration
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
 from nmt.errors import NmtError
+from nmt.evaluation.metrics import sentence_chrf
 from nmt.models.transformer.model import Transformer
 
 WORDS = ["one", "two", "three", "four", "apples", "pears", "in", "the", "old", "red", "barn"]
@@ -94,6 +97,24 @@ def test_a_source_that_validation_cannot_translate_is_refused_at_the_start(
     validator("cut", longest - 1)
     with pytest.raises(NmtError, match=f"has {longest} subwords, and decoding.long_input: error allows {longest - 1}"):
         validator("error", longest - 1)
+
+
+def test_all_sets_together_give_one_calibration(model: Transformer, vocabulary: Vocabulary) -> None:
+    """From 200 sentences on: each counts as much as any other."""
+    pairs = pairs_of(model, vocabulary)
+    corpora = tuple(schema.Corpus(source=f"/somewhere/{name}.en", target=f"{name}.de") for name in ("old", "new"))
+    config = replace(CONFIG, data=replace(CONFIG.data, validation=corpora))
+    one, other, fewer = (Validator(held_out(pairs * times), vocabulary, config) for times in (13, 12, 11))
+    assert score_all([one, fewer], model).calibration == {}
+    both = score_all([one, other], model)
+    assert [scores.text.sentences for scores in both.scores] == [104, 96]
+    found = Calibration.of(both.calibration)
+    assert found is not None and (found.text, found.sentences) == ("old.en + old.de, new.en + new.de", 200)
+    engine = PyTorchEngine([model], torch.device("cpu"))
+    translator = Translator(engine, vocabulary, CONFIG.decoding, calibration=found)
+    rated = [best for best, *_ in translator.hypotheses([source for source, _ in pairs])]
+    real = sentence_chrf([best.text for best in rated], [reference for _, reference in pairs])
+    assert fmean(best.confidence or 0 for best in rated) == pytest.approx(fmean(real), abs=0.1)
 
 
 def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) -> None:

@@ -72,6 +72,7 @@ def test_every_text_gives_finite_weights(seed: int) -> None:
     for translations in (some, alike, far):
         cases += [(translations, [score] * 200) for score in (0.0, 50.0, 100.0)]
         cases += [(translations, [score] * 199 + [100 - score]) for score in (0.0, 100.0)]
+    assert GIVEN.rated(replace(some[0], log_probability=-1e9)).confidence == 0
     for translations, scores in cases:
         found = fit("", translations, scores)
         assert found is not None and all(map(math.isfinite, (*found.weights, found.correlation)))
