@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -17,12 +17,14 @@ from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
+from nmt.decoding.confidence import Calibration
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
-from nmt.evaluation import breakdowns, comet, confidence, scores
+from nmt.evaluation import breakdowns, comet, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
 from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
 from nmt.evaluation.output import Details, Evaluation
+from nmt.evaluation.reliability import measure_reliability
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.sentences import example_sentences
 from nmt.evaluation.systems import System, count_words
@@ -195,12 +197,14 @@ def _read(path: Path) -> AlignedText:
 
 @dataclass(frozen=True)
 class _Translated:
-    """A system's translation of the source. reliability: that of its confidence, by the chrF of each line."""
+    """A system's translation of the source. rated: with details, the confidence of each line by the calibration, and
+    its mean log P per subword; empty without a calibration."""
 
     text: AlignedText
     system: System
     robustness: Robustness | None
-    reliability: Callable[[Sequence[float]], confidence.Reliability | None]
+    calibration: Calibration | None
+    rated: Sequence[tuple[float | None, float]]
 
 
 def _translations(
@@ -244,8 +248,7 @@ def _translations(
                 _log_counts(translator)
             facts = System(name, size, speed, None if counted is None else counted.how)
             rated = [(one.confidence, one.log_probability / max(1, one.subwords)) for one in best]
-            reliability = partial(confidence.measure, str(calibration), rated)
-            translated[index].append(_Translated(AlignedText(name, texts), facts, robustness, reliability))
+            translated[index].append(_Translated(AlignedText(name, texts), facts, robustness, calibration, rated))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
                 for text in texts:
@@ -310,10 +313,15 @@ def _details(
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
     worst, changed, chrf = example_sentences(source, *arguments, count=request.sentences)
+    reliability = {
+        one.text.name: measure_reliability(str(one.calibration), one.rated, chrf[one.text.name])
+        for one in translated
+        if one.system.bytes  # a model
+    }
     return Details(
         lengths=[breakdowns.by_length(text, its_language, *arguments) for text, its_language in measured],
         frequencies=breakdowns.by_frequency(counted_in, text, systems, references[0], language, request.tokenizer),
         worst=worst,
         changed=changed,
-        confidence={one.text.name: one.reliability(chrf[one.text.name]) for one in translated if one.system.bytes},
+        confidence=reliability,
     )

@@ -29,13 +29,14 @@ def open_models(request: TranslationJob) -> ModelsOfCommand:
     return ModelsOfCommand.open(request.model, request.ensemble, request.to, request.from_)
 
 
-def check_calibrated(opened: ModelsOfCommand, option: str) -> None:
-    """Raise NmtError if the translations have no confidence, which this option needs."""
+def _without_confidence(opened: ModelsOfCommand) -> str | None:
+    """Why the translations have no confidence; None if they have one."""
     if opened.ensemble:
-        raise NmtError(f"{option}: an ensemble has no confidence: give one model")
-    if opened.model.calibration is None:
-        model = opened.model.path
-        raise NmtError(f"{option}: {model} has no calibration: nmt calibrate {model} --source FILE --reference FILE")
+        return "an ensemble has no confidence: give one model"
+    model = opened.model
+    if model.calibration is None:
+        return f"{model.path} has no calibration: nmt calibrate {model.path} --source FILE --reference FILE"
+    return None
 
 
 def translate(request: TranslationJob) -> int:
@@ -43,13 +44,12 @@ def translate(request: TranslationJob) -> int:
     if request.dry_run:
         raise NmtError(f"--dry-run is for an endpoint: {request.model} is a model: leave it out")
     document_format, opened = request.document_format, open_models(request)
-    if request.format.by_confidence:
-        check_calibrated(opened, "--order confidence")
-    elif request.format.tsv and opened.model.calibration is None and not is_launched():
-        try:
-            check_calibrated(opened, "--format tsv without confidence")
-        except NmtError as error:
-            log.info("%s", error)
+    if missing := _without_confidence(opened):
+        if request.format.by_confidence or request.review_below:
+            option = "--order confidence" if request.format.by_confidence else "--review-below"
+            raise NmtError(f"{option}: {missing}")
+        if request.format.tsv and opened.model.calibration is None and not is_launched():
+            log.info("--format tsv without confidence: %s", missing)
     if document_format is not None:
         _translate_document(request, document_format, opened)
     elif request.from_file_to_file:
@@ -62,8 +62,6 @@ def translate(request: TranslationJob) -> int:
 def _translate_document(request: TranslationJob, format: DocumentFormat, opened: ModelsOfCommand) -> None:
     """Read a document, translate its lines, and write it as a whole."""
     assert request.source is not None and request.output is not None
-    if request.review_below:
-        check_calibrated(opened, "--review-below")
     output = outputs.check_output(request.output, [*opened.files, *request.texts])
     document = OpenedDocument.read(
         request.source,

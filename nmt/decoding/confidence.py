@@ -33,19 +33,18 @@ class Calibration:
     sentences: int
     correlation: float
     weights: tuple[float, ...]
-    low: float = 0.0
+    low: float
 
     @classmethod
     def from_json(cls, value: object) -> "Calibration | None":
         """Read what `to_json` returned. Returns None for anything else."""
         try:
-            fields = dict(value)  # type: ignore[call-overload]
-            weights, low = tuple(map(float, fields["weights"])), float(fields.get("low", 0.0))
-            found = cls(str(fields["text"]), int(fields["sentences"]), float(fields["correlation"]), weights, low)
-        except (KeyError, OverflowError, TypeError, ValueError):
+            found = cls(**value)  # type: ignore[arg-type]
+            numbers = [*map(float, (*found.weights, found.correlation, found.low)), int(found.sentences)]
+        except (OverflowError, TypeError, ValueError):
             return None
-        is_valid = len(weights) == _FEATURES + 1 and all(map(math.isfinite, (*weights, low, found.correlation)))
-        return found if is_valid else None
+        is_valid = len(found.weights) == _FEATURES + 1 and all(map(math.isfinite, numbers))
+        return replace(found, weights=tuple(found.weights)) if is_valid else None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from nmt.evaluation.breakdowns import Breakdown, FrequencyBucket, LengthBucket
-from nmt.evaluation.confidence import Reliability
+from nmt.evaluation.reliability import Reliability
 from nmt.evaluation.robustness import INSERTED, Robustness
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.sentences import ChangedSentences, ScoredSentence, WorstSentences

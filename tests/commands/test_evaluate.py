@@ -249,7 +249,7 @@ def test_details_compare_the_confidence_with_chrf(
 ) -> None:
     """Of a calibrated model, without and with a glossary, by all references, as they are compared. Its translations
     stay the same."""
-    calibration = Calibration("val.en", 1_014, 0.5, (-1.0, 0.0, 0.0, 0.5, 2.0))
+    calibration = Calibration("val.en", 1_014, 0.5, (-1.0, 0.0, 0.0, 0.5, 2.0), 30.0)
     known = make_checkpoint(make_config("decoding.max_extra_tokens=3"), 2, calibration=calibration.to_json())
     calibrated, outputs = tmp_path / "c.safetensors", [tmp_path / "a.out", tmp_path / "c.out"]
     model_file.save(calibrated, known)

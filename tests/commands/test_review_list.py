@@ -25,7 +25,7 @@ from nmt.files.text import read_lines
 from nmt.loading.opened_model import open_model
 
 LINES = ["one two", "", "a\tb\u2028c", "three", "one two", "   ", "four five six seven", "eight", "one two", "nine ten"]
-CALIBRATED = Calibration("dev.en", 200, 0.5, (-3.0, 1.0, -1.0, 2.0, 3.0)).to_json()
+CALIBRATED = Calibration("dev.en", 200, 0.5, (-3.0, 1.0, -1.0, 2.0, 3.0), 30.0).to_json()
 
 
 @pytest.fixture(scope="module")

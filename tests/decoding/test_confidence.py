@@ -18,7 +18,7 @@ from nmt.decoding.translation import Translation
 from nmt.interop.ctranslate2 import export as ctranslate2
 
 WEIGHTS = (-1.1, 0.4, -0.9, 0.7, 0.8)
-GIVEN = Calibration("some text", 200, 0.5, WEIGHTS)
+GIVEN = Calibration("some text", 200, 0.5, WEIGHTS, 30.0)
 
 
 def expected(log_probability: float, subwords: int, source_subwords: int, characters: int) -> float:

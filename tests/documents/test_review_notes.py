@@ -288,7 +288,7 @@ def test_gettext_reads_the_notes(tmp_path: Path) -> None:
 def job(make_config: Callable[..., Config], tmp_path: Path) -> TranslationJob:
     """With a calibrated model."""
     checkpoint = make_checkpoint(make_config("decoding.max_extra_tokens=3"))
-    calibration = Calibration("dev.en", 200, 0.5, (0.0, 0.0, 0.0, 0.0, -1.0))  # 26.9 for each line
+    calibration = Calibration("dev.en", 200, 0.5, (0.0, 0.0, 0.0, 0.0, -1.0), 20.0)  # 26.9 for each line
     provenance = {**checkpoint.provenance, CALIBRATION: calibration.to_json()}
     model_file.save(tmp_path / "model", replace(checkpoint, provenance=provenance))
     model_file.save(tmp_path / "other", checkpoint)

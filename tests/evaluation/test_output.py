@@ -7,8 +7,8 @@ import pytest
 
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
-from nmt.evaluation.confidence import measure
 from nmt.evaluation.output import Details, Evaluation, to_json, to_text
+from nmt.evaluation.reliability import measure_reliability
 from nmt.evaluation.scores import Difference, MetricScore, score
 from nmt.evaluation.sentences import example_sentences
 from nmt.evaluation.systems import System
@@ -104,7 +104,9 @@ def test_systems_are_compared_in_rows_of_at_most_80_columns(scored: list[MetricS
 def test_the_confidence_of_each_model_has_a_table(scored: list[MetricScore]) -> None:
     """With the number of its system. What cannot be computed is a dash; a model without a calibration has one line."""
     rated = [(float(i), -0.5) for i in range(1_200)]
-    found = measure("val.en, 1,014 sentences", [*rated, (None, 0.0)], [*(0.5 * i for i in range(1_200)), 0.0])
+    found = measure_reliability(
+        "val.en, 1,014 sentences", [*rated, (None, 0.0)], [*(0.5 * i for i in range(1_200)), 0.0]
+    )
     both = replace(details(systems(3), 0), confidence={"0.de": None, "2.de": found})
     text = to_text(Evaluation(scored, both))
     assert "\n\nNo confidence of system 1: nmt calibrate MODEL --source FILE --reference FILE\n\n" in text

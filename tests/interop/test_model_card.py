@@ -54,7 +54,7 @@ def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
 
 
 def test_it_says_what_the_confidence_was_calibrated_with() -> None:
-    calibration = Calibration("news.en", 1014, 0.6512, (0.0,) * 5).to_json()
+    calibration = Calibration("news.en", 1014, 0.6512, (0.0,) * 5, 0.0).to_json()
     loaded = replace(made(), provenance={**made().provenance, CALIBRATION: calibration})
     text = model_card.to_text(loaded, EngineUsage("ctranslate2", ""))
     line = "- Confidence, with nmt: calibrated with news.en (1,014 sentences), correlation with chrF 0.65\n"

@@ -24,7 +24,9 @@ class Reliability:
     correlations: dict[str, dict[str, float | None]]
 
 
-def measure(calibration: str, rated: Sequence[tuple[float | None, float]], chrf: Sequence[float]) -> Reliability | None:
+def measure_reliability(
+    calibration: str, rated: Sequence[tuple[float | None, float]], chrf: Sequence[float]
+) -> Reliability | None:
     """rated: the confidence and the mean log P per subword of each line, or nothing. None without a confidence."""
     known = [(*pair, score) for pair, score in zip(rated, chrf, strict=bool(rated)) if pair[0] is not None]
     if not known:

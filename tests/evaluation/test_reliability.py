@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from nmt.evaluation.confidence import Reliability, measure
+from nmt.evaluation.reliability import Reliability, measure_reliability
 
 
 def measured(confidence: list[float], chrf: list[float], log_probability: list[float] | None = None) -> Reliability:
-    found = measure("val.en", list(zip(confidence, log_probability or confidence, strict=True)), chrf)
+    found = measure_reliability("val.en", list(zip(confidence, log_probability or confidence, strict=True)), chrf)
     assert found is not None
     return found
 
@@ -39,9 +39,11 @@ def test_bins_are_groups_of_nearly_equal_size_by_confidence() -> None:
 
 
 def test_lines_without_words_are_left_out() -> None:
-    found = measure("val.en", [(None, 0.0), (30.0, -1.0), (50.0, -2.0)], [0.0, 40.0, 60.0])
+    found = measure_reliability("val.en", [(None, 0.0), (30.0, -1.0), (50.0, -2.0)], [0.0, 40.0, 60.0])
     assert found is not None and (found.left_out, found.expected, found.error) == (1, [30, 50], 10)
-    assert measure("val.en", [(None, 0.0)], [0.0]) is None and measure("None", [], [0.0]) is None
+    assert (
+        measure_reliability("val.en", [(None, 0.0)], [0.0]) is None and measure_reliability("None", [], [0.0]) is None
+    )
 
 
 @pytest.mark.parametrize(("confidence", "chrf"), [([0.1, 0.1, 0.1], [1.0, 2.0, 3.0]), ([1.0, 2.0], [0.7, 0.7])])
