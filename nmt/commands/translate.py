@@ -36,8 +36,7 @@ def translate(request: TranslationJob) -> int:
         if opened.ensemble:
             raise NmtError("an ensemble has no confidence: leave out --order confidence and --review-below")
         if opened.model.calibration is None:
-            command = f"nmt calibrate {request.model} --source FILE --reference FILE"
-            raise NmtError(f"{request.model}: no calibration, so its translations have no confidence: {command}")
+            raise NmtError(f"{request.model}: no calibration, so it gives no confidence: first use nmt calibrate")
     if document_format is not None:
         _translate_document(request, document_format, opened)
     elif request.from_file_to_file:

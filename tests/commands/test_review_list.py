@@ -148,11 +148,10 @@ def test_without_a_calibration_the_table_has_no_confidence_and_no_order(
 ) -> None:
     """And the messages say how to get one, before any work."""
     plain, out = model.with_name("plain"), ("--output", source.with_name("out"))
-    reason = f"{plain}: no calibration, so its translations have no confidence: "
     for output in ((), out):
         refused = run(plain, source, *output, "--order", "confidence")
-        command = f"nmt calibrate {plain} --source FILE --reference FILE"
-        assert (refused.exit_code, refused.stderr) == (1, f"error: {reason}{command}\n")
+        reason = f"{plain}: no calibration, so it gives no confidence: first use nmt calibrate"
+        assert (refused.exit_code, refused.stderr) == (1, f"error: {reason}\n")
     together = ("--ensemble", plain)
     refused = run(model, source, *out, "--order", "confidence", *together)
     assert refused.stderr == "error: an ensemble has no confidence: leave out --order confidence and --review-below\n"

@@ -272,10 +272,11 @@ def test_other_notes_do_not_change(notes: str, note: str) -> None:
 
 def test_comments_in_an_unusual_order() -> None:
     content = (
-        '#, c-format\n# nmt: confidence 7\nmsgid "a"\nmsgstr ""\n#: b.c\n# nmt: confidence 7\nmsgid "b"\nmsgstr ""'
+        '#, c-format\n#: a.c\n# nmt: confidence 7\nmsgid "a"\nmsgstr ""\n'
+        '#: b.c\n# nmt: confidence 7\nmsgid "b"\nmsgstr ""'
     )
     assert noted("a.po", content, {"a": 1.0, "b": 2.0}) == (
-        '# nmt: confidence 1\n#, fuzzy, c-format\n# nmt: confidence 7\nmsgid "a"\nmsgstr "A"\n'
+        '# nmt: confidence 1\n#, fuzzy, c-format\n#: a.c\n# nmt: confidence 7\nmsgid "a"\nmsgstr "A"\n'
         '#: b.c\n# nmt: confidence 2\n#, fuzzy\nmsgid "b"\nmsgstr "B"'
     )
 
@@ -315,9 +316,7 @@ def test_what_has_no_confidence(job: TranslationJob, tmp_path: Path) -> None:
         with pytest.raises(NmtError, match="--review-below is for PO and XLIFF files"):
             translate(replace(job, source=tmp_path / name))
     other = tmp_path / "other"
-    with pytest.raises(
-        NmtError, match=f"{other}: no calibration, so its translations have no confidence: nmt calibrate"
-    ):
+    with pytest.raises(NmtError, match=f"{other}: no calibration, so it gives no confidence: first use nmt calibrate"):
         translate(replace(job, model=other))
     with pytest.raises(NmtError, match="an ensemble has no confidence: leave out"):
         translate(replace(job, ensemble=[job.model]))

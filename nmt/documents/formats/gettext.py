@@ -55,8 +55,7 @@ class _Entry:
         return not self.strings["msgid"] and "msgctxt" not in self.strings
 
     def begin(self, start: int) -> None:
-        """Sets the start and the place of a note, unless they are set."""
-        self.note = self.note or (start, start)
+        """Sets the start, unless it is set."""
         if self.start < 0:
             self.start = self.fuzzy = start
 
@@ -131,10 +130,10 @@ def _add_comment(entry: _Entry, match: re.Match[str]) -> None:
         entry.start, entry.flags, entry.note = -1, [], None
     elif kind in ("#,", "#=", "#|"):
         entry.begin(match.start())
-    elif kind in ("#.", "#:"):
-        entry.note = entry.note or (match.start(), match.start())
     elif entry.start < 0 and _NOTE.fullmatch(match["comment"]):
         entry.note = match.start(), match.end() + 1
+    elif entry.start < 0 and kind in ("#.", "#:"):
+        entry.note = entry.note or (match.start(), match.start())
     if kind in ("#,", "#="):  # `#=` is from gettext 0.26 and never has `fuzzy`
         entry.flags.append(match["comment"])
     if kind == "#,":

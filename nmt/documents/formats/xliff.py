@@ -152,7 +152,7 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         start = self._parser.CurrentByteIndex
-        _, _, local = name.rpartition(":")
+        prefix, colon, local = name.rpartition(":")
         self._open.append(local)
         if len(self._open) > _DEEPEST:
             raise NmtError(f"{self.path}: more than {_DEEPEST} nested elements: not translated")
@@ -166,10 +166,9 @@ class _Reader:
         self._translated.append(translated)
         self._starts.append(start)
         self._unit_count += local in ("trans-unit", "unit")
-        prefix = name.removesuffix(local)
-        self._find_note(prefix, start)
+        self._find_note(prefix + colon, start)
         if local in _UNITS:
-            self.units.append(_Unit(translated, self._unit_count, prefix))
+            self.units.append(_Unit(translated, self._unit_count, prefix + colon))
         elif self._in in ("trans-unit/source", "segment/source"):
             self.units[-1].source_begin = start
             self.units[-1].source = end_of_tag(self._data, start), 0
