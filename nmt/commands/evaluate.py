@@ -246,7 +246,8 @@ def _translations(
             facts = System(name, size, speed, None if counted is None else counted.how)
             if calibration:
                 chrf = sentence_chrf(texts, *(reference.lines for reference in references))
-                reliability = measure_reliability(str(calibration), best, chrf)
+                rated = [(one.confidence, one.log_probability / max(1, one.subwords)) for one in best]
+                reliability = measure_reliability(str(calibration), rated, chrf)
             translated[index].append(_Translated(AlignedText(name, texts), facts, robustness, reliability))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmt.decoding.translation import Translation
-
 
 @dataclass(frozen=True)
 class Reliability:
@@ -21,13 +19,15 @@ class Reliability:
     correlations: dict[str, dict[str, float | None]]  # with chrF; None if all values are equal
 
 
-def measure_reliability(calibration: str, best: Sequence[Translation], chrf: Sequence[float]) -> Reliability | None:
-    """best: a translation of each line, with its chrF. Those without confidence are left out; None if all are."""
-    lines = [(one, score) for one, score in zip(best, chrf, strict=True) if one.confidence is not None]
+def measure_reliability(
+    calibration: str, rated: Sequence[tuple[float | None, float]], chrf: Sequence[float]
+) -> Reliability | None:
+    """rated: the confidence and the mean log P of a subword, of each line. Lines without confidence are left out; None
+    if all are."""
+    lines = [(*pair, score) for pair, score in zip(rated, chrf, strict=True) if pair[0] is not None]
     if not lines:
         return None
-    numbers = [(one.confidence, one.log_probability / one.subwords, score) for one, score in lines]
-    confidence, log_p, scores = np.array(numbers, dtype=float).T
+    confidence, log_p, scores = np.array(lines, dtype=float).T
     order, worst = confidence.argsort(kind="stable"), scores.argsort(kind="stable")
     bins = np.array_split(order, min(10, len(lines)))
     expected, real = (np.array([values[indices].mean() for indices in bins]) for values in (confidence, scores))

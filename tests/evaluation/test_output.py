@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from nmt.decoding.translation import Translation
 from nmt.evaluation.aligned_texts import AlignedText
 from nmt.evaluation.breakdowns import by_frequency, by_length
 from nmt.evaluation.output import Details, Evaluation, to_json, to_text
@@ -104,8 +103,8 @@ def test_systems_are_compared_in_rows_of_at_most_80_columns(scored: list[MetricS
 
 def test_the_confidence_of_each_model_has_a_table(scored: list[MetricScore]) -> None:
     """With the number of its system. What cannot be computed is a dash."""
-    best = [Translation("", -0.5, -0.5, [], [], subwords=1, confidence=float(i)) for i in range(1_200)]
-    found = measure_reliability("val.en, 1,014 sentences", best, [0.5 * i for i in range(1_200)])
+    lines = [(float(i), -0.5) for i in range(1_200)]
+    found = measure_reliability("val.en, 1,014 sentences", lines, [0.5 * i for i in range(1_200)])
     assert found is not None
     rated = replace(details(systems(3), 0), confidence={"2.de": found})
     text = to_text(Evaluation(scored, rated))

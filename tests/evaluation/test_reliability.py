@@ -4,16 +4,11 @@ import random
 
 import pytest
 
-from nmt.decoding.translation import Translation
 from nmt.evaluation.reliability import Reliability, measure_reliability
 
 
-def rated(confidence: float | None, log_probability: float, subwords: int = 2) -> Translation:
-    return Translation("", 0.0, subwords * log_probability, [], [], subwords=subwords, confidence=confidence)
-
-
 def measured(confidence: list[float], chrf: list[float], log_probability: list[float] | None = None) -> Reliability:
-    found = measure_reliability("val.en", list(map(rated, confidence, log_probability or confidence)), chrf)
+    found = measure_reliability("val.en", list(zip(confidence, log_probability or confidence, strict=True)), chrf)
     assert found is not None
     return found
 
@@ -45,10 +40,9 @@ def test_bins_are_groups_of_nearly_equal_size_by_confidence() -> None:
 
 def test_lines_without_words_are_left_out() -> None:
     """A confidence of 0 is not left out."""
-    blank = rated(None, 0.0, 0)
-    found = measure_reliability("val.en", [blank, rated(0.0, -1.0), rated(50.0, -2.0)], [0.0, 10.0, 60.0])
+    found = measure_reliability("val.en", [(None, 0.0), (0.0, -1.0), (50.0, -2.0)], [0.0, 10.0, 60.0])
     assert found is not None and (found.expected, found.error) == ([0, 50], 10)
-    assert measure_reliability("val.en", [blank], [0.0]) is None
+    assert measure_reliability("val.en", [(None, 0.0)], [0.0]) is None
 
 
 @pytest.mark.parametrize(("confidence", "chrf"), [([0.1, 0.1, 0.1], [1.0, 2.0, 3.0]), ([1.0, 2.0], [0.7, 0.7])])
