@@ -40,13 +40,9 @@ def translate(
         ),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
-    format: Annotated[
-        Literal["text", "json", "tsv"] | None,
-        typer.Option(help="Default: text. json: all details, an object per line; tsv: a table.", show_default=False),
-    ] = None,
+    format: Annotated[Literal["text", "json", "tsv"], typer.Option(help="json: all details; tsv: a table.")] = "text",
     order: Annotated[
-        Literal["input", "confidence"],
-        typer.Option(help="confidence: a table with the least sure translation first (--format tsv)."),
+        Literal["input", "confidence"], typer.Option(help="confidence: a table, with the least sure translation first.")
     ] = "input",
     markup: Annotated[
         Literal["html", "xml"] | None,
@@ -59,9 +55,7 @@ def translate(
             help="In PO, XLIFF, JSON and ARB: translate only texts without a translation, or all.",
         ),
     ] = True,
-    review_below: Annotated[
-        int, typer.Option(metavar="N", min=0, max=100, help="In PO and XLIFF: note units with a lower confidence.")
-    ] = 0,
+    review_below: Annotated[int, typer.Option(min=0, max=100, help="In PO, XLIFF: note units of less confidence.")] = 0,
     ensemble: options.Ensemble = None,
     glossary: options.Glossary = None,
     prefixes: Annotated[
@@ -90,9 +84,8 @@ def translate(
     TAB translation`, best first. A score is the log-probability divided by the length penalty.
     With --format json a line is an object with the line's number and its translations, each with text, score,
     log_probability, confidence, pieces (its subwords), token_scores, and alignment: how much each piece attends to each
-    of source_pieces.
-    With --format tsv a line is `line number TAB confidence TAB source TAB translation`. A confidence is the chrF that
-    is expected, from 0 to 100, if the model has a calibration (see nmt calibrate).
+    of source_pieces. With --format tsv a line is `line number TAB confidence TAB source TAB translation`. A confidence
+    is the chrF that is expected, from 0 to 100, if the model has a calibration (see nmt calibrate).
     With INPUT and --output FILE, run an interrupted command again to resume.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
@@ -106,21 +99,18 @@ def translate(
     if source is not None and not os.path.lexists(source):
         options.check_not_a_setting(source)
         raise NmtError(f"{no_such_file(source)}: INPUT is a file; to translate text: echo 'TEXT' | nmt translate MODEL")
-    by_confidence = order == "confidence"
-    if by_confidence and (line_by_line or format not in (None, "tsv")):
-        raise typer.BadParameter("--order confidence sorts a table at the end: leave out --line-by-line and --format")
-    format = "tsv" if by_confidence else format or "text"
-    if markup is not None and (n_best is not None or scores or format != "text" or prefixes is not None):
+    table = order if format == "tsv" or order == "confidence" else None
+    if markup is not None and (n_best is not None or scores or format != "text" or table or prefixes is not None):
         raise typer.BadParameter(
             "--markup writes only the best translation: leave out --n-best, --scores, --prefixes, --format and --order"
         )
-    if format == "tsv" and (n_best is not None or scores):
-        raise typer.BadParameter("--format tsv writes only the best translation: leave out --n-best and --scores")
+    if table and (n_best is not None or scores or format == "json"):
+        raise typer.BadParameter("a table has the best translation: leave out --n-best, --scores and --format json")
     request = translation_job.TranslationJob(
         model=model,
         source=source,
         output=output,
-        format=output_format.OutputFormat(n_best, scores, format == "json", format == "tsv", by_confidence, markup),
+        format=output_format.OutputFormat(n_best, scores, format == "json", table, markup),
         to=to,
         from_=from_,
         overrides=options.decoding_overrides(overrides, beam_size, length_penalty),

@@ -59,7 +59,7 @@ def _check_options(request: TranslationJob) -> None:
         raise NmtError(f"{request.source}: {document.name}: an endpoint translates lines of text: give a text file")
     without = {
         "--scores": request.format.scores,
-        "confidence for --format tsv and --order": request.format.tsv,
+        "confidence for --format tsv and --order": request.format.table,
         "--markup": request.format.markup,
         "--ensemble": request.ensemble,
         "--nproc-per-node": request.processes,

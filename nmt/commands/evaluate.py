@@ -17,14 +17,13 @@ from nmt.config.unspaced_scripts import is_unspaced
 from nmt.data.cleaning.tokenized_text import TokenizerTraces
 from nmt.data.cleaning.tokenized_text import contrast as contrasted
 from nmt.decoding.chunks import LineCounts, log_counts
-from nmt.decoding.confidence import Calibration
 from nmt.decoding.translator import Translation, Translator
 from nmt.errors import NmtError
 from nmt.evaluation import breakdowns, comet, scores
 from nmt.evaluation.aligned_texts import AlignedText, check_aligned, load_test_set
-from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces
+from nmt.evaluation.metrics import check_tokenizer, has_words_by_spaces, sentence_chrf
 from nmt.evaluation.output import Details, Evaluation
-from nmt.evaluation.reliability import measure_reliability
+from nmt.evaluation.reliability import Reliability, measure_reliability
 from nmt.evaluation.robustness import Robustness, measure, varied_texts
 from nmt.evaluation.sentences import example_sentences
 from nmt.evaluation.systems import System, count_words
@@ -197,14 +196,12 @@ def _read(path: Path) -> AlignedText:
 
 @dataclass(frozen=True)
 class _Translated:
-    """A system's translation of the source. rated: with details, the confidence of each line by the calibration, and
-    its mean log P per subword; empty without a calibration."""
+    """A system's translation of the source."""
 
     text: AlignedText
     system: System
     robustness: Robustness | None
-    calibration: Calibration | None
-    rated: Sequence[tuple[float | None, float]]
+    reliability: Reliability | None
 
 
 def _translations(
@@ -230,7 +227,7 @@ def _translations(
             translate = partial(_translate, translator, description)
             translator.translate([])  # loads the rules for answers of an endpoint
             started = time.perf_counter()
-            calibration, best = None, list[Translation]()
+            calibration, best, reliability = None, list[Translation](), None
             if request.details and isinstance(translator, Translator) and (calibration := translator.calibration):
                 with line_bar(description, len(source.lines)) as bar:
                     translator.on_lines = bar.update
@@ -247,8 +244,11 @@ def _translations(
                 robustness = measure(name, texts, varied, translate, languages.target, request.tokenizer, form)
                 _log_counts(translator)
             facts = System(name, size, speed, None if counted is None else counted.how)
-            rated = [(one.confidence, one.log_probability / max(1, one.subwords)) for one in best]
-            translated[index].append(_Translated(AlignedText(name, texts), facts, robustness, calibration, rated))
+            if calibration:
+                chrf = sentence_chrf(texts, *(reference.lines for reference in references))
+                rated = [(one.confidence, one.log_probability / max(1, one.subwords)) for one in best]
+                reliability = measure_reliability(str(calibration), rated, chrf)
+            translated[index].append(_Translated(AlignedText(name, texts), facts, robustness, reliability))
         if request.outputs:
             with lines_out(request.outputs[index]) as write:
                 for text in texts:
@@ -312,16 +312,11 @@ def _details(
     if request.training_texts:
         text = chain.from_iterable(map(read_lines, request.training_texts))
         text = tqdm(text, "counting words", unit=" lines", disable=None, leave=False, delay=2)
-    worst, changed, chrf = example_sentences(source, *arguments, count=request.sentences)
-    reliability = {
-        one.text.name: measure_reliability(str(one.calibration), one.rated, chrf[one.text.name])
-        for one in translated
-        if one.system.bytes  # a model
-    }
+    worst, changed = example_sentences(source, *arguments, count=request.sentences)
     return Details(
         lengths=[breakdowns.by_length(text, its_language, *arguments) for text, its_language in measured],
         frequencies=breakdowns.by_frequency(counted_in, text, systems, references[0], language, request.tokenizer),
         worst=worst,
         changed=changed,
-        confidence=reliability,
+        confidence={one.text.name: one.reliability for one in translated if one.reliability},
     )

@@ -256,7 +256,6 @@ def header_of(chunk: Path) -> dict[str, Any]:
 
 
 def _rows_of(chunk: Path) -> Iterator[str]:
-    """The rows of a translated chunk, with their line ends."""
     with chunk.open(encoding="utf-8", newline="\n") as file:
         next(file)  # the header
         yield from file

@@ -19,15 +19,14 @@ class OutputFormat:
 
     By default the best translation. With scores or n_best, rows of `score TAB translation`, best first; with n_best,
     each row begins with `line number TAB`. With json, {"line": number, "translations": [the fields of each Translation
-    that are not None]}. With tsv, rows of `line number TAB confidence TAB source TAB translation`; by_confidence: least
-    sure first. With markup, lines are text with tags; tsv and markup cannot be combined with the others.
+    that are not None]}. As a table, rows of `line number TAB confidence TAB source TAB translation`. With markup, lines
+    are text with tags. A table and markup cannot be combined with the others.
     """
 
     n_best: int | None = None
     scores: bool = False
     json: bool = False
-    tsv: bool = False
-    by_confidence: bool = False
+    table: Literal["input", "confidence"] | None = None  # in which order; confidence: least sure first
     markup: Markup | None = None
 
     def texts(
@@ -42,7 +41,7 @@ class OutputFormat:
     ) -> Iterator[str]:
         """The text to write for each line. first: the number of the first line; other parameters as
         `Translator.stream_hypotheses`."""
-        if self.n_best is None and not self.scores and not self.json and not self.tsv:
+        if self.n_best is None and not self.scores and not self.json and not self.table:
             yield from translator.stream(
                 lines, chunk_lines, markup=self.markup, prefixes=prefixes, first=first, read_ahead=read_ahead
             )
@@ -54,7 +53,7 @@ class OutputFormat:
             self.n_best or 1,
             chunk_lines,
             alignment=aligned,
-            token_scores=not self.tsv,
+            token_scores=not self.table,
             prefixes=prefixes,
             first=first,
             read_ahead=read_ahead,
@@ -63,18 +62,18 @@ class OutputFormat:
             yield self.to_text(line_number, next(sources), translations)
 
     def in_order(self, rows: Iterable[str]) -> Iterable[str]:
-        """The rows of all lines, which are given in the order of the input, as they are written. Rows with equal
-        confidence stay in this order; rows without confidence are last."""
-        return sorted(rows, key=lambda row: float(row.split("\t", 2)[1] or "inf")) if self.by_confidence else rows
+        """All rows, given in the order of the input, as they are written. Rows without confidence are last."""
+        by_confidence = self.table == "confidence"
+        return sorted(rows, key=lambda row: float(row.split("\t", 2)[1] or "inf")) if by_confidence else rows
 
     def to_text(self, line_number: int, source: str, translations: Sequence["Translation"]) -> str:
         """The text to write for a line with these translations: rows, or a JSON object."""
         if self.json:
             return to_json(line_number, translations)
-        if self.tsv:
+        if self.table:
             [best] = translations
             confidence = "" if best.confidence is None else f"{best.confidence:.1f}"
-            return f"{line_number}\t{confidence}\t{BREAKS.sub(' ', source)}\t{best.text}"
+            return "\t".join([str(line_number), confidence, *(BREAKS.sub(" ", text) for text in (source, best.text))])
         first_column = f"{line_number}\t" if self.n_best is not None else ""
         return "\n".join(f"{first_column}{translation.score:.6f}\t{translation.text}" for translation in translations)
 

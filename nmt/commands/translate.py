@@ -1,6 +1,5 @@
 """`nmt translate`: translates documents as a whole, files in chunks that survive an interruption, and streams."""
 
-import logging
 import os
 import sys
 from dataclasses import replace
@@ -9,6 +8,7 @@ from nmt.commands.file_job import FileJob, counts_of
 from nmt.commands.progress import following, line_bar, stream_bar
 from nmt.commands.translation_job import TranslationJob
 from nmt.decoding.chunks import log_counts
+from nmt.decoding.translation import Rated
 from nmt.distributed import launch
 from nmt.distributed import ranks as distributed
 from nmt.distributed.environment import FILE_JOB, is_launched
@@ -17,8 +17,6 @@ from nmt.documents.opened import OpenedDocument
 from nmt.errors import NmtError
 from nmt.files import atomic, outputs, text
 from nmt.loading.command_models import ModelsOfCommand
-
-log = logging.getLogger("nmt")
 
 _RESTARTS = 3  # of all ranks, after one is killed
 _DOCUMENT_LINES = 500  # of a document that are translated together, because alignments take memory
@@ -29,27 +27,16 @@ def open_models(request: TranslationJob) -> ModelsOfCommand:
     return ModelsOfCommand.open(request.model, request.ensemble, request.to, request.from_)
 
 
-def _without_confidence(opened: ModelsOfCommand) -> str | None:
-    """Why the translations have no confidence; None if they have one."""
-    if opened.ensemble:
-        return "an ensemble has no confidence: give one model"
-    model = opened.model
-    if model.calibration is None:
-        return f"{model.path} has no calibration: nmt calibrate {model.path} --source FILE --reference FILE"
-    return None
-
-
 def translate(request: TranslationJob) -> int:
     """Translate, and return the exit status. Raises NmtError for problems that the user can fix."""
     if request.dry_run:
         raise NmtError(f"--dry-run is for an endpoint: {request.model} is a model: leave it out")
     document_format, opened = request.document_format, open_models(request)
-    if missing := _without_confidence(opened):
-        if request.format.by_confidence or request.review_below:
-            option = "--order confidence" if request.format.by_confidence else "--review-below"
-            raise NmtError(f"{option}: {missing}")
-        if request.format.tsv and opened.model.calibration is None and not is_launched():
-            log.info("--format tsv without confidence: %s", missing)
+    if request.format.table == "confidence" or request.review_below:
+        if opened.ensemble:
+            raise NmtError("an ensemble has no confidence: leave out --order confidence and --review-below")
+        if opened.model.calibration is None:
+            raise NmtError(f"{request.model}: no calibration, so it gives no confidence: first use nmt calibrate")
     if document_format is not None:
         _translate_document(request, document_format, opened)
     elif request.from_file_to_file:
@@ -75,7 +62,7 @@ def _translate_document(request: TranslationJob, format: DocumentFormat, opened:
     translator = opened.translator(request.device, request.overrides, request.glossary)
     protected = (*translator.decoding.keep, *document.keep)
     translator.decoding = replace(translator.decoding, keep=protected)
-    lines, translations = document.marked_lines, list[tuple[str, float | None]]()
+    lines, translations = document.marked_lines, list[Rated]()
     with line_bar("translating", len(lines)) as bar:
         translator.on_lines = bar.update
         for first in range(0, len(lines), _DOCUMENT_LINES):

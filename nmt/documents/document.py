@@ -72,7 +72,7 @@ class Segment:
     texts: Sequence[TranslatableText]
     # Returns the segment with as many other texts. Raises NotTranslatable if the segment must not change.
     write: Callable[[Sequence[str]], str]
-    unit: int = 0  # identifies its unit, if units have notes
+    unit: int = 0  # its unit, if units have notes
 
 
 def in_characters(data: bytes, segments: Iterable[Segment]) -> list[Segment]:
@@ -94,7 +94,7 @@ class Document:
     keep: tuple[str, ...] = ()  # patterns of its placeholders, as in decoding.keep
     existing: int = 0  # number of texts that are not translated because they have a translation
     report: Callable[[str], Iterable[str]] = lambda content: ()  # messages to the user on a translated document
-    notes: Sequence[Segment] = ()  # of units; each is written with one text, or with none to remove an old note
+    notes: Sequence[Segment] = ()  # of units, each with one text; if start == stop, it is a new one
 
     @property
     def texts(self) -> list[TranslatableText]:
@@ -108,13 +108,14 @@ class Document:
         self,
         translation: Callable[[TranslatableText], str],
         untranslated: list[tuple[int, str]] | None = None,
-        note: Callable[[Sequence[TranslatableText]], Sequence[str]] | None = None,
+        confidence: Callable[[TranslatableText], float] = lambda text: 100,
+        below: int = 0,
     ) -> str:
         """The document with translated texts.
 
         translation: returns the translation of a text, or raises NotTranslatable. untranslated: receives, for each
-        segment that is not translated, the number of its first line and the reason. note: returns the note of a unit
-        with these translated texts, or nothing to remove an old note.
+        segment that is not translated, the number of its first line and the reason. confidence: of a text. If it is
+        lower than `below`, the translated unit gets a note. A note of an earlier translation gets the new confidence.
         """
         line_number, counted = 1, 0
         changes, units = list[tuple[int, int, str]](), dict[int, list[TranslatableText]]()
@@ -130,9 +131,10 @@ class Document:
             else:
                 changes.append((segment.start, segment.stop, new))
                 units.setdefault(segment.unit, []).extend(segment.texts)
-        if note is not None:
-            noted = [each for each in self.notes if units.get(each.unit)]
-            changes += [(each.start, each.stop, each.write(note(units[each.unit]))) for each in noted]
+        for note in self.notes if below else ():
+            least = min(map(confidence, units.get(note.unit, ())), default=None)
+            if least is not None and (least < below or note.start < note.stop):
+                changes.append((note.start, note.stop, note.write([f"confidence {int(least)}"])))
         parts, end = list[str](), 0
         for start, stop, new in sorted(changes, key=lambda change: change[:2]):
             parts += self.content[end:start], new

@@ -1,6 +1,7 @@
 """An opened document: the lines to translate, and the file with their translations."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,8 +121,8 @@ class OpenedDocument:
         A text is not translated if its translation lacks a placeholder. lines: the translations of `marked_lines`.
         output: the translated file, for messages. below: units in which a line has a lower confidence get a note.
         """
-        translations, least = iter(lines), list[float]()  # the confidence of each translated unit
-        new, confidence = dict[TranslatableText, str](), dict[TranslatableText, float]()
+        translations = iter(lines)
+        new, confidence = dict[TranslatableText, str](), defaultdict[TranslatableText, float](lambda: 100)
         for text, marked in self.texts.items():
             rated = list(islice(translations, len(marked.lines)))
             new[text] = marked.with_lines([line for line, _ in rated])
@@ -132,19 +133,12 @@ class OpenedDocument:
                 raise NotTranslatable(f"its translation has other placeholders: {text.text!r:.80}")
             return new[text]
 
-        def note(texts: Sequence[TranslatableText]) -> list[str]:
-            least.append(min(confidence.get(text, 100) for text in texts))
-            return [f"confidence {int(least[-1])}"] if least[-1] < below else []  # rounded down: below the limit too
-
         untranslated = list[tuple[int, str]]()
-        contents = [part.translated(translation, untranslated, note if below else None) for part in self.parts]
+        contents = [part.translated(translation, untranslated, confidence.__getitem__, below) for part in self.parts]
         notes = [(logging.WARNING, f"{self.path}: line {line}: {reason}") for line, reason in untranslated]
         notes += self._notes_on_unchanged_texts()
         for part, content in zip(self.parts, contents, strict=True):
             notes += [(logging.INFO, f"{output}: {message}") for message in part.report(content)]
-        if below:
-            noted = f"{sum(value < below for value in least):,} of {len(least):,} translated units"
-            notes.append((logging.INFO, f"{output}: a note in {noted}: confidence below {below}"))
         return self.write(contents), notes
 
     def _notes_on_unchanged_texts(self) -> Iterator[tuple[int, str]]:

@@ -51,11 +51,11 @@ def _warn_of_characters(language: str) -> None:
     )
 
 
-def sentence_chrf(translations: Iterable[str], references: Iterable[str]) -> list[float]:
+def sentence_chrf(translations: Iterable[str], *references: Iterable[str]) -> list[float]:
     """The chrF of each sentence, from 0 to 100. Texts are compared as in `ValidationMetrics`."""
     metric, apply = chrf_metric(), NORMALIZED.apply
-    pairs = zip(translations, references, strict=True)
-    return [metric.sentence_score(apply(text), [apply(reference)]).score for text, reference in pairs]
+    sentences = zip(translations, *references, strict=True)
+    return [metric.sentence_score(apply(text), list(map(apply, expected))).score for text, *expected in sentences]
 
 
 class ValidationMetrics:

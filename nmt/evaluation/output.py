@@ -28,7 +28,7 @@ class Details:
     frequencies: Breakdown[FrequencyBucket]
     worst: list[WorstSentences]
     changed: list[ChangedSentences]
-    confidence: Mapping[str, Reliability | None]  # of each model, by its name; None without a calibration
+    confidence: Mapping[str, Reliability]  # of each calibrated model, by its name
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def to_text(result: Evaluation, *, compare: bool = False) -> str:
     shown = _comparison(systems, scores) if compare else _scores(systems, scores)
     sections = [_names(names), shown, _explanation(systems, scores, compare), _terms(systems), _signatures(scores)]
     if details is not None:
-        numbers = list(range(1, len(systems) + 1)) if len(systems) > 1 else [None]
+        numbers = [*range(1, len(systems) + 1)] if len(systems) > 1 else [None]
         sections += [
             *map(_lengths, details.lengths),
             _frequencies(details.frequencies),
@@ -245,20 +245,18 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _confidence(result: Reliability | None, number: int | None) -> str:
+def _confidence(result: Reliability, number: int | None) -> str:
     system = "" if number is None else f" of system {number}"
-    if result is None:
-        return f"No confidence{system}: nmt calibrate MODEL --source FILE --reference FILE"
-    title = f"Confidence{system}, calibrated with {result.calibration}. expected: mean confidence. real: mean chrF"
-    columns = zip(result.lines, result.expected, result.real, strict=True)
-    bins = [[f"{lines:,}", f"{expected:.1f}", f"{real:.1f}"] for lines, expected, real in columns]
+    bins = [["lines", "expected", "real"]]
+    for lines, *values in zip(result.lines, result.expected, result.real, strict=True):
+        bins.append([f"{lines:,}", *(f"{value:.1f}" for value in values)])
     rows = [[name.replace("_", " "), *map(_share, one.values())] for name, one in result.correlations.items()]
-    tables = table([["lines", "expected", "real"], *bins], left=()), table([["", "Pearson", "Spearman"], *rows])
+    title = f"Confidence{system}, calibrated with {result.calibration}. expected: mean confidence. real: mean chrF"
     summary = (
         f"|expected - real| is {result.error:.1f} on average. Pearson, Spearman: correlation with sentence chrF. The "
         f"least sure fifth of the lines has {result.worst_found:.0%} of the tenth with the lowest chrF (20% by chance)"
     )
-    summary += f". Left out, without words: {result.left_out:,}" if result.left_out else ""
+    tables = table(bins, left=()), table([["", "Pearson", "Spearman"], *rows])
     return "\n\n".join([textwrap.fill(title, _WIDTH), *tables, textwrap.fill(summary, _WIDTH)])
 
 

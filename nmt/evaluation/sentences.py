@@ -56,10 +56,10 @@ def example_sentences(
     tokenizer: str | None = None,
     *,
     count: int,
-) -> tuple[list[WorstSentences], list[ChangedSentences], dict[str, list[float]]]:
-    """The worst lines of each system, the most changed lines of each system except the first, which is the baseline,
-    and the chrF of all lines of each system, by its name. count: the number of lines of each kind. All texts must have
-    the same number of lines. tokenizer: as in `bleu_metric`."""
+) -> tuple[list[WorstSentences], list[ChangedSentences]]:
+    """The worst lines of each system, and the most changed lines of each system except the first, which is the
+    baseline. count: the number of lines of each kind. All texts must have the same number of lines. tokenizer: as in
+    `bleu_metric`."""
     metrics = bleu_metric(target_language, tokenizer=tokenizer, quiet=True, sentences=True), chrf_metric()
     expected = list(map(list, zip(*(reference.lines for reference in references), strict=True)))
 
@@ -85,4 +85,4 @@ def example_sentences(
         better = [sentence(i, baseline[i], lines[i]) for i in order[::-1][:count] if gains[i] > 0]
         worse = [sentence(i, baseline[i], lines[i]) for i in order[:count] if gains[i] < 0]
         changed.append(ChangedSentences(system.name, systems[0].name, different, better, worse))
-    return worst, changed, {lines[0].system: [line.chrf for line in lines] for lines in translated}
+    return worst, changed

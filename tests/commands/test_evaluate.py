@@ -272,7 +272,7 @@ def test_details_compare_the_confidence_with_chrf(
     assert result.scores == plain.scores and plain.details is None and result.details is not None
     names = [f"{model}{more}" for model in given["models"] for more in ("", f", {glossary}")]
     found = result.details.confidence
-    assert list(found) == names and [found[name] is None for name in names] == [True, True, False, False]
+    assert list(found) == names[2:]
     for name, of in ((names[2], None), (names[3], glossary)):
         translator = open_model(calibrated).translator("cpu", given["overrides"], glossary=of)
         best = [first for first, *_ in translator.hypotheses(lines)]
@@ -283,14 +283,14 @@ def test_details_compare_the_confidence_with_chrf(
             if right
         ]
         measured = found[name]
-        assert measured is not None and (measured.calibration, measured.left_out) == ("val.en, 1,014 sentences", 1)
+        assert measured.calibration == "val.en, 1,014 sentences"
         pairs = sorted(zip(measured.expected, measured.real, strict=True))
         assert pairs == [pytest.approx(pair) for pair in sorted(expected)] and None not in measured.expected
     assert outputs[1].read_text("utf-8") == "".join(f"{one.text}\n" for one in best)
     text, read = to_text(result), json.loads(to_json(result))
     assert "\nConfidence of system 4, calibrated with val.en, 1,014 sentences. " in text
-    assert text.count("\nNo confidence of system ") == 2 and "onfidence of system 5" not in text
-    assert read["confidence"][names[0]] is None and read["confidence"][names[2]]["lines"] == [1, 1, 1]
+    assert "\nConfidence of system 3, " in text and text.count("\nConfidence of ") == 2
+    assert read["confidence"].keys() == found.keys() and read["confidence"][names[2]]["lines"] == [1, 1, 1]
 
 
 # ------------------------------------------------------------------------ endpoints, speed and size

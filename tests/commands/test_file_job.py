@@ -117,6 +117,16 @@ def test_any_lines_in_any_chunks_keep_their_order(
     assert names(folder) == {"in", "out"}
 
 
+def test_only_a_line_feed_ends_a_row(tmp_path: Path) -> None:
+    rows = ["a\rb\x85c", "\r", "d\x0ce\u2028f\x00", "", "ä\r"]
+    job = FileJob(write(tmp_path / "in", ["x"] * 5), tmp_path / "out", "key", 5, 2)
+    with job.locked():
+        for chunk in job.chunks():
+            job.write(chunk, {}, rows[chunk.first_line - 1 :][: len(chunk.lines)])
+        job.finish()
+    assert job.output.read_bytes() == "".join(f"{row}\n" for row in rows).encode()
+
+
 def test_each_chunk_has_its_own_counts_and_numbers(translator: Translator, tmp_path: Path) -> None:
     """Also where chunks between them were translated before, and though the next is begun before one is complete."""
     lines = ["one", "", "two", "three", "", "", "four", "five", "six", "", "seven", "", "eight"]

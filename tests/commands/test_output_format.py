@@ -1,6 +1,7 @@
 """What is written for a line."""
 
 import json
+from dataclasses import replace
 
 from nmt.commands.output_format import OutputFormat, score_row
 from nmt.decoding.translator import Translation
@@ -13,6 +14,12 @@ def test_text() -> None:
     assert OutputFormat(scores=True).to_text(7, "a", [ONE, TWO]) == "-1.250000\tein „Hund“\n-2.000000\tb"
     assert OutputFormat(n_best=2).to_text(7, "a", [ONE, TWO]) == "7\t-1.250000\tein „Hund“\n7\t-2.000000\tb"
     assert score_row(7, ONE, "text") == "-1.250000\t-2.500000\t-1.250000"
+
+
+def test_a_table_has_four_columns() -> None:
+    """Protected text can have a tab or a line separator, also in a translation."""
+    best = replace(ONE, text="x\ty\u2028z", confidence=9.0)
+    assert OutputFormat(table="input").to_text(7, "a\tb", [best]) == "7\t9.0\ta b\tx y z"
 
 
 def test_json_says_all_there_is() -> None:

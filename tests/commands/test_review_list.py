@@ -87,14 +87,14 @@ def test_a_stream_a_file_and_two_processes_give_the_same_table(
 
 def test_equal_numbers_keep_their_order_and_nine_is_before_ten() -> None:
     rows = ["1\t\ta\t", "2\t10.0\ta\tx", "3\t9.5\ta\tx", "4\t100.0\ta\tx", "5\t\tb\t", "6\t9.5\tb\ty", "7\t0.0\tb\ty"]
-    ordered = OutputFormat(tsv=True, by_confidence=True).in_order(rows)
+    ordered = OutputFormat(table="confidence").in_order(rows)
     assert [row[0] for row in ordered] == list("7362415")
-    assert list(OutputFormat(tsv=True).in_order(rows)) == rows
+    assert list(OutputFormat(table="input").in_order(rows)) == rows
 
 
 def test_a_job_that_continues_is_sorted_as_a_whole(model: Path, source: Path, rows: list[str], tmp_path: Path) -> None:
     def job() -> FileJob:
-        format = OutputFormat(tsv=True, by_confidence=True)
+        format = OutputFormat(table="confidence")
         request = TranslationJob(model=model, source=source, output=tmp_path / "out", format=format)
         return replace(translate.job_of(request, translate.open_models(request)), chunk_lines=3)
 
@@ -131,13 +131,11 @@ def test_json_has_a_confidence_for_each_translation(model: Path, search: tuple[s
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--format", "tsv", "--n-best", "2"), "leave out --n-best and --scores"),
-        (("--order", "confidence", "--scores"), "leave out --n-best and --scores"),
+        (("--format", "tsv", "--n-best", "2"), "leave out --n-best, --scores and --format json"),
+        (("--order", "confidence", "--scores"), "leave out --n-best, --scores and --format json"),
         (("--order", "confidence", "--markup", "html"), "--prefixes, --format and --order"),
         (("--format", "tsv", "--markup", "xml"), "--prefixes, --format and --order"),
-        (("--order", "confidence", "--format", "json"), "leave out --line-by-line and --format"),
-        (("--order", "confidence", "--format", "text"), "leave out --line-by-line and --format"),
-        (("--order", "confidence", "--line-by-line"), "leave out --line-by-line and --format"),
+        (("--order", "confidence", "--format", "json"), "leave out --n-best, --scores and --format json"),
     ],
 )  # fmt: skip
 def test_what_has_no_table_is_refused(model: Path, source: Path, options: tuple[str, ...], words: str) -> None:
@@ -150,21 +148,20 @@ def test_without_a_calibration_the_table_has_no_confidence_and_no_order(
 ) -> None:
     """And the messages say how to get one, before any work."""
     plain, out = model.with_name("plain"), ("--output", source.with_name("out"))
-    command = f"{plain} has no calibration: nmt calibrate {plain} --source FILE --reference FILE\n"
     for output in ((), out):
         refused = run(plain, source, *output, "--order", "confidence")
-        assert (refused.exit_code, refused.stderr) == (1, f"error: --order confidence: {command}")
+        reason = f"{plain}: no calibration, so it gives no confidence: first use nmt calibrate"
+        assert (refused.exit_code, refused.stderr) == (1, f"error: {reason}\n")
     together = ("--ensemble", plain)
     refused = run(model, source, *out, "--order", "confidence", *together)
-    assert refused.stderr == "error: --order confidence: an ensemble has no confidence: give one model\n"
+    assert refused.stderr == "error: an ensemble has no confidence: leave out --order confidence and --review-below\n"
     assert {path.name for path in source.parent.iterdir()} == {"in"}
     empty = ["\t".join([number, "", *texts]) for number, _, *texts in (row.split("\t") for row in rows)]
     done = commands.run("translate", plain, source, *out, "--format", "tsv", "--nproc-per-node", "2")
-    assert commands.messages(done.stderr) == f"--format tsv without confidence: {command}"
+    assert commands.messages(done.stderr) == ""
     assert list(read_lines(out[1])) == empty
-    for first in (model, plain):
-        done = run(first, source, "--format", "tsv", *together)
-        assert done.exit_code == 0 and done.stderr.count("an ensemble has no confidence: ") == 1
+    done = run(model, source, "--format", "tsv", *together)
+    assert done.exit_code == 0 and done.stderr.count("an ensemble has no confidence: ") == 1
 
 
 def test_the_example_in_python_gives_the_same_order(model: Path, rows: list[str]) -> None:

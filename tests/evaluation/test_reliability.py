@@ -17,7 +17,7 @@ def test_numbers_computed_by_hand() -> None:
     """Deviations of the confidence: -12.5, -2.5, -2.5, 17.5, and of chrF: -20, 0, -10, 30. Of their ranks: -1.5, 0, 0,
     1.5, as equal values share theirs, and -1.5, 0.5, -0.5, 1.5; of those of log P: -1.5, 1.5, 0.5, -0.5."""
     found = measured([10, 20, 20, 40], [5, 25, 15, 55], [-4, -1, -2, -3])
-    assert (found.calibration, found.left_out, found.lines) == ("val.en", 0, [1, 1, 1, 1])
+    assert (found.calibration, found.lines) == ("val.en", [1, 1, 1, 1])
     assert found.expected == [10, 20, 20, 40] and found.real == [5, 25, 15, 55]
     assert (found.error, found.worst_found) == (7.5, 1)
     confidence, log_probability = found.correlations["confidence"], found.correlations["log_probability"]
@@ -39,11 +39,10 @@ def test_bins_are_groups_of_nearly_equal_size_by_confidence() -> None:
 
 
 def test_lines_without_words_are_left_out() -> None:
-    found = measure_reliability("val.en", [(None, 0.0), (30.0, -1.0), (50.0, -2.0)], [0.0, 40.0, 60.0])
-    assert found is not None and (found.left_out, found.expected, found.error) == (1, [30, 50], 10)
-    assert (
-        measure_reliability("val.en", [(None, 0.0)], [0.0]) is None and measure_reliability("None", [], [0.0]) is None
-    )
+    """A confidence of 0 is not left out."""
+    found = measure_reliability("val.en", [(None, 0.0), (0.0, -1.0), (50.0, -2.0)], [0.0, 10.0, 60.0])
+    assert found is not None and (found.expected, found.error) == ([0, 50], 10)
+    assert measure_reliability("val.en", [(None, 0.0)], [0.0]) is None
 
 
 @pytest.mark.parametrize(("confidence", "chrf"), [([0.1, 0.1, 0.1], [1.0, 2.0, 3.0]), ([1.0, 2.0], [0.7, 0.7])])

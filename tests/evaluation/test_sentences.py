@@ -12,12 +12,11 @@ OTHER = AlignedText("other.de", ["ein Hund im Park", "zwei Männer reden", "ein 
 
 
 def test_worst() -> None:
-    (base, other), _, scores = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", count=3)
+    (base, other), _ = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", count=3)
     assert (base.system, other.system) == ("base.de", "other.de")
     chrf = [
         sacrebleu.sentence_chrf(text, [right]).score for text, right in zip(BASE.lines, REFERENCE.lines, strict=True)
     ]
-    assert scores["base.de"] == chrf and scores.keys() == {"base.de", "other.de"}
     order = sorted(range(4), key=chrf.__getitem__)[:3]
     assert [sentence.line for sentence in base.sentences] == [i + 1 for i in order]
     first, (translation,) = base.sentences[0], base.sentences[0].translations
@@ -27,7 +26,7 @@ def test_worst() -> None:
 
 
 def test_changed() -> None:
-    _, (changed,), _ = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", count=5)
+    _, (changed,) = example_sentences(SOURCE, [BASE, OTHER], [REFERENCE], "de", count=5)
     assert (changed.system, changed.baseline, changed.different) == ("other.de", "base.de", 3)
     assert {one.line for one in changed.better} == {2, 4} and [one.line for one in changed.worse] == [1]
     gains = [one.translations[1].chrf - one.translations[0].chrf for one in changed.better]

@@ -40,7 +40,7 @@ class _Entry:
     domain: str = ""
     start: int = -1  # of its flags, its previous msgid (`#|`), or else its first keyword
     fuzzy: int = -1  # where the fuzzy flag is written, before a previous msgid
-    note: tuple[int, int] | None = None  # the comment with its confidence, or where it is inserted
+    note: tuple[int, int] | None = None  # where its comment with a confidence is, or where a new one is inserted
     flags: list[str] = field(default_factory=list)  # all lines of flags; gettext reads only the last one
     strings: dict[str, str] = field(default_factory=dict)  # by keyword
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # of the strings, with their quotes, by keyword
@@ -55,8 +55,7 @@ class _Entry:
         return not self.strings["msgid"] and "msgctxt" not in self.strings
 
     def begin(self, start: int) -> None:
-        """Sets the start and the place of the note, unless they are set."""
-        self.note = self.note or (start, start)
+        """Sets the start, unless it is set."""
         if self.start < 0:
             self.start = self.fuzzy = start
 
@@ -69,15 +68,13 @@ def read(content: str, path: Path, *, only_missing: bool = True) -> Document:
     singular = {domain: _singular_form(header) for domain, header in headers.items()}
     newline = "\r\n" if content[: content.find("\n")].endswith("\r") else "\n"
     segments, notes, existing = list[Segment](), list[Segment](), 0
-    note = f"# nmt: {{}}{newline}"
     for entry in entries:
         if not entry.strings["msgid"] or not entry.forms:
             continue
         if forms := [form for form in entry.forms if not (only_missing and entry.strings[form])]:
             segments.append(_segment(content, entry, forms, singular.get(entry.domain, 0), newline))
-            start, stop = entry.note or (entry.start, entry.start)
-            if start == stop or forms == entry.forms:  # an old note stays if some of the forms stay
-                notes.append(Segment(start, stop, [], lambda texts: "".join(map(note.format, texts)), entry.start))
+            place = entry.note or (entry.start, entry.start)
+            notes.append(Segment(*place, [], lambda texts: f"# nmt: {texts[0]}{newline}", entry.start))
         else:
             existing += 1
     return Document(content, segments, PLACEHOLDERS, existing, notes=notes)
@@ -133,10 +130,10 @@ def _add_comment(entry: _Entry, match: re.Match[str]) -> None:
         entry.start, entry.flags, entry.note = -1, [], None
     elif kind in ("#,", "#=", "#|"):
         entry.begin(match.start())
-    elif kind in ("#.", "#:"):
-        entry.note = entry.note or (match.start(), match.start())
     elif entry.start < 0 and _NOTE.fullmatch(match["comment"]):
         entry.note = match.start(), match.end() + 1
+    elif entry.start < 0 and kind in ("#.", "#:"):
+        entry.note = entry.note or (match.start(), match.start())
     if kind in ("#,", "#="):  # `#=` is from gettext 0.26 and never has `fuzzy`
         entry.flags.append(match["comment"])
     if kind == "#,":

@@ -7,7 +7,6 @@ https://docs.oasis-open.org/xliff/xliff-core/v2.1/xliff-core-v2.1.html
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,9 +26,8 @@ from nmt.files.xml import end_of_tag, guarded_parser, parse
 _UNITS = ("trans-unit", "segment")
 _WITHOUT_CONTENT = ("mrk", "sm", "em", "g", "pc")  # without text of their own; other elements are codes
 _UNTRANSLATED = ("new", "needs-translation")  # states of a target that is a copy of the source
-_BESIDE_NOTES = ("notes", "originalData", "segment", "ignorable")
-_AROUND_NOTES = re.compile(rf"(?:.*/)?(?:trans-unit/note|unit/(?:notes/note|{'|'.join(_BESIDE_NOTES)}))")
-_OF_NMT = re.compile(rb"""<[^\s<>]+\s(?:[^<>]*\s)?(?:from|category)\s*=\s*(?:"nmt"|'nmt')""")
+_AFTER_NOTES = ("unit/originalData", "unit/segment", "unit/ignorable")  # what can be the first after `<notes>`
+_NOTE = re.compile(rb"""<[^<>]*\s(?:from|category)\s*=\s*["']nmt["'][^<>]*>(confidence \d+)""")
 _DEEPEST = 500  # maximum depth of nested elements
 _INDENTATION = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")  # with the line break before it
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
@@ -63,7 +61,7 @@ class _Unit:
 
     translated: bool  # whether the unit is to be translated
     number: int  # of the `<trans-unit>`, or in version 2 of the `<unit>`
-    prefix: str  # of the names of its elements
+    prefix: str  # of the names of its elements, with the colon
     source_begin: int = 0  # of the source's start tag
     source: tuple[int, int] = (0, 0)  # between the tags
     source_end: int = 0  # after the end tag of the source or the seg-source
@@ -93,8 +91,7 @@ def read(content: str, path: Path, *, only_missing: bool = True, target_language
     name it. Raises NmtError for content that is not XLIFF, and for entities, which can make a small file huge."""
     data = content.encode()
     reader = _Reader(path, data)
-    segments, notes, existing, untranslated = list[Segment](), dict[int, Segment](), 0, list[str]()
-    partly = {unit.number for unit in reader.units if only_missing and (unit.is_translated or unit.translations)}
+    segments, existing, untranslated = list[Segment](), 0, list[str]()
     unit_number, marker = 0, ""  # marker: the `<sm>` that is open before a segment
     for unit in reader.units:
         source = data[slice(*unit.source)].decode()
@@ -110,18 +107,21 @@ def read(content: str, path: Path, *, only_missing: bool = True, target_language
             untranslated.append(f"not translated, because an element in it is only partly translate=no: {source!r:.80}")
             continue
         start, stop = unit.target or (unit.source_end, unit.source_end)
-        segments.append(_segment(data, (start, stop), pieces, unit, reader.version))
-        if unit.number not in notes:
-            notes[unit.number] = _note(data, unit, reader.around_notes[unit.number], stop)
+        white = _white_before(data, unit.source_begin)
+        segments.append(_segment(data, (start, stop), pieces, unit, white, reader.version))
+        note = f'{white}<{unit.prefix}note from="nmt">{{}}</{unit.prefix}note>'
+        reader.notes.setdefault(unit.number, _note((stop, stop), note, unit.number))
     if reader.language_offset is not None and any(segment.texts for segment in segments):
         if not target_language:
             raise NmtError(f'{path}: does not name the target language: add it to <xliff>, such as trgLang="de"')
         attribute = f' trgLang="{escape(target_language.replace("_", "-"))}"'
         segments.insert(0, Segment(reader.language_offset, reader.language_offset, [], lambda _: attribute))
-    # The note of an earlier translation stays if a part of the unit stays.
-    written = [note for note in notes.values() if note.start == note.stop or note.unit not in partly]
-    segments, written = in_characters(data, segments), in_characters(data, written)
-    return Document(content, segments, PLACEHOLDERS, existing, lambda _: untranslated, written)
+    segments, notes = in_characters(data, segments), in_characters(data, reader.notes.values())
+    return Document(content, segments, PLACEHOLDERS, existing, lambda _: untranslated, notes)
+
+
+def _note(span: tuple[int, int], form: str, unit: int) -> Segment:
+    return Segment(*span, [], lambda texts: form.format(*texts), unit)
 
 
 def _white_before(data: bytes, offset: int) -> str:
@@ -138,7 +138,7 @@ class _Reader:
         self.language_offset: int | None = None  # where trgLang must be written; None if it is present or not needed
         self._data = data
         self._open, self._translated, self._starts = list[str](), [True], list[int]()
-        self.around_notes = defaultdict[int, list[tuple[str, int, int]]](list)  # by unit: names and spans
+        self.notes = dict[int, Segment]()  # by unit
         self._unit_count, self._in_target, self._in_seg_source = 0, False, False
         self._mark: tuple[int, _Mark] | None = None  # the open mark and its depth
         self._parser = parser = guarded_parser(str(path))  # in UTF-8, even if the document declares another encoding
@@ -152,7 +152,7 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         start = self._parser.CurrentByteIndex
-        prefix, _, local = name.rpartition(":")
+        prefix, colon, local = name.rpartition(":")
         self._open.append(local)
         if len(self._open) > _DEEPEST:
             raise NmtError(f"{self.path}: more than {_DEEPEST} nested elements: not translated")
@@ -166,8 +166,9 @@ class _Reader:
         self._translated.append(translated)
         self._starts.append(start)
         self._unit_count += local in ("trans-unit", "unit")
+        self._find_note(prefix + colon, start)
         if local in _UNITS:
-            self.units.append(_Unit(translated, self._unit_count, prefix))
+            self.units.append(_Unit(translated, self._unit_count, prefix + colon))
         elif self._in in ("trans-unit/source", "segment/source"):
             self.units[-1].source_begin = start
             self.units[-1].source = end_of_tag(self._data, start), 0
@@ -185,6 +186,17 @@ class _Reader:
         elif local not in _WITHOUT_CONTENT:
             self._content()
 
+    def _find_note(self, prefix: str, start: int) -> None:
+        """Finds the note of nmt in a unit, or else, in version 2, where it is inserted: before the first other note."""
+        path, unit = "/".join(self._open[-3:]), self._unit_count
+        is_note = path == "unit/notes/note"
+        if (is_note or path.endswith("/trans-unit/note")) and (old := _NOTE.match(self._data, start)):
+            self.notes[unit] = _note(old.span(1), "{}", unit)
+        elif is_note or self._in in _AFTER_NOTES:
+            white, form = _white_before(self._data, start), f'<{prefix}note category="nmt">{{}}</{prefix}note>'
+            form = white + (form if is_note else f"<{prefix}notes>{form}</{prefix}notes>")
+            self.notes.setdefault(unit, _note((start - len(white), start - len(white)), form, unit))
+
     def _text(self, text: str) -> None:
         if text.strip():
             self._content()
@@ -197,7 +209,7 @@ class _Reader:
             self._mark[1].has_text = True
 
     def _end(self, name: str) -> None:
-        after_start_tag = end_of_tag(self._data, start := self._starts.pop())
+        after_start_tag = end_of_tag(self._data, self._starts.pop())
         if self._data[after_start_tag - 2 : after_start_tag] == b"/>":  # an empty-element tag; the parser is after it
             end_tag = end = after_start_tag
         else:
@@ -206,8 +218,6 @@ class _Reader:
         if self._mark and self._mark[0] == len(self._open):
             self._mark[1].stop = end_tag
             self._mark = None
-        if _AROUND_NOTES.fullmatch("/".join(self._open[-3:])):
-            self.around_notes[self._unit_count].append((name, start, end))
         match self._in:
             case "trans-unit/source" | "segment/source":
                 unit = self.units[-1]
@@ -282,9 +292,12 @@ def _piece(source: str, marker: str = "") -> _Piece | None:
     return _Piece(template.texts, write)
 
 
-def _segment(data: bytes, span: tuple[int, int], pieces: Sequence[_Piece | str], unit: _Unit, version: str) -> Segment:
-    """The segment of a target. span: of the existing target, or where a new one is inserted. pieces: its content."""
-    old, before = data[slice(*span)].decode(), _white_before(data, unit.source_begin)
+def _segment(
+    data: bytes, span: tuple[int, int], pieces: Sequence[_Piece | str], unit: _Unit, before: str, version: str
+) -> Segment:
+    """The segment of a target. span: of the existing target, or where a new one is inserted. pieces: its content.
+    before: a line break and white space before a new target."""
+    old = data[slice(*span)].decode()
 
     def write(texts: Sequence[str]) -> str:
         remaining, written = iter(texts), ""
@@ -292,7 +305,7 @@ def _segment(data: bytes, span: tuple[int, int], pieces: Sequence[_Piece | str],
             written += piece if isinstance(piece, str) else piece.write(list(islice(remaining, len(piece.texts))))
         if not texts:
             return old
-        opening = f"{before}<{unit.prefix}:target" if unit.prefix else f"{before}<target"
+        opening = f"{before}<{unit.prefix}target"
         if old:
             tag = re.match(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>""", old)
             assert tag is not None
@@ -307,23 +320,6 @@ def _segment(data: bytes, span: tuple[int, int], pieces: Sequence[_Piece | str],
 
     texts = chain.from_iterable(piece.texts for piece in pieces if isinstance(piece, _Piece))
     return Segment(*span, list(texts), write, unit.number)
-
-
-def _note(data: bytes, unit: _Unit, around: Sequence[tuple[str, int, int]], target_end: int) -> Segment:
-    """Where a unit's note is or can be inserted: after the target; in version 2 in `<notes>`, before the segments."""
-    name = f"{unit.prefix}:note" if unit.prefix else "note"
-    notes = [(start, stop) for element, start, stop in around if element == name]
-    old = [span for span in notes if _OF_NMT.match(data, span[0])]
-    others = [element for element in around if element[0].removeprefix(name[:-4]) in _BESIDE_NOTES]
-    begin, end = (old or notes[-1:] or [(unit.source_begin, target_end)])[0]
-    form = f'<{name} {"category" if others else "from"}="nmt">{{}}</{name}>'
-    if others and len(notes) == len(old):  # `<notes>` is missing, or has no other note
-        form = f"<{name}s>{form}</{name}s>"
-        _, begin, end = others[0]
-    white = _white_before(data, begin)
-    stop = begin - len(white) if others and not notes else end
-    start = begin - len(white) if old else stop
-    return Segment(start, stop, [], lambda texts: "".join(map((white + form).format, texts)), unit.number)
 
 
 def _without_codes(source: str) -> tuple[str, dict[str, str]]:
