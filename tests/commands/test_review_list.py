@@ -149,7 +149,7 @@ def test_what_has_no_table_is_refused(model: Path, source: Path, options: tuple[
 
 
 def test_without_a_calibration_the_table_has_no_confidence_and_no_order(
-    model: Path, source: Path, rows: list[str]
+    model: Path, source: Path, rows: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the messages say how to get one, before any work."""
     plain, out = model.with_name("plain"), ("--output", source.with_name("out"))
@@ -162,12 +162,14 @@ def test_without_a_calibration_the_table_has_no_confidence_and_no_order(
     assert refused.stderr == "error: --order confidence: an ensemble has no confidence: give one model\n"
     assert {path.name for path in source.parent.iterdir()} == {"in"}
     empty = ["\t".join([number, "", *texts]) for number, _, *texts in (row.split("\t") for row in rows)]
-    done = commands.run("translate", plain, source, *out, "--format", "tsv", "--nproc-per-node", "2")
-    assert commands.messages(done.stderr) == f"--format tsv without confidence: {command}"
+    done = run(plain, source, *out, "--format", "tsv")
+    assert commands.messages(done.stderr).startswith(f"--format tsv without confidence: {command}")
     assert list(read_lines(out[1])) == empty
     for first in (model, plain):
         done = run(first, source, "--format", "tsv", *together)
         assert done.exit_code == 0 and done.stderr.count("an ensemble has no confidence: ") == 1
+    monkeypatch.setattr(translate, "is_launched", lambda: True)
+    assert "without confidence" not in run(plain, source, *out, "--format", "tsv").stderr  # the launcher says it
 
 
 def test_the_example_in_python_gives_the_same_order(model: Path, rows: list[str]) -> None:
