@@ -167,8 +167,9 @@ class InputBuilder:
             fixed = protected_spans(part.text, keep)
             terms = tuple(found for found in terms if not any(overlap((found.start, found.stop), one) for one in fixed))
         limits, start = (longest, min(longest, shortest)), tuple(self.start)
-        ids = self.tags + (self._with_translations(part, terms) if terms else part.ids)
-        return SearchInput(ids, *limits, tuple(prefix), seed, start, part.text, terms)
+        ids = self._with_translations(part, terms) if terms else part.ids
+        added = len(ids) - length
+        return SearchInput(self.tags + ids, *limits, tuple(prefix), seed, start, part.text, terms, added)
 
     def _with_translations(self, part: SourcePart, terms: Sequence[FoundTerm]) -> list[int]:
         """The subwords of a part with the translation of each term after it, for a model that learned this with

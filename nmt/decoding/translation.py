@@ -61,17 +61,17 @@ def line_translations(
     decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster
     lines = list[list[Translation]]()
     for i, line in enumerate(hypotheses):
-        source_subwords = sum(len(part.ids) + 1 for part in parts.get(i, ()))
-        lines.append(translations(line, list(islice(decoded, len(line))), target, source_subwords))
-    if has_glossary:
-        for i, line in enumerate(hypotheses):
-            pairs = zip(lines[i], line, strict=True)
-            lines[i] = [dataclasses.replace(one, terms=list(hypothesis.terms)) for one, hypothesis in pairs]
+        length = sum(len(part.ids) - part.added + 1 for part in parts.get(i, ()))
+        lines.append(translations(line, islice(decoded, len(line)), target, length, has_glossary))
     return lines
 
 
 def translations(
-    hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer, source_subwords: int
+    hypotheses: Iterable[Hypothesis],
+    texts: Iterable[str],
+    target: Tokenizer,
+    source_subwords: int,
+    has_glossary: bool = False,
 ) -> list[Translation]:
     """Hypotheses of one line and their texts as translations. A translation has as many pieces as token scores.
     source_subwords: as in Translation."""
@@ -82,6 +82,7 @@ def translations(
             hypothesis.log_probability,
             target.pieces([*hypothesis.tokens, EOS])[: len(hypothesis.token_scores)],
             hypothesis.token_scores,
+            terms=list(hypothesis.terms) if has_glossary else None,
             subwords=len(hypothesis.tokens) + 1 if source_subwords else 0,
             source_subwords=source_subwords,
         )
