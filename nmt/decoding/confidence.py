@@ -17,7 +17,8 @@ from nmt.decoding.translation import Translation
 
 CALIBRATION = "calibration"  # the entry in the provenance of a model
 LEAST_SENTENCES = 200  # to fit a calibration
-_FEATURES = 4
+_WEIGHTS = 5  # of four features, and the constant
+_LARGEST = 1e9  # a larger number, or one that is not finite, is damage
 _LOW = 0.2  # the share of the text whose confidence is called low
 _CONSTANT = 1e-6  # a feature with a smaller deviation is the same for all translations
 _RIDGE, _NEWTON_STEPS = 1.0, 20
@@ -25,9 +26,9 @@ _RIDGE, _NEWTON_STEPS = 1.0, 20
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted regression. text: the name of the text that it was fitted to; sentences: their number; correlation:
-    Pearson's, of the confidence and chrF on this text; weights: of each of the features, and the constant; low: a fifth
-    of the text has a lower confidence."""
+    """A fitted regression. text: the name of the text that it was fitted to; sentences: of this text; correlation:
+    Pearson's, of the confidence and chrF there; weights: of each feature, and the constant; low: a fifth of the text
+    has a lower confidence."""
 
     text: str
     sentences: int
@@ -40,11 +41,11 @@ class Calibration:
         """Read what `to_json` returned. Returns None for anything else."""
         try:
             found = cls(**value)  # type: ignore[arg-type]
-            numbers = [*map(float, (*found.weights, found.correlation, found.low)), int(found.sentences)]
-        except (OverflowError, TypeError, ValueError):
+            numbers = [found.sentences, found.correlation, found.low, *found.weights]
+            is_valid = len(numbers) == 3 + _WEIGHTS and all(abs(number) < _LARGEST for number in numbers)
+            return replace(found, weights=tuple(found.weights)) if is_valid else None
+        except TypeError:
             return None
-        is_valid = len(found.weights) == _FEATURES + 1 and all(map(math.isfinite, numbers))
-        return replace(found, weights=tuple(found.weights)) if is_valid else None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

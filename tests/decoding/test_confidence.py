@@ -96,7 +96,9 @@ def test_json_is_read_as_written_and_anything_else_is_no_calibration() -> None:
     assert str(GIVEN) == "some text, 200 sentences" and Calibration.of({"step": 1}) is None
     weights = [None, 3, "abcde", [1, 2, 3, 4], [1] * 6, [1, 2, 3, 4, math.nan], [1, 2, 3, 4, math.inf], [[1]] * 5]
     wrong: list[object] = [None, 3, "text", [], {}, *({**written, "weights": one} for one in weights)]
-    wrong += [{**written, "sentences": one} for one in (math.inf, math.nan, None, "many")]
+    wrong += [{**written, "weights": ["1", 2, 3, 4, 5]}, {**written, "weights": [1, 2, 3, 4, 1e300]}]
+    wrong += [{**written, "sentences": one} for one in (math.inf, math.nan, None, "many", "200")]
+    wrong += [{**written, "correlation": "0.5"}, {**written, "low": "30"}]
     assert [Calibration.from_json(one) for one in wrong] == [None] * len(wrong)
 
 
