@@ -23,7 +23,7 @@ from nmt.evaluation.metrics import ValidationMetrics, sentence_chrf
 from nmt.evaluation.text_form import NORMALIZED
 from nmt.loading import model_loader
 from nmt.models.translation_model import TranslationModel
-from nmt.training.data import TranslatedSets, TranslatedText, TranslationScores
+from nmt.training.data import Translated, TranslatedText, TranslationScores
 
 
 class Validator:
@@ -85,28 +85,12 @@ def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: Decod
         )
 
 
-def validators_of(
-    sets: Sequence[ValidationSet],
-    vocabulary: Vocabulary,
-    config: Config,
-    ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
-    source_text: SourceText | None = None,
-) -> list[Validator]:
-    """A validator for each set. source_text: facts about the training text."""
-    return [Validator(validation_set, vocabulary, config, ranks, source_text) for validation_set in sets]
-
-
-def score_all(validators: Sequence[Validator], model: TranslationModel) -> TranslatedSets:
-    """The scores of each validator, with one engine, and a calibration by all translations together. Collective."""
-    return score_with(validators, validators[0].engine(model))
-
-
-def score_with(validators: Sequence[Validator], engine: PyTorchEngine) -> TranslatedSets:
-    """As `score_all`, with an engine of the model."""
+def score_all(validators: Sequence[Validator], engine: PyTorchEngine) -> Translated:
+    """The scores of each validator, and a calibration by all translations together. Collective."""
     scored = [validator.score(engine) for validator in validators]
     translations = list(chain.from_iterable(translations for _, translations in scored))
-    references = list(chain.from_iterable(validator.references for validator in validators))
+    references = chain.from_iterable(validator.references for validator in validators)
     names = ", ".join(corpus.name_without_folders for corpus in validators[0].config.data.held_out)
     calibration = fit(names, translations, sentence_chrf([one.text for one in translations], references))
-    provenance = {} if calibration is None else {CALIBRATION: calibration.to_json()}
-    return TranslatedSets([scores for scores, _ in scored], provenance)
+    entry = {} if calibration is None else {CALIBRATION: calibration.to_json()}
+    return [scores for scores, _ in scored], entry

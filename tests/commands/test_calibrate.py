@@ -220,6 +220,6 @@ def test_an_average_has_one_if_it_was_validated(run: Path) -> None:
     paths = model_file.checkpoints(run)
     assert Calibration.of(averaging.average(paths).provenance) is None
     winner, tried = average.select(run, "cpu")
-    found = {one.name: one.validation.translated.calibration for one in tried}
+    found = {one.name: one.validation.calibration for one in tried}
     assert Calibration.of(winner.provenance) == Calibration.of(found[winner.provenance["selected"]]) is not None
     assert len({str(calibration) for calibration in found.values()}) == len(found) > 1
