@@ -2,9 +2,8 @@
 
 import logging
 import os
-import stat
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from nmt.files.text import file_stamp, read_lines
 from nmt.loading.command_models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
-
-_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def calibrate(
@@ -43,19 +40,17 @@ def calibrate(
     file, old = opened.model.file, opened.model.calibration
     if opened.model.is_exported:
         raise NmtError(f"{model}: an exported folder: calibrate the model file, and export it again")
-    if not (file.stat().st_mode & _WRITABLE and os.access(file, os.W_OK)):
+    # The mode, because an administrator may write into any file.
+    if not (file.stat().st_mode & 0o222 and os.access(file, os.W_OK)):
         raise NmtError(f"{file}: is read-only: make it writable (chmod u+w), or calibrate a copy")
     check_folder(file, file.resolve().parent, "model")
     sources, references = (AlignedText(str(path), list(read_lines(path))) for path in (source, reference))
     check_aligned(sources, [references])
     pairs = without_empty(list(zip(sources.lines, references.lines, strict=True)))
-    if len(pairs) < LEAST_SENTENCES:
-        raise NmtError(
-            f"{source}, {reference}: {len(pairs)} lines have words on both sides: a calibration needs at least "
-            f"{LEAST_SENTENCES}"
-        )
-    with _locked(file):
-        stamp, checkpoint = file_stamp(file), model_file.load(file)
+    run = model_file.run_folder(file.resolve().parent)
+    is_run = (run / run_folder.CONFIG).is_file() and (run / "state").is_dir()
+    with run_folder.locked(run) if is_run else nullcontext():
+        stamp = file_stamp(file)
         opened.log()
         translator = opened.translator(device, overrides)
         with line_bar("translating", len(pairs)) as bar:
@@ -66,7 +61,11 @@ def calibrate(
         chrf = sentence_chrf([best.text for best in translations], [line for _, line in pairs])
         calibration = fit(source.name, translations, chrf)
         if calibration is None:
-            raise NmtError(f"{source}: a calibration needs at least {LEAST_SENTENCES} lines that can be translated")
+            raise NmtError(
+                f"{source}, {reference}: fewer than {LEAST_SENTENCES} lines have words on both sides and can be "
+                "translated: a calibration needs more"
+            )
+        checkpoint = model_file.load(file)
         if file_stamp(file) != stamp:
             raise NmtError(f"{file}: has changed meanwhile: run the command again")
         provenance = {**checkpoint.provenance, CALIBRATION: calibration.to_json()}
@@ -74,10 +73,3 @@ def calibrate(
     replaced = f", in place of {old}" if old else ""
     log.info("%s: calibrated with %s, correlation %.2f%s", file, calibration, calibration.correlation, replaced)
     return calibration
-
-
-def _locked(file: Path) -> AbstractContextManager[None]:
-    """The lock of the run that a model file belongs to, if it belongs to one."""
-    run = model_file.run_folder(file.resolve().parent)
-    is_run = (run / run_folder.CONFIG).is_file() and (run / "state").is_dir()
-    return run_folder.locked(run) if is_run else nullcontext()
