@@ -13,10 +13,9 @@ from nmt.data.cleaning.cleaner import without_empty
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.confidence import CALIBRATION, LEAST_SENTENCES, Calibration, fit
 from nmt.errors import NmtError
-from nmt.evaluation.aligned_texts import AlignedText, check_aligned
 from nmt.evaluation.metrics import sentence_chrf
 from nmt.files.outputs import check_folder
-from nmt.files.text import file_stamp, read_lines
+from nmt.files.text import file_stamp, line_pairs
 from nmt.loading.command_models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
@@ -44,9 +43,7 @@ def calibrate(
     if not (file.stat().st_mode & 0o222 and os.access(file, os.W_OK)):
         raise NmtError(f"{file}: is read-only: make it writable (chmod u+w), or calibrate a copy")
     check_folder(file, file.resolve().parent, "model")
-    sources, references = (AlignedText(str(path), list(read_lines(path))) for path in (source, reference))
-    check_aligned(sources, [references])
-    pairs = without_empty(list(zip(sources.lines, references.lines, strict=True)))
+    pairs = without_empty(list(line_pairs(source, reference)))
     run = model_file.run_folder(file.resolve().parent)
     is_run = (run / run_folder.CONFIG).is_file() and (run / "state").is_dir()
     with run_folder.locked(run) if is_run else nullcontext():
@@ -57,7 +54,7 @@ def calibrate(
             translator.on_lines = bar.update
             lines = translator.hypotheses([line for line, _ in pairs], token_scores=False)
         log_counts(translator.counts, translator.longest_part)
-        translations = [best for best, *_ in lines]
+        translations = [best for [best] in lines]
         chrf = sentence_chrf([best.text for best in translations], [line for _, line in pairs])
         calibration = fit(source.name, translations, chrf)
         if calibration is None:

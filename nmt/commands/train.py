@@ -129,10 +129,9 @@ def training_data(
     # One rank on each machine compares the tokens with their checksums, while the others wait.
     prepared = prepare.prepare(config, start.vocabulary if start else None, verify=ranks.local_rank == 0)
     log.info("%s", prepared.summary)
-    training, sets, validators = config.training, prepared.validation, list[Validator]()
-    if training.validation_bleu:
-        facts = prepared.vocabulary, config, ranks, prepared.source_text
-        validators = [Validator(held_out, *facts) for held_out in sets]
+    training, sets = config.training, prepared.validation
+    translated = sets if training.validation_bleu else ()
+    validators = [Validator(one, prepared.vocabulary, config, ranks, prepared.source_text) for one in translated]
     sentences = sum(len(validator.sources) for validator in validators)
     if sets and sentences < LEAST_SENTENCES:
         message = "no confidence: %d validation sentences are translated, a calibration needs %d: see nmt calibrate"

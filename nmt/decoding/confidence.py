@@ -1,8 +1,7 @@
 """The confidence of a translation: the chrF that is expected of it, from 0 to 100.
 
-A logistic regression is fitted to translations whose references are known. It needs only what every search returns: log
-P(Y|X), the lengths and the text. Source: Papke and Wooldridge 1996, a regression for fractions; Fomicheva et al. 2020,
-quality estimation without a second model.
+A logistic regression on what every search returns: log P(Y|X), the lengths and the text. Source: Papke and Wooldridge
+1996, a regression for fractions; Fomicheva et al. 2020, quality estimation without a second model.
 """
 
 import math
@@ -62,8 +61,7 @@ class Calibration:
         """The translation with its confidence, with one decimal. A line without words has none."""
         if not translation.subwords:
             return translation
-        *weights, constant = self.weights
-        value = constant + math.fsum(map(operator.mul, weights, _features(translation)))
+        value = math.fsum(map(operator.mul, self.weights, [*_features(translation), 1.0]))
         return replace(translation, confidence=round(100 * float(_logistic(value)), 1))
 
 
@@ -72,8 +70,7 @@ def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -
     pairs = [(_features(one), score) for one, score in zip(translations, chrf, strict=True) if one.subwords]
     if len(pairs) < LEAST_SENTENCES:
         return None
-    features = np.array([row for row, _ in pairs])
-    share = np.array([score for _, score in pairs]) / 100
+    features, share = np.array([row for row, _ in pairs]), np.array([score for _, score in pairs]) / 100
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     deviation[deviation < _CONSTANT] = np.inf  # such a feature gets no weight
     rows = np.hstack([(features - mean) / deviation, np.ones((len(pairs), 1))])

@@ -112,9 +112,8 @@ def validate(
     if train_step.sharded:  # without a backward pass the embeddings are still gathered
         train_step.objective.reshard()  # type: ignore[operator]
     translated, calibration = translate(train_step.unsharded_model()) if translate else ([], {})
-    if translated:
-        for set_scores, translation_scores in zip(scores, translated, strict=True):
-            set_scores |= translation_scores.scores
+    for set_scores, translation_scores in zip(scores, translated, strict=bool(translated)):
+        set_scores |= translation_scores.scores
     return Validation([name for name, _ in sets], train_step.ranks.broadcast(scores), translated, calibration)
 
 
