@@ -25,8 +25,8 @@ class Translation:
     On request, alignment has for each piece a weight for each of source_pieces (the end of sentence is last in both).
     If a line was translated in parts, each part has its end of sentence in pieces and source_pieces, and a row of the
     alignment covers the source pieces of its own part. terms: those of a glossary in the line; None without a glossary.
-    subwords, source_subwords: the lengths, with language tokens of the source and the end of sentence of each part; 0
-    for a line without words.
+    subwords, source_subwords: the lengths, with language tokens of the source, what was cut, and the end of sentence of
+    each part; 0 for a line without words.
     confidence: the chrF that is expected, from 0 to 100; None without a calibration (see nmt.decoding.confidence).
     """
 
@@ -61,7 +61,7 @@ def line_translations(
     decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster
     lines = list[list[Translation]]()
     for i, line in enumerate(hypotheses):
-        length = sum(len(part.ids) - part.added + 1 for part in parts.get(i, ()))
+        length = sum(part.length + 1 for part in parts.get(i, ()))
         lines.append(translations(line, islice(decoded, len(line)), target, length, has_glossary))
     return lines
 

@@ -140,6 +140,17 @@ def test_is_what_the_formula_says_of_every_search(models: tuple[Path, Path]) -> 
                 assert one.confidence == pytest.approx(expected(*found), abs=0.06)
 
 
+def test_a_line_that_is_cut_counts_whole(models: tuple[Path, Path]) -> None:
+    """Its translation lacks the rest, so that less is expected of it."""
+    lengths = []
+    for most in (20, 999):
+        overrides = ["decoding.long_input=cut", f"decoding.max_source_tokens={most}"]
+        translator = nmt.load(models[0], "cpu", overrides=overrides)
+        lengths.append([best.source_subwords for [best] in translator.hypotheses(["one two", LONG])])
+        assert translator.counts.cut == (most == 20)
+    assert lengths[0] == lengths[1]
+
+
 @pytest.mark.parametrize("token_scores", [False, True])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_engines_agree(models: tuple[Path, Path], beam: int, token_scores: bool) -> None:
