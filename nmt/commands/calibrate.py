@@ -36,7 +36,7 @@ def calibrate(
     and if it changes meanwhile. Then nothing is changed.
     """
     opened = ModelsOfCommand.open(model, to=to, from_=from_)
-    file, old = opened.model.file, opened.model.calibration
+    file = opened.model.file
     if opened.model.is_exported:
         raise NmtError(f"{model}: an exported folder: calibrate the model file, and export it again")
     # The mode, because an administrator may write into any file.
@@ -58,15 +58,11 @@ def calibrate(
         chrf = sentence_chrf([best.text for best in translations], [line for _, line in pairs])
         calibration = fit(source.name, translations, chrf)
         if calibration is None:
-            raise NmtError(
-                f"{source}, {reference}: fewer than {LEAST_SENTENCES} lines have words on both sides and can be "
-                "translated: a calibration needs more"
-            )
+            raise NmtError(f"{source}: fewer than {LEAST_SENTENCES} lines have a translation and a reference: add more")
         checkpoint = model_file.load(file)
         if file_stamp(file) != stamp:
             raise NmtError(f"{file}: has changed meanwhile: run the command again")
         provenance = {**checkpoint.provenance, CALIBRATION: calibration.to_json()}
         model_file.save(file, replace(checkpoint, provenance=provenance))
-    replaced = f", in place of {old}" if old else ""
-    log.info("%s: calibrated with %s, correlation %.2f%s", file, calibration, calibration.correlation, replaced)
+    log.info("%s: calibrated with %s, correlation %.2f", file, calibration, calibration.correlation)
     return calibration

@@ -31,7 +31,7 @@ class Validator:
 
     def __init__(
         self,
-        validation_set: ValidationSet,
+        held_out: ValidationSet,
         vocabulary: Vocabulary,
         config: Config,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
@@ -39,13 +39,13 @@ class Validator:
     ):
         """The first training.validation_sentences pairs of the set are used. source_text: facts about the training
         text. Raises NmtError if decoding.long_input: error does not allow a pair to be translated."""
-        pairs = validation_set.pairs[: config.training.validation_sentences]
-        self.languages, self.vocabulary, self.config, self.ranks = validation_set.languages, vocabulary, config, ranks
+        pairs = held_out.pairs[: config.training.validation_sentences]
+        self.held_out, self.vocabulary, self.config, self.ranks = held_out, vocabulary, config, ranks
         self.search, self.source_text = config.search, as_set(config, source_text)
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         if self.search.long_input == "error":
             _check_lengths(self.sources, vocabulary, self.search)
-        self.metrics = ValidationMetrics(self.languages.target)
+        self.metrics = ValidationMetrics(held_out.languages.target)
 
     def engine(self, model: TranslationModel) -> PyTorchEngine:
         """The engine for a model on its device, with decoding.precision: model. If search needs another type than that
@@ -58,18 +58,17 @@ class Validator:
     def score(self, engine: PyTorchEngine) -> tuple[TranslationScores, list[Translation]]:
         """Translate, and score the translations. The model and its train or eval mode do not change. Collective: all
         ranks get the same result."""
-        trained_on = self.config.data.language_pairs
-        translator = Translator(engine, self.vocabulary, self.search, trained_on, self.source_text)
-        translator.languages.use(self.languages.target, self.languages.source)
+        config, languages = self.config, self.held_out.languages
+        translator = Translator(engine, self.vocabulary, self.search, config.data.language_pairs, self.source_text)
+        translator.languages.use(languages.target, languages.source)
         # Ranks take sentences in turn, so that each rank gets its share of long ones.
         share = translator.hypotheses(self.sources[self.ranks.rank :: self.ranks.size], token_scores=False)
         shares = self.ranks.all_gather([best for best, *_ in share])
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
         texts = [translation.text for translation in translations]
         scores = self.metrics.scores(texts, self.references)
-        samples = list(zip(self.sources, self.references, texts, strict=True))
-        samples = samples[: self.config.training.validation_samples]
-        text = TranslatedText(*self.languages, len(translations), NORMALIZED.compared)
+        samples = list(zip(self.sources, self.references, texts, strict=True))[: config.training.validation_samples]
+        text = TranslatedText(*languages, len(translations), NORMALIZED.compared)
         return TranslationScores(scores, samples, self.metrics.signatures(), text), translations
 
 

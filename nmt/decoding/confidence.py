@@ -18,7 +18,6 @@ CALIBRATION = "calibration"  # the entry in the provenance of a model
 LEAST_SENTENCES = 200  # to fit a calibration
 _WEIGHTS = 5  # of four features, and the constant
 _LARGEST = 1e9  # a larger number, or one that is not finite, is damage
-_LOW = 0.2  # the share of the text whose confidence is called low
 _CONSTANT = 1e-6  # a feature with a smaller deviation is the same for all translations
 _RIDGE, _NEWTON_STEPS = 1.0, 20
 
@@ -85,7 +84,7 @@ def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -
     correlation = float(np.corrcoef(expected, share)[0, 1]) if varied else 0.0
     weights[:-1] /= deviation
     weights[-1] -= mean @ weights[:-1]
-    low = round(100 * float(np.quantile(expected, _LOW)), 1)
+    low = round(100 * float(np.quantile(expected, 0.2)), 1)
     return Calibration(text, len(pairs), round(correlation, 4), tuple(weights.tolist()), low)
 
 

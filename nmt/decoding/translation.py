@@ -15,6 +15,8 @@ from nmt.decoding.search.options import Hypothesis
 from nmt.files.text import BREAKS
 from nmt.terms.used_term import UsedTerm
 
+Rated = tuple[str, float | None]  # a text with tags, and its confidence
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -41,9 +43,6 @@ class Translation:
     subwords: int = 0
     source_subwords: int = 0
     confidence: float | None = None
-
-
-Rated = tuple[str, float | None]  # a text with tags, and its confidence
 
 
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
