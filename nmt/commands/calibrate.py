@@ -30,11 +30,9 @@ def calibrate(
     to: str | None = None,
     from_: str | None = None,
 ) -> Calibration:
-    """Translate the source, fit a calibration, and write it into the model file in place of an old one.
-
-    Raises NmtError if a text has fewer than 200 sentences or another number of lines, if the file cannot be written,
-    and if it changes meanwhile. Then nothing is changed.
-    """
+    """Translate the source, fit a calibration, and write it into the model file in place of an old one. Raises NmtError
+    if a text has fewer than 200 sentences or another number of lines, if the file cannot be written, and if it changes
+    meanwhile. Then nothing is changed."""
     opened = ModelsOfCommand.open(model, to=to, from_=from_)
     file = opened.model.file
     if opened.model.is_exported:

@@ -16,6 +16,7 @@ from nmt.files.text import BREAKS
 from nmt.terms.used_term import UsedTerm
 
 Rated = tuple[str, float | None]  # a text with tags, and its confidence
+Parts = Mapping[int, Sequence[SearchInput]]  # the parts of each line with words, by the index of the line
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,9 @@ def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
 
 
 def line_translations(
-    hypotheses: Sequence[Sequence[Hypothesis]],
-    target: Tokenizer,
-    parts: Mapping[int, Sequence[SearchInput]],
-    has_glossary: bool,
+    hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer, parts: Parts, has_glossary: bool
 ) -> list[list[Translation]]:
-    """The hypotheses of each line as translations. parts: of each line with words, by the index of the line."""
+    """The hypotheses of each line as translations."""
     decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster
     lines = list[list[Translation]]()
     for i, line in enumerate(hypotheses):
@@ -66,11 +64,7 @@ def line_translations(
 
 
 def translations(
-    hypotheses: Iterable[Hypothesis],
-    texts: Iterable[str],
-    target: Tokenizer,
-    source_subwords: int,
-    has_glossary: bool = False,
+    hypotheses: Iterable[Hypothesis], texts: Iterable[str], target: Tokenizer, source_subwords: int, has_glossary: bool
 ) -> list[Translation]:
     """Hypotheses of one line and their texts as translations. A translation has as many pieces as token scores.
     source_subwords: as in Translation."""
@@ -89,11 +83,8 @@ def translations(
     ]
 
 
-def alignment_pairs(
-    parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Sequence[Hypothesis]]
-) -> list[Pair]:
-    """The pairs to align: each part of each line with its output, for each of the line's hypotheses. parts: the parts
-    of each line with words, by the index of the line."""
+def alignment_pairs(parts: Parts, hypotheses: Sequence[Sequence[Hypothesis]]) -> list[Pair]:
+    """The pairs to align: each part of each line with its output, for each of the line's hypotheses."""
     pairs = list[Pair]()
     for i, line_parts in parts.items():
         for hypothesis in hypotheses[i]:
@@ -103,10 +94,7 @@ def alignment_pairs(
 
 
 def add_alignment(
-    lines: list[list[Translation]],
-    weights: Iterable[list[list[float]]],
-    parts: Mapping[int, Sequence[SearchInput]],
-    source: Tokenizer,
+    lines: list[list[Translation]], weights: Iterable[list[list[float]]], parts: Parts, source: Tokenizer
 ) -> None:
     """Add the alignment to the translations of each line. weights: for each of `alignment_pairs`."""
     pair_weights = iter(weights)
