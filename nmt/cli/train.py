@@ -191,8 +191,6 @@ def calibrate(
     overrides: options.DecodingOverrides = None,
     to: options.To = None,
     from_: options.From = None,
-    beam_size: options.BeamSize = None,
-    length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
     """Fit the confidence of a model to a text, and write it into the model file.
@@ -204,5 +202,4 @@ def calibrate(
     """
     from nmt.commands import calibrate as calibration
 
-    settings = options.decoding_overrides(overrides, beam_size, length_penalty)
-    calibration.calibrate(model, source, reference, settings, device, to, from_)
+    calibration.calibrate(model, source, reference, overrides or (), device, to, from_)

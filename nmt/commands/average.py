@@ -19,7 +19,7 @@ from tqdm import tqdm
 from nmt import device as devices
 from nmt.checkpoints import averaging, model_file
 from nmt.checkpoints.model_file import Checkpoint
-from nmt.commands.validate import Validator, score_with, validators_of
+from nmt.commands.validate import Validator, score_all
 from nmt.config import schema
 from nmt.config.metrics import METRICS
 from nmt.data.batches.token_store import TokenStore
@@ -91,13 +91,13 @@ def select(run: Path, device_name: str) -> tuple[Checkpoint, list[Candidate]]:
     newest = model_file.load(next(iter(paths_of.values()))[-1])
     sets = _validation(run, schema.load(run / "config.yaml").data, newest)
     source_text = model_file.source_text(newest.provenance)
-    validators = validators_of(sets, newest.vocabulary, newest.config, source_text=source_text)
+    validators = [Validator(held_out, newest.vocabulary, newest.config, source_text=source_text) for held_out in sets]
     lines = sum(len(validator.sources) for validator in validators)
     log.info("%d candidates, each translates %s validation lines", len(paths_of), f"{lines:,}")
     prepare_memory()
     tried = []
     for name, paths in tqdm(paths_of.items(), "validating", unit=" candidates", disable=None, leave=False):
-        tried.append(_score(name, paths, validators, sets, device))
+        tried.append(_score(name, paths, validators, device))
         log.info("%s: BLEU %.2f", name, tried[-1].scores["bleu"])
     best = min(tried, key=lambda candidate: (-candidate.scores["bleu"], len(candidate.paths)))
     mean = averaging.average(best.paths)
@@ -176,23 +176,17 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
     return sets
 
 
-def _score(
-    name: str,
-    paths: Sequence[Path],
-    validators: Sequence[Validator],
-    sets: Sequence[ValidationSet],
-    device: torch.device,
-) -> Candidate:
+def _score(name: str, paths: Sequence[Path], validators: Sequence[Validator], device: torch.device) -> Candidate:
     """Score the mean of files on the sets. The loss is computed on all pairs, as in training; translations are scored
     on the first training.validation_sentences pairs."""
     model = averaging.average(paths).build().to(device)
     engine = validators[0].engine(model)
-    translated = score_with(validators, engine)
-    set_scores = []
-    for held_out, translation_scores in zip(sets, translated.scores, strict=True):
+    translated, calibration = score_all(validators, engine)
+    sets, set_scores = [validator.held_out for validator in validators], []
+    for held_out, translation_scores in zip(sets, translated, strict=True):
         loss = _loss(engine, held_out.ids, validators[0].search)
         set_scores.append({"validation_loss": loss} | translation_scores.scores)
-    return Candidate(name, paths, Validation([held_out.name for held_out in sets], set_scores, translated))
+    return Candidate(name, paths, Validation([one.name for one in sets], set_scores, translated, calibration))
 
 
 def _loss(engine: Searcher, ids: TokenStore, search: schema.DecodingConfig) -> float:

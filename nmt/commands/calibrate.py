@@ -2,9 +2,8 @@
 
 import logging
 import os
-import stat
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +13,12 @@ from nmt.data.cleaning.cleaner import without_empty
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.confidence import CALIBRATION, LEAST_SENTENCES, Calibration, fit
 from nmt.errors import NmtError
-from nmt.evaluation.aligned_texts import AlignedText, check_aligned
 from nmt.evaluation.metrics import sentence_chrf
 from nmt.files.outputs import check_folder
-from nmt.files.text import file_stamp, read_lines
+from nmt.files.text import file_stamp, line_pairs
 from nmt.loading.command_models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
-
-_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def calibrate(
@@ -34,50 +30,37 @@ def calibrate(
     to: str | None = None,
     from_: str | None = None,
 ) -> Calibration:
-    """Translate the source, fit a calibration, and write it into the model file in place of an old one.
-
-    Raises NmtError if a text has fewer than 200 sentences or another number of lines, if the file cannot be written,
-    and if it changes meanwhile. Then nothing is changed.
-    """
+    """Translate the source, fit a calibration, and write it into the model file in place of an old one. Raises NmtError
+    if a text has fewer than 200 sentences or another number of lines, if the file cannot be written, and if it changes
+    meanwhile. Then nothing is changed."""
     opened = ModelsOfCommand.open(model, to=to, from_=from_)
-    file, old = opened.model.file, opened.model.calibration
+    file = opened.model.file
     if opened.model.is_exported:
         raise NmtError(f"{model}: an exported folder: calibrate the model file, and export it again")
-    if not (file.stat().st_mode & _WRITABLE and os.access(file, os.W_OK)):
+    # The mode, because an administrator may write into any file.
+    if not (file.stat().st_mode & 0o222 and os.access(file, os.W_OK)):
         raise NmtError(f"{file}: is read-only: make it writable (chmod u+w), or calibrate a copy")
     check_folder(file, file.resolve().parent, "model")
-    sources, references = (AlignedText(str(path), list(read_lines(path))) for path in (source, reference))
-    check_aligned(sources, [references])
-    pairs = without_empty(list(zip(sources.lines, references.lines, strict=True)))
-    if len(pairs) < LEAST_SENTENCES:
-        raise NmtError(
-            f"{source}, {reference}: {len(pairs)} lines have words on both sides: a calibration needs at least "
-            f"{LEAST_SENTENCES}"
-        )
-    with _locked(file):
-        stamp, checkpoint = file_stamp(file), model_file.load(file)
+    pairs = without_empty(list(line_pairs(source, reference)))
+    run = model_file.run_folder(file.resolve().parent)
+    is_run = (run / run_folder.CONFIG).is_file() and (run / "state").is_dir()
+    with run_folder.locked(run) if is_run else nullcontext():
+        stamp = file_stamp(file)
         opened.log()
         translator = opened.translator(device, overrides)
         with line_bar("translating", len(pairs)) as bar:
             translator.on_lines = bar.update
             lines = translator.hypotheses([line for line, _ in pairs], token_scores=False)
         log_counts(translator.counts, translator.longest_part)
-        translations = [best for best, *_ in lines]
+        translations = [best for [best] in lines]
         chrf = sentence_chrf([best.text for best in translations], [line for _, line in pairs])
         calibration = fit(source.name, translations, chrf)
         if calibration is None:
-            raise NmtError(f"{source}: a calibration needs at least {LEAST_SENTENCES} lines that can be translated")
+            raise NmtError(f"{source}: fewer than {LEAST_SENTENCES} lines have a translation and a reference: add more")
+        checkpoint = model_file.load(file)
         if file_stamp(file) != stamp:
             raise NmtError(f"{file}: has changed meanwhile: run the command again")
         provenance = {**checkpoint.provenance, CALIBRATION: calibration.to_json()}
         model_file.save(file, replace(checkpoint, provenance=provenance))
-    replaced = f", in place of {old}" if old else ""
-    log.info("%s: calibrated with %s, correlation %.2f%s", file, calibration, calibration.correlation, replaced)
+    log.info("%s: calibrated with %s, correlation %.2f", file, calibration, calibration.correlation)
     return calibration
-
-
-def _locked(file: Path) -> AbstractContextManager[None]:
-    """The lock of the run that a model file belongs to, if it belongs to one."""
-    run = model_file.run_folder(file.resolve().parent)
-    is_run = (run / run_folder.CONFIG).is_file() and (run / "state").is_dir()
-    return run_folder.locked(run) if is_run else nullcontext()

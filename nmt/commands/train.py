@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from nmt import __version__, machine
 from nmt.checkpoints import run_folder
 from nmt.commands import requirements
-from nmt.commands.validate import score_all, validators_of
+from nmt.commands.validate import Validator, score_all
 from nmt.config import schema, writer
 from nmt.config.schema import Config
 from nmt.data import prepare
@@ -132,11 +131,11 @@ def training_data(
     log.info("%s", prepared.summary)
     training, sets = config.training, prepared.validation
     translated = sets if training.validation_bleu else ()
-    validators = validators_of(translated, prepared.vocabulary, config, ranks, prepared.source_text)
-    translate = partial(score_all, validators) if validators else None
+    validators = [Validator(one, prepared.vocabulary, config, ranks, prepared.source_text) for one in translated]
     sentences = sum(len(validator.sources) for validator in validators)
     if sets and sentences < LEAST_SENTENCES:
         message = "no confidence: %d validation sentences are translated, a calibration needs %d: see nmt calibrate"
         log.info(message, sentences, LEAST_SENTENCES)
+    translate = (lambda model: score_all(validators, validators[0].engine(model))) if validators else None
     key = validation_key(sets, training, config.decoding)
     return TrainingData(prepared, translate, content_key(prepared.vocabulary.digests), key, start)

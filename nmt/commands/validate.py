@@ -23,7 +23,7 @@ from nmt.evaluation.metrics import ValidationMetrics, sentence_chrf
 from nmt.evaluation.text_form import NORMALIZED
 from nmt.loading import model_loader
 from nmt.models.translation_model import TranslationModel
-from nmt.training.data import TranslatedSets, TranslatedText, TranslationScores
+from nmt.training.data import Translated, TranslatedText, TranslationScores
 
 
 class Validator:
@@ -31,7 +31,7 @@ class Validator:
 
     def __init__(
         self,
-        validation_set: ValidationSet,
+        held_out: ValidationSet,
         vocabulary: Vocabulary,
         config: Config,
         ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
@@ -39,13 +39,13 @@ class Validator:
     ):
         """The first training.validation_sentences pairs of the set are used. source_text: facts about the training
         text. Raises NmtError if decoding.long_input: error does not allow a pair to be translated."""
-        pairs = validation_set.pairs[: config.training.validation_sentences]
-        self.languages, self.vocabulary, self.config, self.ranks = validation_set.languages, vocabulary, config, ranks
+        pairs = held_out.pairs[: config.training.validation_sentences]
+        self.held_out, self.vocabulary, self.config, self.ranks = held_out, vocabulary, config, ranks
         self.search, self.source_text = config.search, as_set(config, source_text)
         self.sources, self.references = [source for source, _ in pairs], [reference for _, reference in pairs]
         if self.search.long_input == "error":
             _check_lengths(self.sources, vocabulary, self.search)
-        self.metrics = ValidationMetrics(self.languages.target)
+        self.metrics = ValidationMetrics(held_out.languages.target)
 
     def engine(self, model: TranslationModel) -> PyTorchEngine:
         """The engine for a model on its device, with decoding.precision: model. If search needs another type than that
@@ -58,18 +58,17 @@ class Validator:
     def score(self, engine: PyTorchEngine) -> tuple[TranslationScores, list[Translation]]:
         """Translate, and score the translations. The model and its train or eval mode do not change. Collective: all
         ranks get the same result."""
-        trained_on = self.config.data.language_pairs
-        translator = Translator(engine, self.vocabulary, self.search, trained_on, self.source_text)
-        translator.languages.use(self.languages.target, self.languages.source)
+        config, languages = self.config, self.held_out.languages
+        translator = Translator(engine, self.vocabulary, self.search, config.data.language_pairs, self.source_text)
+        translator.languages.use(languages.target, languages.source)
         # Ranks take sentences in turn, so that each rank gets its share of long ones.
         share = translator.hypotheses(self.sources[self.ranks.rank :: self.ranks.size], token_scores=False)
         shares = self.ranks.all_gather([best for best, *_ in share])
         translations = [shares[i % self.ranks.size][i // self.ranks.size] for i in range(len(self.sources))]
         texts = [translation.text for translation in translations]
         scores = self.metrics.scores(texts, self.references)
-        samples = list(zip(self.sources, self.references, texts, strict=True))
-        samples = samples[: self.config.training.validation_samples]
-        text = TranslatedText(*self.languages, len(translations), NORMALIZED.compared)
+        samples = list(zip(self.sources, self.references, texts, strict=True))[: config.training.validation_samples]
+        text = TranslatedText(*languages, len(translations), NORMALIZED.compared)
         return TranslationScores(scores, samples, self.metrics.signatures(), text), translations
 
 
@@ -85,28 +84,12 @@ def _check_lengths(sources: Sequence[str], vocabulary: Vocabulary, search: Decod
         )
 
 
-def validators_of(
-    sets: Sequence[ValidationSet],
-    vocabulary: Vocabulary,
-    config: Config,
-    ranks: Ranks = Ranks(),  # noqa: B008 (frozen)
-    source_text: SourceText | None = None,
-) -> list[Validator]:
-    """A validator for each set. source_text: facts about the training text."""
-    return [Validator(validation_set, vocabulary, config, ranks, source_text) for validation_set in sets]
-
-
-def score_all(validators: Sequence[Validator], model: TranslationModel) -> TranslatedSets:
-    """The scores of each validator, with one engine, and a calibration by all translations together. Collective."""
-    return score_with(validators, validators[0].engine(model))
-
-
-def score_with(validators: Sequence[Validator], engine: PyTorchEngine) -> TranslatedSets:
-    """As `score_all`, with an engine of the model."""
+def score_all(validators: Sequence[Validator], engine: PyTorchEngine) -> Translated:
+    """The scores of each validator, and a calibration by all translations together. Collective."""
     scored = [validator.score(engine) for validator in validators]
     translations = list(chain.from_iterable(translations for _, translations in scored))
-    references = list(chain.from_iterable(validator.references for validator in validators))
+    references = chain.from_iterable(validator.references for validator in validators)
     names = ", ".join(corpus.name_without_folders for corpus in validators[0].config.data.held_out)
     calibration = fit(names, translations, sentence_chrf([one.text for one in translations], references))
-    provenance = {} if calibration is None else {CALIBRATION: calibration.to_json()}
-    return TranslatedSets([scores for scores, _ in scored], provenance)
+    entry = {} if calibration is None else {CALIBRATION: calibration.to_json()}
+    return [scores for scores, _ in scored], entry

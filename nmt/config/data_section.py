@@ -115,8 +115,7 @@ class Corpus:
     @property
     def name_without_folders(self) -> str:
         """Its label without the folders of its files, which nobody else needs to know."""
-        files = [self.file] if self.file else [self.source, self.target]
-        names = [PurePath(file).name for file in files if file]
+        names = [PurePath(file).name for file in (self.file, self.source, self.target) if file]
         return self.own_name or " + ".join(names) or self.label
 
 

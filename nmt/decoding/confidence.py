@@ -1,8 +1,7 @@
 """The confidence of a translation: the chrF that is expected of it, from 0 to 100.
 
-A logistic regression is fitted to translations whose references are known. It needs only what every search returns: log
-P(Y|X), the lengths and the text. Source: Papke and Wooldridge 1996, a regression for fractions; Fomicheva et al. 2020,
-quality estimation without a second model.
+A logistic regression on what every search returns: log P(Y|X), the lengths and the text. Source: Papke and Wooldridge
+1996, a regression for fractions; Fomicheva et al. 2020, quality estimation without a second model.
 """
 
 import math
@@ -17,17 +16,17 @@ from nmt.decoding.translation import Translation
 
 CALIBRATION = "calibration"  # the entry in the provenance of a model
 LEAST_SENTENCES = 200  # to fit a calibration
-_FEATURES = 4
-_LOW = 0.2  # the share of the text whose confidence is called low
+_WEIGHTS = 5  # of four features, and the constant
+_LARGEST = 1e9  # a larger number, or one that is not finite, is damage
 _CONSTANT = 1e-6  # a feature with a smaller deviation is the same for all translations
 _RIDGE, _NEWTON_STEPS = 1.0, 20
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted regression. text: the name of the text that it was fitted to; sentences: their number; correlation:
-    Pearson's, of the confidence and chrF on this text; weights: of each of the features, and the constant; low: a fifth
-    of the text has a lower confidence."""
+    """A fitted regression. text: the name of the text that it was fitted to; sentences: of this text; correlation:
+    Pearson's, of the confidence and chrF there; weights: of each feature, and the constant; low: a fifth of the text
+    has a lower confidence."""
 
     text: str
     sentences: int
@@ -40,11 +39,11 @@ class Calibration:
         """Read what `to_json` returned. Returns None for anything else."""
         try:
             found = cls(**value)  # type: ignore[arg-type]
-            numbers = [*map(float, (*found.weights, found.correlation, found.low)), int(found.sentences)]
-        except (OverflowError, TypeError, ValueError):
+            numbers = [found.sentences, found.correlation, found.low, *found.weights]
+            is_valid = len(numbers) == 3 + _WEIGHTS and all(abs(number) < _LARGEST for number in numbers)
+            return replace(found, weights=tuple(found.weights)) if is_valid else None
+        except TypeError:
             return None
-        is_valid = len(found.weights) == _FEATURES + 1 and all(map(math.isfinite, numbers))
-        return replace(found, weights=tuple(found.weights)) if is_valid else None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -61,8 +60,7 @@ class Calibration:
         """The translation with its confidence, with one decimal. A line without words has none."""
         if not translation.subwords:
             return translation
-        *weights, constant = self.weights
-        value = constant + math.fsum(map(operator.mul, weights, _features(translation)))
+        value = math.fsum(map(operator.mul, self.weights, [*_features(translation), 1.0]))
         return replace(translation, confidence=round(100 * float(_logistic(value)), 1))
 
 
@@ -71,8 +69,7 @@ def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -
     pairs = [(_features(one), score) for one, score in zip(translations, chrf, strict=True) if one.subwords]
     if len(pairs) < LEAST_SENTENCES:
         return None
-    features = np.array([row for row, _ in pairs])
-    share = np.array([score for _, score in pairs]) / 100
+    features, share = np.array([row for row, _ in pairs]), np.array([score for _, score in pairs]) / 100
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     deviation[deviation < _CONSTANT] = np.inf  # such a feature gets no weight
     rows = np.hstack([(features - mean) / deviation, np.ones((len(pairs), 1))])
@@ -87,7 +84,7 @@ def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -
     correlation = float(np.corrcoef(expected, share)[0, 1]) if varied else 0.0
     weights[:-1] /= deviation
     weights[-1] -= mean @ weights[:-1]
-    low = round(100 * float(np.quantile(expected, _LOW)), 1)
+    low = round(100 * float(np.quantile(expected, 0.2)), 1)
     return Calibration(text, len(pairs), round(correlation, 4), tuple(weights.tolist()), low)
 
 

@@ -23,7 +23,8 @@ class SearchInput:
 
     longest, shortest: length of an output in subwords; prefix: subwords that it starts with; seed: for sampling;
     start: tokens that the decoder reads between BOS and the output, which does not contain them: the same number for
-    every sentence; text: the sentence; terms: the terms of a glossary in `text`.
+    every sentence; text: the sentence; terms: the terms of a glossary in `text`; length: the subwords of
+    the source, with those that were cut, without the translations of terms.
     """
 
     ids: list[int]
@@ -34,6 +35,7 @@ class SearchInput:
     start: tuple[int, ...] = ()
     text: str = ""
     terms: tuple[FoundTerm, ...] = ()
+    length: int = 0
 
     def pair(self, tokens: Sequence[int]) -> Pair:
         """The source and `start` + output, as the engines score and align them."""

@@ -18,11 +18,12 @@ _SPACE = re.compile(r"\s+")
 
 class SourcePart(NamedTuple):
     """A part of a text and its subwords, without EOS. space: the white space between it and the next part: at least a
-    space after a sentence, possibly nothing inside a sentence."""
+    space after a sentence, possibly nothing inside a sentence. cut: the subwords after it that are not translated."""
 
     text: str
     ids: list[int]
     space: str = ""
+    cut: int = 0
 
 
 @dataclass(frozen=True)

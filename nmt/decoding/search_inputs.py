@@ -124,7 +124,7 @@ class InputBuilder:
             case "cut":
                 self.counts.cut += 1
                 [text] = self.vocabulary.source.decode([ids[:limit]])  # without the terms of the rest, for a glossary
-                return [SourcePart(text, ids[:limit])]
+                return [SourcePart(text, ids[:limit], cut=len(ids) - limit)]
             case "skip":
                 self.counts.skipped += 1
                 return []
@@ -168,7 +168,8 @@ class InputBuilder:
             terms = tuple(found for found in terms if not any(overlap((found.start, found.stop), one) for one in fixed))
         limits, start = (longest, min(longest, shortest)), tuple(self.start)
         ids = self.tags + (self._with_translations(part, terms) if terms else part.ids)
-        return SearchInput(ids, *limits, tuple(prefix), seed, start, part.text, terms)
+        length += len(self.tags) + part.cut
+        return SearchInput(ids, *limits, tuple(prefix), seed, start, part.text, terms, length)
 
     def _with_translations(self, part: SourcePart, terms: Sequence[FoundTerm]) -> list[int]:
         """The subwords of a part with the translation of each term after it, for a model that learned this with

@@ -15,6 +15,9 @@ from nmt.decoding.search.options import Hypothesis
 from nmt.files.text import BREAKS
 from nmt.terms.used_term import UsedTerm
 
+Rated = tuple[str, float | None]  # a text with tags, and its confidence
+Parts = Mapping[int, Sequence[SearchInput]]  # the parts of each line with words, by the index of the line
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -25,8 +28,8 @@ class Translation:
     On request, alignment has for each piece a weight for each of source_pieces (the end of sentence is last in both).
     If a line was translated in parts, each part has its end of sentence in pieces and source_pieces, and a row of the
     alignment covers the source pieces of its own part. terms: those of a glossary in the line; None without a glossary.
-    subwords, source_subwords: the lengths, with language tokens of the source and the end of sentence of each part; 0
-    for a line without words.
+    subwords, source_subwords: the lengths, with language tokens of the source, what was cut, and the end of sentence of
+    each part; 0 for a line without words.
     confidence: the chrF that is expected, from 0 to 100; None without a calibration (see nmt.decoding.confidence).
     """
 
@@ -43,35 +46,25 @@ class Translation:
     confidence: float | None = None
 
 
-Rated = tuple[str, float | None]  # a text with tags, and its confidence
-
-
 def texts(hypotheses: Sequence[Hypothesis], target: Tokenizer) -> list[str]:
     """The text of each hypothesis, without line breaks and tabs."""
     return [BREAKS.sub(" ", text) for text in long_input.decode(hypotheses, target.decode)]
 
 
 def line_translations(
-    hypotheses: Sequence[Sequence[Hypothesis]],
-    target: Tokenizer,
-    parts: Mapping[int, Sequence[SearchInput]],
-    has_glossary: bool,
+    hypotheses: Sequence[Sequence[Hypothesis]], target: Tokenizer, parts: Parts, has_glossary: bool
 ) -> list[list[Translation]]:
-    """The hypotheses of each line as translations. parts: of each line with words, by the index of the line."""
+    """The hypotheses of each line as translations."""
     decoded = iter(texts(list(chain(*hypotheses)), target))  # all at once, which is faster
     lines = list[list[Translation]]()
     for i, line in enumerate(hypotheses):
-        source_subwords = sum(len(part.ids) + 1 for part in parts.get(i, ()))
-        lines.append(translations(line, list(islice(decoded, len(line))), target, source_subwords))
-    if has_glossary:
-        for i, line in enumerate(hypotheses):
-            pairs = zip(lines[i], line, strict=True)
-            lines[i] = [dataclasses.replace(one, terms=list(hypothesis.terms)) for one, hypothesis in pairs]
+        length = sum(part.length + 1 for part in parts.get(i, ()))
+        lines.append(translations(line, islice(decoded, len(line)), target, length, has_glossary))
     return lines
 
 
 def translations(
-    hypotheses: Sequence[Hypothesis], texts: Sequence[str], target: Tokenizer, source_subwords: int
+    hypotheses: Iterable[Hypothesis], texts: Iterable[str], target: Tokenizer, source_subwords: int, has_glossary: bool
 ) -> list[Translation]:
     """Hypotheses of one line and their texts as translations. A translation has as many pieces as token scores.
     source_subwords: as in Translation."""
@@ -82,6 +75,7 @@ def translations(
             hypothesis.log_probability,
             target.pieces([*hypothesis.tokens, EOS])[: len(hypothesis.token_scores)],
             hypothesis.token_scores,
+            terms=list(hypothesis.terms) if has_glossary else None,
             subwords=len(hypothesis.tokens) + 1 if source_subwords else 0,
             source_subwords=source_subwords,
         )
@@ -89,11 +83,8 @@ def translations(
     ]
 
 
-def alignment_pairs(
-    parts: Mapping[int, Sequence[SearchInput]], hypotheses: Sequence[Sequence[Hypothesis]]
-) -> list[Pair]:
-    """The pairs to align: each part of each line with its output, for each of the line's hypotheses. parts: the parts
-    of each line with words, by the index of the line."""
+def alignment_pairs(parts: Parts, hypotheses: Sequence[Sequence[Hypothesis]]) -> list[Pair]:
+    """The pairs to align: each part of each line with its output, for each of the line's hypotheses."""
     pairs = list[Pair]()
     for i, line_parts in parts.items():
         for hypothesis in hypotheses[i]:
@@ -103,10 +94,7 @@ def alignment_pairs(
 
 
 def add_alignment(
-    lines: list[list[Translation]],
-    weights: Iterable[list[list[float]]],
-    parts: Mapping[int, Sequence[SearchInput]],
-    source: Tokenizer,
+    lines: list[list[Translation]], weights: Iterable[list[list[float]]], parts: Parts, source: Tokenizer
 ) -> None:
     """Add the alignment to the translations of each line. weights: for each of `alignment_pairs`."""
     pair_weights = iter(weights)

@@ -135,10 +135,9 @@ class Translator:
         from_: str | None = None,
     ) -> list[list[Translation]]:
         """The n best translations of each line, best first. Beam search gives different texts, and fewer than n where
-        the beam has fewer; samples may be equal. prefixes: for each line, the text that its translations
-        begin with. token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second
-        pass. keep: patterns of protected text, in addition to decoding.keep. glossary: in place of the
-        translator's own. Raises as `stream_hypotheses` does."""
+        the beam has fewer; samples may be equal. prefixes: for each line, the text that its translations begin with.
+        token_scores: if False, `pieces` and `token_scores` may be empty, which saves CTranslate2 a second pass. keep:
+        protected text, besides decoding.keep. glossary: in place of the translator's. Raises as `stream_hypotheses`."""
         stream = partial(self.stream_hypotheses, prefixes=prefixes, keep=keep, glossary=glossary, to=to, from_=from_)
         return list(stream(lines, n_best, alignment=alignment, token_scores=token_scores, read_ahead=True))
 
@@ -322,7 +321,7 @@ class Translator:
         for i, token_scores in zip(pairs, scores, strict=True):
             hypothesis = Hypothesis.scored(target_ids[i], token_scores[len(start) :], penalties)  # not language tokens
             text, length = [targets[i]], len(pairs[i][0]) + 1
-            [translations[i]] = translation.translations([hypothesis], text, self.vocabulary.target, length)
+            [translations[i]] = translation.translations([hypothesis], text, self.vocabulary.target, length, False)
         return translations
 
     def encode(self, lines: Sequence[str], *, to: str | None = None, from_: str | None = None) -> list[Tensor]:

@@ -17,6 +17,7 @@ from nmt.decoding.confidence import Calibration
 from nmt.errors import NmtError
 
 T = TypeVar("T")
+Known = tuple[SourceText | None, Calibration | None]
 
 SETTINGS = "nmt.yaml"
 SOURCE_TEXT = "source_text.json"  # facts about the training text; only if they are known
@@ -24,18 +25,11 @@ CALIBRATION = "calibration.json"  # for the confidence of translations; only if 
 SOURCE, TARGET = "source.spm", "target.spm"  # the names that MarianTokenizer looks for
 
 
-def write(
-    folder: Path,
-    settings: Config,
-    vocabulary_: Vocabulary,
-    source_text: SourceText | None = None,
-    calibration: Calibration | None = None,
-) -> None:
-    """Write the settings, both SentencePiece models, and what is known: facts about the training text, and the
-    calibration."""
-    for name, known in ((SOURCE_TEXT, source_text), (CALIBRATION, calibration)):
-        if known is not None:
-            (folder / name).write_text(json.dumps(known.to_json()) + "\n", encoding="ascii")
+def write(folder: Path, settings: Config, vocabulary_: Vocabulary, known: Known = (None, None)) -> None:
+    """Write the settings, both SentencePiece models, and what is known, as `load_known` returns it."""
+    for name, fact in zip((SOURCE_TEXT, CALIBRATION), known, strict=True):
+        if fact is not None:
+            (folder / name).write_text(json.dumps(fact.to_json()) + "\n", encoding="ascii")
     (folder / SETTINGS).write_text(to_yaml(settings), encoding="utf-8")
     (folder / SOURCE).write_bytes(vocabulary_.source.proto)
     (folder / TARGET).write_bytes(vocabulary_.target.proto)
@@ -58,14 +52,10 @@ def load_config(folder: Path) -> Config:
     return schema.parse(text, str(path))
 
 
-def load_source_text(folder: Path) -> SourceText | None:
-    """The known facts about the training text; None if there are none. Raises NmtError if their file is damaged."""
-    return _load(folder / SOURCE_TEXT, SourceText.from_json)
-
-
-def load_calibration(folder: Path) -> Calibration | None:
-    """The calibration; None if there is none. Raises NmtError if its file is damaged."""
-    return _load(folder / CALIBRATION, Calibration.from_json)
+def load_known(folder: Path) -> Known:
+    """The facts about the training text, and the calibration, where they are known. Raises NmtError if a file is
+    damaged."""
+    return _load(folder / SOURCE_TEXT, SourceText.from_json), _load(folder / CALIBRATION, Calibration.from_json)
 
 
 def _load(path: Path, from_json: Callable[[object], T | None]) -> T | None:

@@ -169,8 +169,7 @@ def _sizes(loaded: Checkpoint, usage: EngineUsage) -> Iterator[str]:
         sizes += f" and {len(vocabulary.target):,}"
     yield f"Vocabulary: {sizes} subwords of SentencePiece{', for both languages' if vocabulary.shared else ''}"
     if calibration := Calibration.of(loaded.provenance):
-        fitted = f"{calibration.text} ({calibration.sentences:,} sentences)"
-        yield f"Confidence, with nmt: calibrated with {fitted}, correlation with chrF {calibration.correlation:.2f}"
+        yield f"Confidence with nmt: calibrated with {calibration}, correlation with chrF {calibration.correlation:.2f}"
 
 
 def _training(loaded: Checkpoint) -> Iterator[str]:

@@ -204,9 +204,8 @@ def open_model(path: Path) -> OpenedModel:
     Raises NmtError if it is missing, damaged or not a model.
     """
     if export_folder.is_ctranslate2(path):
-        facts = export_folder.load_source_text(path), export_folder.load_calibration(path)
-        return OpenedModel(path, path, True, export_folder.load_config(path), {}, *facts)
+        return OpenedModel(path, path, True, export_folder.load_config(path), {}, *export_folder.load_known(path))
     file = model_file.locate(path)
     settings, provenance = model_file.load_header(file)
-    facts = model_file.source_text(provenance), Calibration.of(provenance)
-    return OpenedModel(path, file, False, settings, provenance, *facts)
+    known = model_file.source_text(provenance), Calibration.of(provenance)
+    return OpenedModel(path, file, False, settings, provenance, *known)

@@ -1,7 +1,7 @@
 """The input of the trainer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from nmt.data.prepare import PreparedData
@@ -34,13 +34,8 @@ class TranslationScores:
     text: TranslatedText
 
 
-@dataclass(frozen=True)
-class TranslatedSets:
-    """The scores of each validation set, and an entry for the provenance of the model: its calibration by these
-    translations (see nmt.decoding.confidence), or nothing."""
-
-    scores: Sequence[TranslationScores] = ()
-    calibration: Mapping[str, Any] = field(default_factory=dict)
+# The scores of each validation set, and the entry of their calibration in the provenance of the model, or nothing.
+Translated = tuple[Sequence[TranslationScores], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class TrainingData:
     """
 
     prepared: PreparedData
-    translate_validation: Callable[[TranslationModel], TranslatedSets] | None
+    translate_validation: Callable[[TranslationModel], Translated] | None
     vocabulary_key: str
     validation_key: str
     start: Start | None = None

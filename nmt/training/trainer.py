@@ -346,7 +346,7 @@ class Trainer:
         self._check_finite(*(scores["validation_loss"] for scores in result.set_scores))
         if progress.step == 0:
             progress.at_start = dict(zip(result.names, result.set_scores, strict=True))
-        if result.translated.scores:
+        if result.translated:
             self._report_samples(run_log, result)
         run_log.metrics({"step": progress.step, **self.training_steps.metrics(progress), **result.row})
         value = result.value(training)
@@ -365,7 +365,7 @@ class Trainer:
     def _report_samples(self, run_log: RunLog, result: Validation) -> None:
         """Write and log the sample translations of each validation set."""
         several = len(result.names) > 1
-        for name, translated in zip(result.names, result.translated.scores, strict=True):
+        for name, translated in zip(result.names, result.translated, strict=True):
             run_log.samples(self.progress.step, translated.samples, name if several else None)
             for sample in translated.samples:
                 head = f"{name}:" if several else ""

@@ -11,7 +11,7 @@ from nmt.config.metrics import METRICS
 from nmt.config.schema import TrainingConfig
 from nmt.data.batches.batching import Batches
 from nmt.models.translation_model import TranslationModel
-from nmt.training.data import TranslatedSets
+from nmt.training.data import Translated, TranslationScores
 from nmt.training.train_step import TrainStep
 
 SINCE_START = "_since_start"  # a score's suffix: its difference from the score of the model in training.start_from
@@ -23,7 +23,8 @@ class Validation:
 
     names: Sequence[str]  # of the sets, in the order of data.validation
     set_scores: Sequence[dict[str, float]]  # for each set: scores by their names
-    translated: TranslatedSets  # what `translate` returned; empty without `translate`
+    translated: Sequence[TranslationScores]  # for each set, what `translate` returned; empty without `translate`
+    calibration: Mapping[str, Any]  # an entry for the provenance (see nmt.decoding.confidence), or nothing
 
     @property
     def scores(self) -> dict[str, float]:
@@ -44,9 +45,9 @@ class Validation:
     @property
     def provenance(self) -> dict[str, Any]:
         """The row, the `translated` text of each set, the `signatures` of the scores, and the calibration."""
-        provenance = {**self.row, "signatures": self.signatures, **self.translated.calibration}
-        if self.translated.scores:
-            texts = [{**asdict(scores.text), "signatures": scores.signatures} for scores in self.translated.scores]
+        provenance = {**self.row, "signatures": self.signatures, **self.calibration}
+        if self.translated:
+            texts = [{**asdict(scores.text), "signatures": scores.signatures} for scores in self.translated]
             provenance["translated"] = texts
         return provenance
 
@@ -54,7 +55,7 @@ class Validation:
     def signatures(self) -> dict[str, str]:
         """sacreBLEU's signatures by the score's name. A score has several if languages have their own tokenizers."""
         by_score: dict[str, dict[str, None]] = {}
-        for translation_scores in self.translated.scores:
+        for translation_scores in self.translated:
             for name, signature in translation_scores.signatures.items():
                 by_score.setdefault(name, {})[signature] = None
         return {name: ", ".join(signatures) for name, signatures in by_score.items()}
@@ -100,7 +101,7 @@ def _line(scores: dict[str, float]) -> str:
 def validate(
     train_step: TrainStep,
     sets: Sequence[tuple[str, Batches]],
-    translate: Callable[[TranslationModel], TranslatedSets] | None,
+    translate: Callable[[TranslationModel], Translated] | None,
 ) -> Validation:
     """Score the model on sets, given as (name, batches). Collective; leaves the model in eval mode.
 
@@ -110,11 +111,10 @@ def validate(
     scores = [{"validation_loss": _loss(train_step, batches)} for _, batches in sets]
     if train_step.sharded:  # without a backward pass the embeddings are still gathered
         train_step.objective.reshard()  # type: ignore[operator]
-    translated = translate(train_step.unsharded_model()) if translate else TranslatedSets()
-    if translated.scores:
-        for set_scores, translation_scores in zip(scores, translated.scores, strict=True):
-            set_scores |= translation_scores.scores
-    return Validation([name for name, _ in sets], train_step.ranks.broadcast(scores), translated)
+    translated, calibration = translate(train_step.unsharded_model()) if translate else ([], {})
+    for set_scores, translation_scores in zip(scores, translated, strict=bool(translated)):
+        set_scores |= translation_scores.scores
+    return Validation([name for name, _ in sets], train_step.ranks.broadcast(scores), translated, calibration)
 
 
 def _loss(train_step: TrainStep, batches: Batches) -> float:

@@ -105,12 +105,12 @@ def test_all_sets_together_give_one_calibration(model: Transformer, vocabulary: 
     corpora = tuple(schema.Corpus(source=f"/somewhere/{name}.en", target=f"{name}.de") for name in ("old", "new"))
     config = replace(CONFIG, data=replace(CONFIG.data, validation=corpora))
     one, other, fewer = (Validator(held_out(pairs * times), vocabulary, config) for times in (13, 12, 11))
-    assert score_all([one, fewer], model).calibration == {}
-    both = score_all([one, other], model)
-    assert [scores.text.sentences for scores in both.scores] == [104, 96]
-    found = Calibration.of(both.calibration)
-    assert found is not None and (found.text, found.sentences) == ("old.en + old.de, new.en + new.de", 200)
     engine = PyTorchEngine([model], torch.device("cpu"))
+    assert score_all([one, fewer], engine)[1] == {}
+    scored, entry = score_all([one, other], engine)
+    assert [scores.text.sentences for scores in scored] == [104, 96]
+    found = Calibration.of(entry)
+    assert found is not None and (found.text, found.sentences) == ("old.en + old.de, new.en + new.de", 200)
     translator = Translator(engine, vocabulary, CONFIG.decoding, calibration=found)
     rated = [best for best, *_ in translator.hypotheses([source for source, _ in pairs])]
     real = sentence_chrf([best.text for best in rated], [reference for _, reference in pairs])
@@ -121,7 +121,7 @@ def test_training_is_left_as_it_was(model: Transformer, vocabulary: Vocabulary) 
     """The model stays in its mode, and random numbers are drawn as without validation."""
     validator = Validator(held_out(pairs_of(model, vocabulary)), vocabulary, CONFIG)
     before = torch.get_rng_state()
-    first, second = (score_all([validator], model) for _ in range(2))
+    first, second = (score_all([validator], validator.engine(model)) for _ in range(2))
     assert model.training
     assert first == second
     assert torch.equal(before, torch.get_rng_state())

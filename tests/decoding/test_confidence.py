@@ -96,7 +96,9 @@ def test_json_is_read_as_written_and_anything_else_is_no_calibration() -> None:
     assert str(GIVEN) == "some text, 200 sentences" and Calibration.of({"step": 1}) is None
     weights = [None, 3, "abcde", [1, 2, 3, 4], [1] * 6, [1, 2, 3, 4, math.nan], [1, 2, 3, 4, math.inf], [[1]] * 5]
     wrong: list[object] = [None, 3, "text", [], {}, *({**written, "weights": one} for one in weights)]
-    wrong += [{**written, "sentences": one} for one in (math.inf, math.nan, None, "many")]
+    wrong += [{**written, "weights": ["1", 2, 3, 4, 5]}, {**written, "weights": [1, 2, 3, 4, 1e300]}]
+    wrong += [{**written, "sentences": one} for one in (math.inf, math.nan, None, "many", "200")]
+    wrong += [{**written, "correlation": "0.5"}, {**written, "low": "30"}]
     assert [Calibration.from_json(one) for one in wrong] == [None] * len(wrong)
 
 
@@ -136,6 +138,17 @@ def test_is_what_the_formula_says_of_every_search(models: tuple[Path, Path]) -> 
                 )  # fmt: skip
                 found = sum(one.token_scores), one.subwords, one.source_subwords, max(1, len(one.text))
                 assert one.confidence == pytest.approx(expected(*found), abs=0.06)
+
+
+def test_a_line_that_is_cut_counts_whole(models: tuple[Path, Path]) -> None:
+    """Its translation lacks the rest, so that less is expected of it."""
+    lengths = []
+    for most in (20, 999):
+        overrides = ["decoding.long_input=cut", f"decoding.max_source_tokens={most}"]
+        translator = nmt.load(models[0], "cpu", overrides=overrides)
+        lengths.append([best.source_subwords for [best] in translator.hypotheses(["one two", LONG])])
+        assert translator.counts.cut == (most == 20)
+    assert lengths[0] == lengths[1]
 
 
 @pytest.mark.parametrize("token_scores", [False, True])

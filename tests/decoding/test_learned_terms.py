@@ -46,3 +46,10 @@ def test_the_attention_to_a_translation_counts_for_its_term() -> None:
     term = len(first) - 1
     assert np.allclose(np.array(rows)[:, term], weights[:, term : term + 3 + len(pears)].sum(axis=1))
     assert np.allclose(np.array(rows)[:, term + 1 :], weights[:, term + 3 + len(pears) :])
+
+
+def test_the_length_of_a_source_does_not_count_the_translations_of_its_terms() -> None:
+    model, glossary = translator(), Glossary([("apples|apple", "old pears|pears")])
+    for line in ("two apples, in the barn", "six pears"):
+        [[plain]], [[told]] = model.hypotheses([line]), model.hypotheses([line], alignment=True, glossary=glossary)
+        assert told.source_subwords == plain.source_subwords == len(told.source_pieces or ())

@@ -29,9 +29,8 @@ from nmt.decoding.confidence import CALIBRATION
 from nmt.distributed.ranks import Ranks, store_of_this_start
 from nmt.errors import NmtError
 from nmt.training import precision, sharding
-from nmt.training.data import TranslatedSets
 from nmt.training.trainer import Trainer
-from nmt.training.validation import validate
+from nmt.training.validation import Validation, validate
 
 RECURRENT = "model={architecture: recurrent, embedding_size: 8, hidden_size: 16, dropout: 0}"
 Arrays = dict[str, npt.NDArray[Any]]
@@ -271,11 +270,11 @@ def test_a_signal_to_one_rank_stops_all_at_one_step(two_ranks: RankProcesses, co
 # --------------------------------------------------------------------------- validation
 
 
-def validation_of(ranks: Ranks, config: Config, model: Path) -> tuple[dict[str, float], TranslatedSets]:
+def validation_of(ranks: Ranks, config: Config, model: Path) -> tuple[dict[str, float], Validation]:
     validating = trainer(config, ranks)
     model_file.load_weights(validating.model, model_file.load(model).weights)
     found = validate(validating.train_step, validating.validation, validating.data.translate_validation)
-    return found.scores, found.translated
+    return found.scores, found
 
 
 def test_two_ranks_validate_as_one_does(
@@ -284,13 +283,13 @@ def test_two_ranks_validate_as_one_does(
     held_out = f"data.validation={{source: {corpus}/train.en, target: {corpus}/train.de}}"
     settings = ("training.validation_sentences=201", "training.validation_samples=300")
     config = config_of(corpus, tmp_path / "run", *settings, held_out, "data.validation_in_training=warn")
-    scores, translated = validation_of(ALONE, config, trained_run / model_file.BEST)
-    assert len(translated.scores[0].samples) == 201 == translated.calibration[CALIBRATION]["sentences"]
+    scores, alone = validation_of(ALONE, config, trained_run / model_file.BEST)
+    assert len(alone.translated[0].samples) == 201 == alone.calibration[CALIBRATION]["sentences"]
     assert scores["chrf"] > 0
     for their_scores, theirs in two_ranks(validation_of, config, trained_run / model_file.BEST):
-        assert theirs.scores[0].samples == translated.scores[0].samples
+        assert theirs.translated[0].samples == alone.translated[0].samples
         assert theirs.calibration[CALIBRATION]["weights"] == pytest.approx(
-            translated.calibration[CALIBRATION]["weights"], rel=1e-3
+            alone.calibration[CALIBRATION]["weights"], rel=1e-3
         )
         assert (their_scores["bleu"], their_scores["chrf"]) == (scores["bleu"], scores["chrf"])
         assert their_scores["validation_loss"] == pytest.approx(scores["validation_loss"], rel=1e-6)

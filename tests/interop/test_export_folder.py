@@ -6,6 +6,7 @@ import pytest
 from helpers.export_models import SEPARATE, make_settings, make_vocabulary
 
 from nmt.data.cleaning.source_text import SourceText
+from nmt.decoding.confidence import Calibration
 from nmt.errors import NmtError
 from nmt.interop import export_folder
 
@@ -16,9 +17,10 @@ def test_read_as_written(overrides: tuple[str, ...], tmp_path: Path) -> None:
     vocabulary = make_vocabulary(settings)
     export_folder.write(tmp_path, settings, vocabulary)
     assert export_folder.load_config(tmp_path) == settings
-    assert export_folder.load_source_text(tmp_path) is None
-    export_folder.write(tmp_path, settings, vocabulary, SourceText(39, 0))
-    assert export_folder.load_source_text(tmp_path) == SourceText(39, 0)
+    assert export_folder.load_known(tmp_path) == (None, None)
+    known = SourceText(39, 0), Calibration("text", 200, 0.5, (-1.0, 0.5, -0.5, 0.2, 1.0), 30.0)
+    export_folder.write(tmp_path, settings, vocabulary, known)
+    assert export_folder.load_known(tmp_path) == known
     read = export_folder.load_vocabulary(tmp_path, settings)
     assert read.shared == vocabulary.shared
     assert (read.source.proto, read.target.proto) == (vocabulary.source.proto, vocabulary.target.proto)
@@ -41,10 +43,12 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     (tmp_path / "nmt.yaml").write_text("[" * 100_000)
     with pytest.raises(NmtError, match=r"nmt\.yaml: .*nested"):
         export_folder.load_config(tmp_path)
-    for damaged in ("{", "[]", '{"longest": 0, "several": 0}'):
-        (tmp_path / "source_text.json").write_text(damaged)
-        with pytest.raises(NmtError, match=r"source_text\.json: .*export it again"):
-            export_folder.load_source_text(tmp_path)
+    for name in ("source_text", "calibration"):
+        for damaged in ("{", "[]", '{"longest": 0, "several": 0}'):
+            (tmp_path / f"{name}.json").write_text(damaged)
+            with pytest.raises(NmtError, match=rf"{name}\.json: .*export it again"):
+                export_folder.load_known(tmp_path)
+        (tmp_path / f"{name}.json").unlink()
     (tmp_path / "source.spm").write_bytes(b"no")
     with pytest.raises(NmtError, match=r"source\.spm: not a SentencePiece model"):
         export_folder.load_vocabulary(tmp_path, settings)

@@ -57,7 +57,7 @@ def test_it_says_what_the_confidence_was_calibrated_with() -> None:
     calibration = Calibration("news.en", 1014, 0.6512, (0.0,) * 5, 0.0).to_json()
     loaded = replace(made(), provenance={**made().provenance, CALIBRATION: calibration})
     text = model_card.to_text(loaded, EngineUsage("ctranslate2", ""))
-    line = "- Confidence, with nmt: calibrated with news.en (1,014 sentences), correlation with chrF 0.65\n"
+    line = "- Confidence with nmt: calibrated with news.en, 1,014 sentences, correlation with chrF 0.65\n"
     assert line in text
     assert "Confidence" not in model_card.to_text(made(), EngineUsage("ctranslate2", ""))
 

@@ -3,7 +3,6 @@
 import pytest
 
 from nmt.config.schema import TrainingConfig
-from nmt.training.data import TranslatedSets
 from nmt.training.validation import Validation
 
 OF_SETS = [
@@ -21,4 +20,4 @@ OF_SETS = [
 )  # fmt: skip
 def test_one_set_or_the_mean_decides_on_the_best(best_set: str | None, metric: str, value: float) -> None:
     training = TrainingConfig(best_metric=metric, best_set=best_set)  # type: ignore[arg-type]
-    assert Validation(["old", "new"], OF_SETS, TranslatedSets()).value(training) == value
+    assert Validation(["old", "new"], OF_SETS, [], {}).value(training) == value

@@ -52,8 +52,8 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     ctranslate2_files.write."""
     positions = export_folder.longest_position(loaded.config)
     ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, loaded.weights, positions, quantization)
-    facts = model_file.source_text(loaded.provenance), Calibration.of(loaded.provenance)
-    export_folder.write(folder, loaded.config, loaded.vocabulary, *facts)
+    known = model_file.source_text(loaded.provenance), Calibration.of(loaded.provenance)
+    export_folder.write(folder, loaded.config, loaded.vocabulary, known)
     model_card.write(folder, loaded, EngineUsage("ctranslate2", _usage(loaded), quantization=quantization))
 
 
