@@ -147,7 +147,7 @@ def test_what_has_no_table_is_refused(model: Path, source: Path, options: tuple[
 
 
 def test_without_a_calibration_the_table_has_no_confidence_and_no_order(
-    model: Path, source: Path, rows: list[str], monkeypatch: pytest.MonkeyPatch
+    model: Path, source: Path, rows: list[str]
 ) -> None:
     """And the messages say how to get one, before any work."""
     plain, out = model.with_name("plain"), ("--output", source.with_name("out"))
