@@ -72,7 +72,7 @@ def locked(run: Path) -> Iterator[None]:
                 held.enter_context(atomic.locked(run / "state"))
             except atomic.HeldByAnother:
                 raise NmtError(
-                    f"{run}: another process is training there: wait for it, or set another run_dir"
+                    f"{run}: another process is training there, or calibrates its model: wait for it"
                 ) from None
             for folder in (run, run / "checkpoints", run / "state"):
                 atomic.remove_unfinished(folder)

@@ -20,6 +20,8 @@ from nmt.loading.command_models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
 
+_LOW_CORRELATION = 0.4
+
 
 def calibrate(
     model: Path,
@@ -42,6 +44,9 @@ def calibrate(
         raise NmtError(f"{file}: is read-only: make it writable (chmod u+w), or calibrate a copy")
     check_folder(file, file.resolve().parent, "model")
     pairs = without_empty(list(line_pairs(source, reference)))
+    too_few = NmtError(f"{source}: fewer than {LEAST_SENTENCES} lines with a translation and a reference: add more")
+    if len(pairs) < LEAST_SENTENCES:
+        raise too_few
     run = model_file.run_folder(file.resolve().parent)
     is_run = (run / run_folder.CONFIG).is_file() and (run / "state").is_dir()
     with run_folder.locked(run) if is_run else nullcontext():
@@ -54,13 +59,15 @@ def calibrate(
         log_counts(translator.counts, translator.longest_part)
         translations = [best for [best] in lines]
         chrf = sentence_chrf([best.text for best in translations], [line for _, line in pairs])
-        calibration = fit(source.name, translations, chrf)
+        calibration = fit(f"{source.name} + {reference.name}", translations, chrf)
         if calibration is None:
-            raise NmtError(f"{source}: fewer than {LEAST_SENTENCES} lines have a translation and a reference: add more")
+            raise too_few
         checkpoint = model_file.load(file)
         if file_stamp(file) != stamp:
             raise NmtError(f"{file}: has changed meanwhile: run the command again")
         provenance = {**checkpoint.provenance, CALIBRATION: calibration.to_json()}
         model_file.save(file, replace(checkpoint, provenance=provenance))
-    log.info("%s: calibrated with %s, correlation %.2f", file, calibration, calibration.correlation)
+    log.info("%s: calibrated with %s, correlation with chrF %.2f", file, calibration, calibration.correlation)
+    if calibration.correlation < _LOW_CORRELATION:
+        log.warning("this correlation is low: the confidence tells little. Does %s translate %s?", reference, source)
     return calibration

@@ -1,5 +1,6 @@
 """`nmt translate`: translates documents as a whole, files in chunks that survive an interruption, and streams."""
 
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -17,6 +18,8 @@ from nmt.documents.opened import OpenedDocument
 from nmt.errors import NmtError
 from nmt.files import atomic, outputs, text
 from nmt.loading.command_models import ModelsOfCommand
+
+log = logging.getLogger("nmt")
 
 _RESTARTS = 3  # of all ranks, after one is killed
 _DOCUMENT_LINES = 500  # of a document that are translated together, because alignments take memory
@@ -37,6 +40,8 @@ def translate(request: TranslationJob) -> int:
             raise NmtError("an ensemble has no confidence: leave out --order confidence and --review-below")
         if opened.model.calibration is None:
             raise NmtError(f"{request.model}: no calibration, so it gives no confidence: first use nmt calibrate")
+    elif request.format.table and opened.model.calibration is None and not is_launched():
+        log.info("no confidence: %s has no calibration: see nmt calibrate", request.model)
     if document_format is not None:
         _translate_document(request, document_format, opened)
     elif request.from_file_to_file:

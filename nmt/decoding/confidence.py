@@ -17,6 +17,7 @@ from nmt.decoding.translation import Translation
 CALIBRATION = "calibration"  # the entry in the provenance of a model
 LEAST_SENTENCES = 200  # to fit a calibration
 _WEIGHTS = 5  # of four features, and the constant
+_MOST_LOW = 80.0  # a higher confidence is never called low
 _LARGEST = 1e9  # a larger number, or one that is not finite, is damage
 _CONSTANT = 1e-6  # a feature with a smaller deviation is the same for all translations
 _RIDGE, _NEWTON_STEPS = 1.0, 20
@@ -25,8 +26,8 @@ _RIDGE, _NEWTON_STEPS = 1.0, 20
 @dataclass(frozen=True)
 class Calibration:
     """A fitted regression. text: the name of the text that it was fitted to; sentences: of this text; correlation:
-    Pearson's, of the confidence and chrF there; weights: of each feature, and the constant; low: a fifth of the text
-    has a lower confidence."""
+    Pearson's, of the confidence and chrF there; weights: of each feature, and the constant; low: a lower confidence is
+    called low: a fifth of the text had a lower one, or less if the translations were very good."""
 
     text: str
     sentences: int
@@ -84,7 +85,7 @@ def fit(text: str, translations: Sequence[Translation], chrf: Sequence[float]) -
     correlation = float(np.corrcoef(expected, share)[0, 1]) if varied else 0.0
     weights[:-1] /= deviation
     weights[-1] -= mean @ weights[:-1]
-    low = round(100 * float(np.quantile(expected, 0.2)), 1)
+    low = min(_MOST_LOW, round(100 * float(np.quantile(expected, 0.2)), 1))
     return Calibration(text, len(pairs), round(correlation, 4), tuple(weights.tolist()), low)
 
 

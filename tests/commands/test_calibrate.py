@@ -73,7 +73,7 @@ def test_writes_the_calibration_and_changes_nothing_else(model: Path, text: tupl
         assert done.exit_code == 0, done.output
         provenance = model_file.load_provenance(model)
         found = Calibration.from_json(provenance.pop(CALIBRATION))
-        assert found is not None and (found.text, found.sentences) == (name, 200)
+        assert found is not None and (found.text, found.sentences) == (f"{name} + reference", 200)
         assert provenance == PROVENANCE and same_weights(model, before)
     assert link.is_symlink() and model.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in model.parent.iterdir()) == ["model.safetensors"]
@@ -99,10 +99,10 @@ def test_a_killed_calibration_leaves_the_old_file_or_the_new(model: Path, text: 
     ("change", "message"),
     [
         ("lines", "a.en has 199 lines and .*a.de has 200: each line needs its translation"),
-        ("references", "a.en: fewer than 200 lines have a translation and a reference"),
-        ("one", "a.en: fewer than 200 lines have a translation and a reference"),
+        ("references", "a.en: fewer than 200 lines with a translation and a reference"),
+        ("one", "a.en: fewer than 200 lines with a translation and a reference"),
         ("empty", "a.en: fewer than 200 lines"),
-        ("skipped", "a.en: fewer than 200 lines have a translation"),
+        ("skipped", "a.en: fewer than 200 lines with a translation"),
         ("file", "model.safetensors: is read-only: make it writable"),
         ("meanwhile", "model.safetensors: has changed meanwhile: run the command again"),
         ("training", "run: another process is training there"),
@@ -224,3 +224,13 @@ def test_an_average_has_one_if_it_was_validated(run: Path) -> None:
     found = {one.name: one.validation.calibration for one in tried}
     assert Calibration.of(winner.provenance) == Calibration.of(found[winner.provenance["selected"]]) is not None
     assert len({str(calibration) for calibration in found.values()}) == len(found) > 1
+
+
+def test_a_reference_that_is_no_translation_gives_a_warning(
+    model: Path, text: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its sentences have nothing to do with how sure the model is."""
+    source, reference = text
+    reference.write_text("".join(f"{'xyzvwq'[i * i % 5]}\n" for i in range(200)))
+    calibrate.calibrate(model, source, reference)
+    assert "this correlation is low" in caplog.text

@@ -161,7 +161,7 @@ def test_without_a_calibration_the_table_has_no_confidence_and_no_order(
     assert {path.name for path in source.parent.iterdir()} == {"in"}
     empty = ["\t".join([number, "", *texts]) for number, _, *texts in (row.split("\t") for row in rows)]
     done = run(plain, source, *out, "--format", "tsv")
-    assert commands.messages(done.stderr) == ""
+    assert commands.messages(done.stderr) == f"no confidence: {plain} has no calibration: see nmt calibrate\n"
     assert list(read_lines(out[1])) == empty
     done = run(model, source, "--format", "tsv", *together)
     assert done.exit_code == 0 and done.stderr.count("an ensemble has no confidence: ") == 1

@@ -82,6 +82,15 @@ def test_every_text_gives_finite_weights(seed: int) -> None:
             assert found.correlation == 0
 
 
+def test_a_fifth_of_the_text_is_low_if_it_is_not_good() -> None:
+    translations = made_up(1_000)
+    found, good = (fit("a text", translations, [score] * 500 + [score + 4] * 500) for score in (30.0, 95.0))
+    assert found is not None and good is not None
+    confidences = [found.rated(one).confidence or 0 for one in translations]
+    assert sum(confidence < found.low for confidence in confidences) == pytest.approx(200, abs=30)
+    assert good.low == 80
+
+
 def test_200_translations_of_lines_with_words_are_needed() -> None:
     empty = Translation("", 0.0, 0.0, [], [])
     assert GIVEN.rated(empty).confidence is None
