@@ -84,7 +84,8 @@ def test_every_text_gives_finite_weights(seed: int) -> None:
 
 def test_a_fifth_of_the_text_is_low_if_it_is_not_good() -> None:
     translations = made_up(1_000)
-    found, good = (fit("a text", translations, [score] * 500 + [score + 4] * 500) for score in (30.0, 95.0))
+    real = [expected(one.log_probability, one.subwords, one.source_subwords, len(one.text)) for one in translations]
+    found, good = fit("a text", translations, real), fit("good", translations, [95 + chrf / 20 for chrf in real])
     assert found is not None and good is not None
     confidences = [found.rated(one).confidence or 0 for one in translations]
     assert sum(confidence < found.low for confidence in confidences) == pytest.approx(200, abs=30)
