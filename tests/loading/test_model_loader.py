@@ -153,7 +153,7 @@ def test_validation_and_averaging_search_a_converted_copy(tmp_path: Path) -> Non
     translator.decoding = SETTINGS.search
     assert [text for _, _, text in scores.samples] == translator.translate(LINES[: len(scores.samples)])
     path = save(tmp_path / "step-00000001.safetensors")
-    one = average._score("last 1", [path], [validator], [held_out], CPU)
+    one = average._score("last 1", [path], [validator], CPU)
     assert one.scores.items() >= scores.scores.items()
     found = [score for translation in translator.score(LINES, LINES) for score in translation.token_scores]
     assert one.scores["validation_loss"] == pytest.approx(-sum(found) / len(found), abs=1e-3)
