@@ -134,9 +134,13 @@ async def read_fields(request: Request, limit: int) -> dict[str, Any]:
 
 
 def _with_limit(request: Request, limit: int) -> Request:
-    """A request whose body raises HTTPException as soon as more bytes than the limit are received."""
+    """A request whose body raises HTTPException if it has more bytes than the limit.
+
+    Most clients read an answer only after they have sent the whole body, and lose it if the connection is closed before.
+    So a body of up to twice the limit is received first; nothing above the limit is kept.
+    """
     too_large = HTTPException(413, f"the body has more than {limit} bytes: send less in one request", _CLOSE)
-    if int(request.headers.get("content-length", 0)) > limit:
+    if int(request.headers.get("content-length", 0)) > 2 * limit:
         raise too_large
     size = 0
 
@@ -144,9 +148,12 @@ def _with_limit(request: Request, limit: int) -> Request:
         nonlocal size
         message = await request.receive()
         size += len(message.get("body", b""))
-        if size > limit:
-            raise too_large
-        return message
+        if size <= limit:
+            return message
+        while message.get("more_body") and size <= 2 * limit:
+            message = await request.receive()
+            size += len(message.get("body", b""))
+        raise too_large
 
     return Request(request.scope, receive)
 
