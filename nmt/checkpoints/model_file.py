@@ -19,6 +19,7 @@ from nmt.config import schema, writer
 from nmt.config.metrics import METRICS
 from nmt.config.schema import Config, ModelConfig
 from nmt.data.cleaning.source_text import SourceText
+from nmt.data.subwords.shortlist import Shortlist
 from nmt.data.subwords.vocabulary import PAD, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.files import tensors as tensor_file
@@ -39,7 +40,7 @@ class Checkpoint:
     """The contents of a model file.
 
     weights: name → tensor, each shared matrix once; provenance: step, scores and versions, as JSON values.
-    path: the file that this was read from, or None.
+    path: the file that this was read from, or None; shortlist: for engines that use one, if it has been learned.
     """
 
     config: Config
@@ -47,6 +48,7 @@ class Checkpoint:
     weights: Mapping[str, Tensor]
     provenance: Mapping[str, Any]
     path: Path | None = field(default=None, compare=False)
+    shortlist: Shortlist | None = field(default=None, compare=False)
 
     def build(self) -> TranslationModel:
         """The model in float32 on the CPU, in eval mode. Raises NmtError if the weights do not fit the settings."""
@@ -63,6 +65,7 @@ class Checkpoint:
 
 _WEIGHT = "model."  # the prefix of each weight's name
 _SOURCE, _TARGET = "vocabulary.source", "vocabulary.target"  # the target's only if it differs from the source's
+_SHORTLIST = "shortlist.offsets", "shortlist.targets"
 
 
 def new_model(config: ModelConfig, vocabulary: Vocabulary) -> TranslationModel:
@@ -103,6 +106,9 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         protos[_TARGET] = vocabulary.target.proto
     tensors = {_WEIGHT + name: weight for name, weight in checkpoint.weights.items()}
     tensors |= {name: torch.frombuffer(bytearray(proto), dtype=torch.uint8) for name, proto in protos.items()}
+    if (shortlist := checkpoint.shortlist) is not None:
+        arrays = shortlist.offsets, shortlist.targets
+        tensors |= {name: torch.from_numpy(array) for name, array in zip(_SHORTLIST, arrays, strict=True)}
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -122,14 +128,17 @@ def load(path: Path) -> Checkpoint:
     config, provenance = _config(path, metadata), _provenance(path, metadata)
     _check_tensors(path, tensors)
     protos = {name: tensors.pop(name).numpy().tobytes() for name in (_SOURCE, _TARGET) if name in tensors}
-    vocabulary = _vocabulary(path, protos, config)
+    vocabulary, shortlist = _vocabulary(path, protos, config), None
+    if _SHORTLIST[0] in tensors:
+        shortlist = Shortlist(*(tensors.pop(name).numpy() for name in _SHORTLIST))
+        shortlist.check(str(path), vocabulary)
     weights = {name.removeprefix(_WEIGHT): tensor for name, tensor in tensors.items()}
     try:
         expected = build.build_on_meta(config.model, len(vocabulary.source), len(vocabulary.target), PAD)
     except NmtError as error:
         raise NmtError(f"{path}: settings inside: {error}") from None
     _check_shapes(path, dict(expected.named_parameters()), weights)
-    return Checkpoint(config, vocabulary, weights, provenance, path)
+    return Checkpoint(config, vocabulary, weights, provenance, path, shortlist)
 
 
 def _vocabulary(path: Path, protos: Mapping[str, bytes], config: Config) -> Vocabulary:
@@ -170,11 +179,14 @@ def _provenance(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raises NmtError unless a file's tensors are one or two vocabularies and weights."""
+    """Raises NmtError unless a file's tensors are one or two vocabularies, weights, and a shortlist or none."""
     for name, tensor in tensors.items():
         if name in (_SOURCE, _TARGET):
             if tensor.dtype != torch.uint8 or tensor.dim() != 1:
                 raise NmtError(f"{path}: {name} is not a row of bytes: not a complete nmt model file")
+        elif name in _SHORTLIST:
+            if tensor.dtype != torch.int32 or tensor.dim() != 1 or not tensors.keys() >= {*_SHORTLIST}:
+                raise NmtError(f"{path}: {name}: not a complete shortlist: not a complete nmt model file")
         elif not name.startswith(_WEIGHT):
             raise NmtError(f"{path}: has an unknown tensor {name[:100]}: not an nmt model file of this version")
         elif not tensor.is_floating_point():

@@ -41,6 +41,7 @@ app.command(short_help="Translate a file or standard input.")(translate.translat
 app.command(short_help="Score given translations with a model.")(translate.score)
 app.command(short_help="Score and compare models or files.", cls=evaluate.EvaluateCommand)(evaluate.evaluate)
 app.command(short_help="Fit the confidence of a model to a text.")(train.calibrate)
+app.command(short_help="Learn a shortlist of subwords: faster.")(train.shortlist)
 app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
 app.command(short_help="Export for another program.")(export.export)

@@ -1,4 +1,4 @@
-"""`nmt init`, `nmt prepare`, `nmt train`, `nmt average-checkpoints` and `nmt calibrate`."""
+"""`nmt init`, `nmt prepare`, `nmt train`, `nmt average-checkpoints`, `nmt calibrate` and `nmt shortlist`."""
 
 import logging
 import os
@@ -203,3 +203,21 @@ def calibrate(
     from nmt.commands import calibrate as calibration
 
     calibration.calibrate(model, source, reference, overrides or (), device, to, from_)
+
+
+@terminal.reporting()
+def shortlist(
+    model: options.ModelOrRun,
+    source: Annotated[Path | None, options.file("Text in the source language, instead of the training text.")] = None,
+    target: Annotated[Path | None, options.file("Its translation, line by line.")] = None,
+) -> None:
+    """Learn which subwords translate which, and write this shortlist into the model file, for faster translation.
+
+    CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead of the whole vocabulary.
+    At most 200,000 pairs are used, from all parts of the text.
+
+    Example: nmt shortlist runs/demo
+    """
+    from nmt.commands import shortlist as shortlists
+
+    text.result(shortlists.write(model, source, target))

@@ -1,21 +1,18 @@
 """`nmt calibrate`: fits the confidence of a model to a text and its references, and writes it into the model file."""
 
 import logging
-import os
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from nmt.checkpoints import model_file, run_folder
+from nmt.checkpoints.rewriting import rewriting
 from nmt.commands.progress import line_bar
 from nmt.data.cleaning.cleaner import without_empty
 from nmt.decoding.chunks import log_counts
 from nmt.decoding.confidence import CALIBRATION, LEAST_SENTENCES, Calibration, fit
 from nmt.errors import NmtError
 from nmt.evaluation.metrics import sentence_chrf
-from nmt.files.outputs import check_folder
-from nmt.files.text import file_stamp, line_pairs
+from nmt.files.text import line_pairs
 from nmt.loading.command_models import ModelsOfCommand
 
 log = logging.getLogger("nmt")
@@ -37,20 +34,11 @@ def calibrate(
     meanwhile. Then nothing is changed."""
     opened = ModelsOfCommand.open(model, to=to, from_=from_)
     file = opened.model.file
-    if opened.model.is_exported:
-        raise NmtError(f"{model}: an exported folder: calibrate the model file, and export it again")
-    # The mode, because an administrator may write into any file.
-    if not (file.stat().st_mode & 0o222 and os.access(file, os.W_OK)):
-        raise NmtError(f"{file}: is read-only: make it writable (chmod u+w), or calibrate a copy")
-    check_folder(file, file.resolve().parent, "model")
-    pairs = without_empty(list(line_pairs(source, reference)))
     too_few = NmtError(f"{source}: fewer than {LEAST_SENTENCES} lines with a translation and a reference: add more")
-    if len(pairs) < LEAST_SENTENCES:
-        raise too_few
-    run = model_file.run_folder(file.resolve().parent)
-    is_run = (run / run_folder.CONFIG).is_file() and (run / "state").is_dir()
-    with run_folder.locked(run) if is_run else nullcontext():
-        stamp = file_stamp(file)
+    with rewriting(file) as save:
+        pairs = without_empty(list(line_pairs(source, reference)))
+        if len(pairs) < LEAST_SENTENCES:
+            raise too_few
         opened.log()
         translator = opened.translator(device, overrides)
         with line_bar("translating", len(pairs)) as bar:
@@ -62,11 +50,8 @@ def calibrate(
         calibration = fit(f"{source.name} + {reference.name}", translations, chrf)
         if calibration is None:
             raise too_few
-        checkpoint = model_file.load(file)
-        if file_stamp(file) != stamp:
-            raise NmtError(f"{file}: has changed meanwhile: run the command again")
-        provenance = {**checkpoint.provenance, CALIBRATION: calibration.to_json()}
-        model_file.save(file, replace(checkpoint, provenance=provenance))
+        entry = {CALIBRATION: calibration.to_json()}
+        save(lambda checkpoint: replace(checkpoint, provenance={**checkpoint.provenance, **entry}))
     log.info("%s: calibrated with %s, correlation with chrF %.2f", file, calibration, calibration.correlation)
     if calibration.correlation < _LOW_CORRELATION:
         log.warning("this correlation is low: the confidence tells little. Does %s translate %s?", reference, source)

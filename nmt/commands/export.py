@@ -3,9 +3,11 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.checkpoints import model_file
+from nmt.commands import shortlist
 from nmt.errors import NmtError
 from nmt.files import atomic, outputs
 from nmt.interop import parity
@@ -62,6 +64,11 @@ def export(
         raise NmtError(f"{output}: a file has one language pair, and the model has {len(pairs.pairs)}: name a folder")
     exporter.check(loaded)
     command_models.log_chosen_files(open_model(model))
+    if exporter.has_shortlist and loaded.shortlist is None and loaded.config.decoding.shortlist == "auto":
+        try:
+            loaded = replace(loaded, shortlist=shortlist.learned(loaded, shortlist.training_text(loaded)))
+        except NmtError as error:
+            log.info("no shortlist, which would make the export faster: %s", error)
     sample = parity.sample(loaded, lines)
     nmt_lines = parity.translate(loaded, sample)  # raises NmtError for damaged weights, before the long work
     folder_or_file = atomic.replacing(output) if as_file else atomic.new_folder(atomic.followed(output))

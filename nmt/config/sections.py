@@ -268,6 +268,11 @@ class DecodingConfig:
         "what searches: `ctranslate2`, an optional package, faster on CPUs; `torch`; or `auto`: CTranslate2 where it "
         "is installed and has all that the other settings ask for. Validation uses PyTorch",
     )
+    shortlist: Literal["auto", "off"] = free_setting(
+        "auto",
+        "`auto`: if the model has a shortlist (`nmt shortlist`), CTranslate2 computes only subwords that may translate "
+        "the source, which is faster; `off`: all subwords. PyTorch always computes all",
+    )
     batch_tokens: int | Literal["auto"] = free_setting(
         "auto",
         "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, more for many cores, or on "

@@ -48,6 +48,7 @@ SETTINGS = {
     "keep": Support(),
     "precision": Support(),  # chosen when a model is opened
     "engine": Support(),
+    "shortlist": Support(),
     "batch_tokens": Support(),
     "max_source_tokens": Support(),
     "long_input": Support(),

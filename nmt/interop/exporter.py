@@ -34,13 +34,14 @@ class Exporter(Protocol):
 
     program: the name of the program; quantizations: its types of weights, the default first; suffix: of a file that can
     be written instead of a folder, for a model of one language pair; has_splitter: whether the export can contain a
-    sentence splitter.
+    sentence splitter; has_shortlist: whether it contains the model's shortlist.
     """
 
     program: str
     quantizations: Sequence[str]
     suffix: str | None
     has_splitter: bool
+    has_shortlist: bool
 
     def check(self, loaded: "Checkpoint") -> None:
         """Called before any work. Raises NmtError if a package is missing, or if the program cannot represent the

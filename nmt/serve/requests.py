@@ -136,8 +136,8 @@ async def read_fields(request: Request, limit: int) -> dict[str, Any]:
 def _with_limit(request: Request, limit: int) -> Request:
     """A request whose body raises HTTPException if it has more bytes than the limit.
 
-    Most clients read an answer only after they have sent the whole body, and lose it if the connection is closed before.
-    So a body of up to twice the limit is received first; nothing above the limit is kept.
+    Most clients read an answer only after they have sent the whole body, and lose it if the connection is closed
+    before. So a body of up to twice the limit is received first; nothing above the limit is kept.
     """
     too_large = HTTPException(413, f"the body has more than {limit} bytes: send less in one request", _CLOSE)
     if int(request.headers.get("content-length", 0)) > 2 * limit:

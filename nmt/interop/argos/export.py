@@ -52,6 +52,7 @@ class ArgosExporter:
     quantizations: Sequence[str] = ("int8", *(name for name in QUANTIZATIONS if name != "int8"))
     suffix: str | None = ".argosmodel"
     has_splitter = True
+    has_shortlist = False
 
     def check(self, loaded: Checkpoint) -> None:
         CTranslate2Exporter().check(loaded)

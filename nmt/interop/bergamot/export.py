@@ -51,6 +51,7 @@ class BergamotExporter:
     quantizations: Sequence[str] = ("int8",)
     suffix: str | None = None
     has_splitter = False
+    has_shortlist = True
 
     def check(self, loaded: Checkpoint) -> None:
         check(loaded.config)

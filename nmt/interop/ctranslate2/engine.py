@@ -109,7 +109,8 @@ class CTranslate2Engine:
         for (i, _), hypothesis in zip(cut, self._scored(sources, cut, options, batch_tokens), strict=True):
             results[i].append(hypothesis)
         results = [best_first(hypotheses)[: options.n_best] for hypotheses in results]
-        if not (options.scores and options.token_scores):
+        # With a shortlist, the probabilities are those of its subwords alone.
+        if not options.scores or not (options.token_scores or self.model.uses_shortlist(options)):
             return results
         best_outputs = list[tuple[int, list[int]]]()
         for i, hypotheses in enumerate(results):
@@ -163,7 +164,9 @@ def from_model_file(
     load_package()  # raises before the files are written
     try:
         with TemporaryDirectory(prefix="nmt-", ignore_cleanup_errors=True) as folder:
-            files.write(Path(folder), loaded.config, loaded.vocabulary, loaded.weights, positions)
+            shortlist = loaded.shortlist if settings.search.shortlist == "auto" else None
+            model_parts = loaded.config, loaded.vocabulary, loaded.weights, positions
+            files.write(Path(folder), *model_parts, shortlist=shortlist)
             model = CTranslate2Model(loaded.vocabulary, "cpu", Path(folder))
     except OSError as error:
         raise NmtError(

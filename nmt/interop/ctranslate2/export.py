@@ -23,6 +23,7 @@ class CTranslate2Exporter:
     quantizations: Sequence[str] = ctranslate2_files.QUANTIZATIONS
     suffix: str | None = None
     has_splitter = False
+    has_shortlist = True
 
     def check(self, loaded: Checkpoint) -> None:
         load_package()
@@ -51,7 +52,9 @@ def write(folder: Path, loaded: Checkpoint, quantization: str = "float32") -> No
     """Write model, vocabulary, settings and model card into an existing empty folder. Raises NmtError as
     ctranslate2_files.write."""
     positions = export_folder.longest_position(loaded.config)
-    ctranslate2_files.write(folder, loaded.config, loaded.vocabulary, loaded.weights, positions, quantization)
+    ctranslate2_files.write(
+        folder, loaded.config, loaded.vocabulary, loaded.weights, positions, quantization, loaded.shortlist
+    )
     known = model_file.source_text(loaded.provenance), Calibration.of(loaded.provenance)
     export_folder.write(folder, loaded.config, loaded.vocabulary, known)
     model_card.write(folder, loaded, EngineUsage("ctranslate2", _usage(loaded), quantization=quantization))

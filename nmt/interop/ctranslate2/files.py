@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.config.schema import Config, ModelConfig, TransformerConfig
+from nmt.data.subwords.shortlist import Shortlist
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Tokenizer, Vocabulary
 from nmt.errors import NmtError
 from nmt.interop.weights import Weights, pad_heads
 from nmt.models.transformer.positions import sinusoids
 
+SHORTLIST = "vmap.txt"  # the name that CTranslate2 looks for
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
 
 # Half of int8's range: x86 processors without VNNI add two products of a weight and an input (up to 255) in 16 bits,
@@ -56,8 +58,9 @@ def write(
     weights: Mapping[str, Tensor],
     positions: int,
     quantization: str = "float32",
+    shortlist: Shortlist | None = None,
 ) -> None:
-    """Write a model into an existing folder.
+    """Write a model into an existing folder, with the shortlist if there is one.
 
     weights: of a model file; positions: the length of the table of sinusoids. Raises NmtError for a model
     that is `unsupported`, and if weights and settings do not belong together.
@@ -78,6 +81,11 @@ def write(
     spec.optimize()  # equal matrices are written once
     _quantize(spec, quantization)
     spec.save(str(folder))
+    if shortlist is not None:
+        rows = [" ".join(target[i] for i in shortlist.row(row).tolist()) for row in range(len(source))]
+        source[EOS] = ""  # the name of the row that is always used; CTranslate2 does not look up EOS
+        lines = (f"{name}\t{row}\n" for name, row in zip(source, rows, strict=True) if row)
+        (folder / SHORTLIST).write_text("".join(lines), encoding="utf-8")
 
 
 def _specification(

@@ -16,6 +16,7 @@ from nmt.decoding.engine_protocol import Pair, SearchInput, token_batches
 from nmt.decoding.search.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.files.packages import install_command
+from nmt.interop.ctranslate2.files import SHORTLIST
 from nmt.machine import cpu_threads
 
 if TYPE_CHECKING:
@@ -69,9 +70,14 @@ class CTranslate2Model:
             intra_threads=1,
             max_queued_batches=-1,  # no limit: `search` limits them without waiting
         )
+        self._has_shortlist = (folder / SHORTLIST).is_file()
         self.source_pieces = vocabulary.source.every_piece()
         self.target_pieces = vocabulary.target.every_piece()
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
+
+    def uses_shortlist(self, options: SearchOptions) -> bool:
+        """Whether the output layer is computed for a shortlist of subwords, in sources without terms and prefixes."""
+        return self._has_shortlist and options.decoding.shortlist == "auto"
 
     @property
     def compute_type(self) -> str:
@@ -93,8 +99,8 @@ class CTranslate2Model:
         # length: CTranslate2 has one limit for a batch, so that other lines' outputs would be too long and be cut.
         has_own_limits = any(getattr(options.decoding, name) != getattr(_DEFAULTS, name) for name in _LIMITS)
 
-        def limits(i: int) -> tuple[int, int]:
-            return sources[i].shortest, sources[i].longest if has_own_limits else 0
+        def limits(i: int) -> tuple[int, int, bool]:
+            return sources[i].shortest, sources[i].longest if has_own_limits else 0, bool(sources[i].terms)
 
         order = sorted(range(len(sources)), key=lambda i: (limits(i), -len(sources[i].ids)))
         batches = list[list[int]]()
@@ -126,6 +132,9 @@ class CTranslate2Model:
             min_decoding_length=start + sources[batch[0]].shortest,
             max_decoding_length=start + longest,
             return_end_token=True,
+            # Not with terms, which a shortlist may lack. Nor with a prefix, which CTranslate2 4.8 finds by its place in
+            # the shortlist of an earlier batch.
+            use_vmap=self.uses_shortlist(options) and not start and not sources[batch[0]].terms,
             return_scores=options.decoding.beam_size > 1 or options.scores,
         )
         return batch, results

@@ -64,6 +64,7 @@ class MarianExporter:
     quantizations: Sequence[str] = ("float32",)
     suffix: str | None = None
     has_splitter = False
+    has_shortlist = False
 
     def check(self, loaded: Checkpoint) -> None:
         """As Exporter.check; raises NmtError also if MarianTokenizer cannot tell the model its languages."""

@@ -1,0 +1,123 @@
+"""Which target subwords translate which source subword, learned from parallel text with IBM model 1 (Brown et al. 1993,
+section 4.2). An engine that computes the output layer for these alone, instead of the whole vocabulary, is faster.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.batches.token_store import FlatSequences, TokenStore
+from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from nmt.errors import NmtError
+
+_BEST, _FREQUENT = 100, 1_000  # target subwords of each source subword; those in every shortlist
+_ITERATIONS = 5
+_PAIRS_AT_ONCE = 10_000  # about 5 million pairs of subwords, 200 MB
+_LONGEST = 100  # subwords of a source or a target that is learned from
+
+Integers = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The target subwords of source subword i are targets[offsets[i]:offsets[i + 1]], sorted.
+
+    EOS ends every source, so its row has the subwords that every output may contain. targets: int32 [entries];
+    offsets: int32 [source subwords + 1].
+    """
+
+    offsets: Integers
+    targets: Integers
+
+    def row(self, source: int) -> Integers:
+        """The ids of the target subwords of a source subword."""
+        return self.targets[self.offsets[source] : self.offsets[source + 1]]
+
+    def allowed(self, source: Sequence[int]) -> Integers:
+        """The ids of all target subwords of a source, sorted."""
+        return np.unique(np.concatenate([self.row(i) for i in {*source, EOS}]))
+
+    def covered(self, pairs: TokenStore) -> tuple[float, float]:
+        """The share of the target subwords that are in the shortlist of their source, and the mean size of these
+        shortlists."""
+        found = subwords = size = 0
+        for source, target in zip(*pairs.pairs(np.arange(len(pairs))), strict=True):
+            allowed = self.allowed(source.tolist())
+            found, subwords = found + int(np.isin(target[:-1], allowed).sum()), subwords + len(target) - 1
+            size += len(allowed)
+        return found / max(1, subwords), size / max(1, len(pairs))
+
+    def check(self, name: str, vocabulary: Vocabulary) -> None:
+        """Raises NmtError if the shortlist does not belong to the vocabulary. name: of the model file, for messages."""
+        ends = [0, len(self.targets)]
+        fits = self.offsets.shape == (len(vocabulary.source) + 1,) and self.offsets[[0, -1]].tolist() == ends
+        fits = fits and bool((np.diff(self.offsets) >= 0).all())
+        if not fits or (self.targets < 0).any() or (self.targets >= len(vocabulary.target)).any():
+            raise NmtError(f"{name}: its shortlist does not belong to its vocabulary: not a complete nmt model file")
+
+
+def learn(pairs: TokenStore, vocabulary: Vocabulary) -> Shortlist:
+    """The 100 most probable target subwords of each source subword, and the same subword, which is a copied name. In
+    the row of EOS, also the 1,000 most frequent ones, bytes, and single characters of ASCII. pairs: without tags, each
+    sequence with EOS."""
+    width = len(vocabulary.target)
+    sources, targets, probabilities = _model_1(pairs, width)
+    best = np.lexsort((-probabilities, sources))
+    sources, targets = sources[best], targets[best]
+    most_probable = np.arange(len(sources)) - np.searchsorted(sources, sources) < _BEST
+    frequent = np.argsort(-np.bincount(pairs.target.ids, minlength=width), kind="stable")[:_FREQUENT]
+    pieces, are_bytes = vocabulary.target.every_piece(), vocabulary.target.are_bytes()
+    letters = [piece.removeprefix("▁") for piece in pieces]
+    short = [i for i, text in enumerate(letters) if are_bytes[i] or (text.isascii() and len(text) <= 1)]
+    always = np.unique([*frequent, PAD, UNK, BOS, EOS, *short])
+    ids = {piece: i for i, piece in enumerate(pieces)}
+    copied = [(i, ids[piece]) for i, piece in enumerate(vocabulary.source.every_piece()) if piece in ids]
+    rows = [sources[most_probable] * width + targets[most_probable], EOS * width + always]
+    entries = np.unique(np.concatenate([*rows, [source * width + target for source, target in copied]]))
+    offsets = np.searchsorted(entries // width, np.arange(len(vocabulary.source) + 1))
+    return Shortlist(offsets.astype(np.int32), (entries % width).astype(np.int32))
+
+
+def _model_1(pairs: TokenStore, width: int) -> tuple[Integers, Integers, NDArray[np.float64]]:
+    """The pairs of a source and a target subword that occur together, and P(target | source) of each. EOS of the source
+    is the empty word. width: target subwords."""
+    source_lengths, target_lengths = pairs.source.lengths, pairs.target.lengths
+    short = np.flatnonzero((source_lengths <= _LONGEST) & (target_lengths <= _LONGEST) & (target_lengths > 1))
+
+    def chunks() -> Iterator[tuple[Integers, Integers]]:
+        for start in range(0, len(short), _PAIRS_AT_ONCE):
+            chosen = pairs.pick(short[start : start + _PAIRS_AT_ONCE])
+            yield _products(chosen.source, chosen.target, width)
+
+    types = np.empty(0, np.int64)
+    for keys, _ in chunks():
+        types = np.union1d(types, keys)
+    probabilities, sources = np.ones(len(types)), types // width
+    for _ in range(_ITERATIONS):
+        counts = np.zeros(len(types))
+        for keys, starts in chunks():
+            found = np.searchsorted(types, keys)
+            weights = probabilities[found]
+            weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(np.append(starts, len(keys))))
+            counts += np.bincount(found, weights, len(types))
+        probabilities = counts / np.bincount(sources, counts)[sources]
+    return sources, types % width, probabilities
+
+
+def _products(source: FlatSequences, target: FlatSequences, width: int) -> tuple[Integers, Integers]:
+    """Each target subword, without EOS, beside each source subword of its pair, as source · width + target; and where
+    the products of each target subword start."""
+    lengths = target.lengths - 1
+    positions = np.arange(lengths.sum()) + np.repeat(target.offsets[:-1] - _starts(lengths), lengths)
+    words, in_pair = target.ids[positions].astype(np.int64), np.repeat(np.arange(len(target)), lengths)
+    repeats = source.lengths[in_pair]
+    starts = _starts(repeats)
+    positions = np.arange(repeats.sum()) + np.repeat(source.offsets[in_pair] - starts, repeats)
+    return source.ids[positions].astype(np.int64) * width + np.repeat(words, repeats), starts
+
+
+def _starts(lengths: Integers) -> NDArray[np.int64]:
+    return np.append(np.int64(0), lengths[:-1].cumsum(dtype=np.int64))
