@@ -29,7 +29,7 @@ const languages = { from: 'source', to: 'target' };
 const { worker, exports: engine } = await new LocalTranslator({}).loadWorker();
 await engine.loadTranslationModel(languages, {
     model: read('model.'),
-    shortlist: new ArrayBuffer(0), // all subwords
+    shortlist: read('lex.') ?? new ArrayBuffer(0), // without one: all subwords
     vocabs: vocabulary ? [vocabulary] : [read('srcvocab.'), read('trgvocab.')],
     config: { 'ssplit-mode': 'sentence' }, // a line is a sentence
 });

@@ -26,7 +26,7 @@ from nmt.config.schema import Config, TransformerConfig
 from nmt.data.subwords.vocabulary import BOS, PAD, UNK
 from nmt.errors import NmtError
 from nmt.interop import model_card
-from nmt.interop.bergamot import alignment, binary, inputs, layers
+from nmt.interop.bergamot import alignment, binary, inputs, layers, shortlist
 from nmt.interop.bergamot.binary import LARGEST, BergamotTensor, multiplier_of, quantised
 from nmt.interop.exporter import ExportOptions
 from nmt.interop.model_card import EngineUsage
@@ -71,6 +71,8 @@ class BergamotExporter:
         binary.write(destination / names["model"], list(_items(model, multipliers, aligning)))
         for side, tokenizer in (("srcvocab", loaded.vocabulary.source), ("trgvocab", loaded.vocabulary.target)):
             (destination / names[side]).write_bytes(tokenizer.proto)
+        if loaded.shortlist is not None:
+            shortlist.write(destination / names["shortlist"], loaded.shortlist)
         (destination / CONFIG).write_text(_decoder_settings(names), encoding="utf-8")
         pair = loaded.config.data.language_pairs.pairs[0]
         (destination / MODEL_INFO).write_text(_model_info(pair), encoding="utf-8")
@@ -118,10 +120,12 @@ def check(config: Config) -> None:
 
 
 def file_names(loaded: Checkpoint) -> dict[str, str]:
-    """The file names that Firefox uses: the model, and the vocabulary of each side, which can be the same file."""
+    """The file names that Firefox uses: the model, the vocabulary of each side, which can be the same file, and the
+    shortlist if there is one."""
     pair = "".join(loaded.config.data.language_pairs.pairs[0])
     same = loaded.vocabulary.source.proto == loaded.vocabulary.target.proto
-    return {
+    names = {} if loaded.shortlist is None else {"shortlist": f"lex.{pair}.s2t.bin"}
+    return names | {
         "model": f"model.{pair}.intgemm.alphas.bin",
         "srcvocab": f"vocab.{pair}.spm" if same else f"srcvocab.{pair}.spm",
         "trgvocab": f"vocab.{pair}.spm" if same else f"trgvocab.{pair}.spm",
@@ -237,6 +241,8 @@ def _decoder_settings(names: Mapping[str, str]) -> str:
         "skip-cost": True,
         "gemm-precision": "int8shiftAlphaAll",
     }
+    if "shortlist" in names:
+        settings["shortlist"] = [names["shortlist"], False]  # without a test of the checksum
     return yaml.safe_dump(settings, sort_keys=False)
 
 
@@ -258,6 +264,7 @@ def _model_info(pair: LanguagePair) -> str:
 
 
 def _usage(names: Mapping[str, str]) -> str:
+    shortlist = f"await file('{names['shortlist']}')" if "shortlist" in names else "new ArrayBuffer(0)"
     vocabularies = dict.fromkeys([names["srcvocab"], names["trgvocab"]])
     return f"""
 translateLocally imports this folder, packed as a `.tar.gz`: Translator Settings, Languages, Import model. In a web
@@ -271,7 +278,7 @@ const file = async (name) => (await fetch(name)).arrayBuffer();
 await engine.loadTranslationModel({{ from: 'source', to: 'target' }}, {{
     model: await file('{names["model"]}'),
     vocabs: [{", ".join(f"await file('{name}')" for name in vocabularies)}],
-    shortlist: new ArrayBuffer(0),
+    shortlist: {shortlist},
 }});
 const texts = [{{ text: 'A sentence.', html: false }}];
 const [{{ target }}] = await engine.translate({{ models: [{{ from: 'source', to: 'target' }}], texts }});
