@@ -1,9 +1,11 @@
 """Small models whose outputs end, to export and to compare."""
 
 import functools
+import random
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from helpers.model_files import tokenizer
 from helpers.runs import config_text
@@ -13,6 +15,7 @@ from nmt.checkpoints import model_file
 from nmt.checkpoints.model_file import Checkpoint
 from nmt.config import reader
 from nmt.config.schema import Config
+from nmt.data.subwords.shortlist import Shortlist
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.decoding.engine import PyTorchEngine
 from nmt.decoding.translator import Translator
@@ -98,3 +101,12 @@ def random_model(seed: int, given: Config, vocabulary: Vocabulary) -> Checkpoint
     model.output.weight[EOS] *= 3
     model.output.weight[[PAD, UNK, BOS]] = -15 * last.bias / last.bias.square().sum()
     return Checkpoint(given, vocabulary, model_file.weights_of(model), {})
+
+
+def random_shortlist(vocabulary: Vocabulary, width: int) -> Shortlist:
+    """A shortlist with `width` random target subwords of each source subword; EOS has only the special ones."""
+    chance, size = random.Random(4), len(vocabulary.target)
+    rows = [sorted(chance.sample(range(size), width)) for _ in range(len(vocabulary.source))]
+    rows[EOS] = [PAD, UNK, BOS, EOS]
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    return Shortlist(offsets, np.array([target for row in rows for target in row], np.int32))

@@ -1,0 +1,113 @@
+"""Search with a shortlist in CTranslate2: what it may write, and whose probabilities are reported."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.export_models import LINES, SEPARATE, engine_of, make_model, random_shortlist
+
+import nmt
+from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
+from nmt.config.schema import DecodingConfig
+from nmt.data.subwords.shortlist import Shortlist
+from nmt.data.subwords.vocabulary import EOS, Vocabulary
+from nmt.decoding.confidence import CALIBRATION, Calibration
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.search.options import SearchOptions
+from nmt.interop.ctranslate2 import export as ctranslate2
+from nmt.interop.ctranslate2.engine import CTranslate2Engine, from_model_file
+from nmt.terms.glossary import FoundTerm, Term
+
+GREEDY = DecodingConfig(beam_size=1)
+
+
+def engine(made: Checkpoint) -> CTranslate2Engine:
+    return from_model_file("it", made, made.config, lambda: engine_of(made))
+
+
+def sources(vocabulary: Vocabulary, count: int = 40) -> list[SearchInput]:
+    chance, subwords = random.Random(2), range(EOS + 1, len(vocabulary.source))
+    return [SearchInput(chance.choices(subwords, k=1 + number % 9), 12) for number in range(count)]
+
+
+def searched(made: Checkpoint, given: Sequence[SearchInput], options: SearchOptions) -> list[list[int]]:
+    return [best.tokens for [best, *_] in engine(made).search(given, options, 16_000)]
+
+
+@pytest.mark.parametrize("variant", [(), SEPARATE])
+def test_an_output_is_the_best_of_the_subwords_that_are_allowed(variant: tuple[str, ...]) -> None:
+    """As PyTorch writes without the others, each source alone; together, each source has the subwords of all."""
+    plain = make_model(*variant)
+    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 12))
+    inputs, size = sources(made.vocabulary), len(made.vocabulary.target)
+    assert made.shortlist is not None
+    allowed = [made.shortlist.allowed(source.ids) for source in inputs]
+    limited, pytorch = engine(made), engine_of(made)
+    alone, restricted = list[list[int]](), list[list[int]]()
+    for source, own in zip(inputs, allowed, strict=True):
+        [[best]] = limited.search([source], SearchOptions(GREEDY, scores=False), 16_000)
+        never = tuple(np.setdiff1d(np.arange(size), own).tolist())
+        [[expected]] = pytorch.search([source], SearchOptions(GREEDY, never=(0, 1, 2, *never)), 16_000)
+        alone.append(best.tokens)
+        restricted.append(expected.tokens)
+    assert alone == restricted
+    assert alone != searched(plain, inputs, SearchOptions(GREEDY))
+    union = set(np.concatenate(allowed).tolist())
+    together = searched(made, inputs, SearchOptions(GREEDY))
+    assert union >= {token for tokens in together for token in tokens}
+    everything = replace(plain, shortlist=random_shortlist(plain.vocabulary, size))
+    assert searched(everything, inputs, SearchOptions()) == searched(plain, inputs, SearchOptions())
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_the_reported_probabilities_are_those_of_the_whole_vocabulary(beam_size: int) -> None:
+    plain = make_model()
+    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 12))
+    inputs = sources(made.vocabulary)
+    for token_scores in (True, False):
+        options = SearchOptions(DecodingConfig(beam_size=beam_size), n_best=beam_size, token_scores=token_scores)
+        for source, found in zip(inputs, engine(made).search(inputs, options, 16_000), strict=True):
+            expected = engine_of(made).score([source.pair(one.tokens) for one in found], 16_000)
+            for hypothesis, scores in zip(found, expected, strict=True):
+                assert hypothesis.log_probability == pytest.approx(sum(scores), abs=1e-3)
+
+
+def test_prefixes_terms_and_off_use_every_subword() -> None:
+    """CTranslate2 finds the subwords of a prefix by their places in the shortlist of the batch before."""
+    plain = make_model()
+    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 12))
+    inputs, options = sources(made.vocabulary), SearchOptions(GREEDY)
+    term = FoundTerm(0, 3, "one", Term(("one",), ("eins",)))
+    for changed in ({"start": (290,)}, {"terms": (term,)}):
+        given = [replace(source, **changed) for source in inputs]
+        assert searched(made, given, options) == searched(plain, given, options)
+    some = [replace(source, terms=(term,)) if number % 2 else source for number, source in enumerate(inputs)]
+    found, without = searched(made, some, options), searched(plain, some, options)
+    assert found[1::2] == without[1::2] and found[::2] != without[::2]
+    off = SearchOptions(replace(GREEDY, shortlist="off"))
+    assert searched(made, inputs, off) == searched(plain, inputs, off)
+
+
+def test_the_file_the_folder_and_the_settings(tmp_path: Path) -> None:
+    """A model file keeps its shortlist; the folder has it; both translate alike, with the same confidence."""
+    plain = make_model("decoding.beam_size=1")
+    shortlist = random_shortlist(plain.vocabulary, 12)
+    provenance = {CALIBRATION: Calibration("it", 200, 0.5, (0.1, 0.2, 0.3, 0.4, 0.5), 50.0).to_json()}
+    made, path, folder = replace(plain, shortlist=shortlist, provenance=provenance), tmp_path / "it", tmp_path / "out"
+    model_file.save(path, made)
+    read = model_file.load(path).shortlist
+    assert isinstance(read, Shortlist)
+    assert (read.offsets.tolist(), read.targets.tolist()) == (shortlist.offsets.tolist(), shortlist.targets.tolist())
+    folder.mkdir()
+    ctranslate2.write(folder, made)
+    off = ["decoding.shortlist=off"]
+    lines = [line for line in LINES if line]
+    limited, exported, complete = nmt.load(path, "cpu"), nmt.load(folder), nmt.load(path, "cpu", overrides=off)
+    assert limited.translate(lines) == exported.translate(lines) != complete.translate(lines)
+    assert nmt.load(folder, overrides=off).translate(lines) == complete.translate(lines)
+    for [one], [other] in zip(limited.hypotheses(lines), exported.hypotheses(lines), strict=True):
+        assert one.confidence == pytest.approx(other.confidence, abs=0.1)
