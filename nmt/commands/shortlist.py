@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -60,13 +61,12 @@ def learned(loaded: Checkpoint, pairs: Iterable[Pair]) -> Shortlist:
         raise NmtError("the text has no pair with words on both sides: give another one with --source and --target")
     log.info("shortlist: learning from %s of %s pairs", f"{len(chosen):,}", f"{count:,}")
     shortlist, data = learn(encode_pairs(chosen, vocabulary), vocabulary), loaded.config.data
-    try:
+    with suppress(NmtError):  # the validation text is not there
         held_out = [pair for corpus in data.held_out for pair in read_pairs(corpus, data, "validation")]
-        covered, size = shortlist.covered(encode_pairs(without_empty(held_out), vocabulary))
-    except NmtError:
-        return shortlist
-    log.info(
-        "shortlist: %.0f of %s subwords for a sentence of the validation text, which are %.1f%% of its translation",
-        *(size, f"{len(vocabulary.target):,}", 100 * covered),
-    )
+        if held_out := without_empty(held_out):
+            covered, size = shortlist.covered(encode_pairs(held_out, vocabulary))
+            log.info(
+                "shortlist: %.0f of %s subwords for a sentence of the validation text; %.1f%% of its translation's",
+                *(size, f"{len(vocabulary.target):,}", 100 * covered),
+            )
     return shortlist

@@ -106,7 +106,7 @@ def test_a_killed_calibration_leaves_the_old_file_or_the_new(model: Path, text: 
         ("file", "model.safetensors: is read-only: make it writable"),
         ("meanwhile", "model.safetensors: has changed meanwhile: run the command again"),
         ("training", "run: another process is training there"),
-        ("exported", "exported: an exported folder: calibrate the model file, and export it again"),
+        ("exported", "exported: an exported folder: change the model file, and export it again"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_changes_nothing(

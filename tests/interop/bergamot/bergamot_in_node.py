@@ -3,18 +3,23 @@
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers.bergamot_engine import BergamotFolder
 from helpers.equivalence import random_lines
-from helpers.export_models import LINES, engine_of, make_model, written
+from helpers.export_models import LINES, engine_of, make_model, random_shortlist, written
 from helpers.other_models import marian_npz, text
 from helpers.scripts import load
 from interop.bergamot.test_bergamot import VARIANTS
 
 from nmt.checkpoints import model_file
 from nmt.commands.imports import import_model
+from nmt.config.schema import DecodingConfig
+from nmt.data.subwords.vocabulary import BOS, PAD, UNK
+from nmt.decoding.engine_protocol import SearchInput
+from nmt.decoding.search.options import SearchOptions
 from nmt.interop.bergamot.export import BergamotExporter
 from nmt.interop.exporter import ExportOptions
 
@@ -31,6 +36,29 @@ def test_the_engine_translates_as_the_folder_is_computed_here(variant: tuple[str
     # Where a text ends in a space, the engine's SentencePiece, which is older, leaves it there or not.
     assert [text.strip() for text in found] == [text.strip() for text in expected]
     assert len(set(found)) > 3
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:2], ids=["one vocabulary", "two vocabularies"])
+def test_the_engine_writes_the_best_of_its_shortlist(variant: tuple[str, ...], tmp_path: Path) -> None:
+    script, plain = load("bergamot_parity"), make_model(*variant)
+    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 12))
+    lines = [line for line in [*LINES, *random_lines(made.vocabulary.source)] if line]
+    BergamotExporter().write(tmp_path, made, ExportOptions("int8", lines))
+    engine, found = BergamotFolder(tmp_path, made), list[str]()
+    for source in made.vocabulary.source.encode(lines):
+        assert made.shortlist is not None
+        allowed = made.shortlist.allowed(source).tolist()
+        if made.vocabulary.shared:
+            allowed = sorted({*allowed, *source})
+        missing = [i for i in range(len(made.vocabulary.target)) if i not in allowed]
+        spare = -len(allowed) % 8  # the engine computes a multiple of 8
+        options = SearchOptions(DecodingConfig(beam_size=1), never=(PAD, UNK, BOS, *missing[spare:]))
+        [[best]] = engine.search([SearchInput(source, 2 * (len(source) + 1))], options, 1000)
+        found += made.vocabulary.target.decode([best.tokens])
+    expected = script.translate_by_bergamot(tmp_path, lines)
+    assert [text.strip() for text in found] == [text.strip() for text in expected]
+    (tmp_path / "lex.ende.s2t.bin").unlink()
+    assert script.translate_by_bergamot(tmp_path, lines) != expected
 
 
 def test_rounding_is_what_differs_from_the_model(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ scripts/test_page.sh compares the engine itself with what is computed here.
 """
 
 import json
+import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 import yaml
 from helpers.bergamot_engine import BergamotFolder, integers, matrix, numbers, stored
 from helpers.equivalence import random_lines, random_pairs
-from helpers.export_models import LINES, engine_of, make_model, make_settings, written
+from helpers.export_models import LINES, engine_of, make_model, make_settings, random_shortlist, written
 from numpy.typing import NDArray
 
 from nmt.checkpoints import model_file
@@ -277,6 +279,30 @@ def test_the_inputs_are_those_of_the_validation_text(tmp_path: Path) -> None:
         export(given, "bergamot", tmp_path / "long", lines=["one " * 500])
     with pytest.raises(NmtError, match=r"data\.validation: has no text in en-de: give --sample FILE"):
         export(of("data.validation=null"), "bergamot", tmp_path / "none")
+
+
+def test_the_shortlist_has_the_bytes_that_the_engine_reads(tmp_path: Path) -> None:
+    """As browsermt/marian-dev, BinaryShortlistGenerator::load."""
+    plain = make_model(*VARIANTS[1])
+    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 6))
+    assert made.shortlist is not None
+    content = (written(BergamotExporter(), tmp_path, made) / "lex.ende.s2t.bin").read_bytes()
+    magic, checksum, first, _, offset_count, target_count = struct.unpack("<6Q", content[:48])
+    assert (magic, first, offset_count) == (0xF11A48D5013417F5, 0, len(made.vocabulary.source) + 1)
+    assert len(content) == 48 + 8 * offset_count + 4 * target_count
+    offsets = np.frombuffer(content[48 : 48 + 8 * offset_count], "<u8")
+    targets = np.frombuffer(content[48 + 8 * offset_count :], "<u4")
+    assert offsets[-1] == target_count
+    for source in range(len(made.vocabulary.source)):
+        assert targets[offsets[source] : offsets[source + 1]].tolist() == made.shortlist.row(source).tolist()
+    seed = np.uint64(0)
+    with np.errstate(over="ignore"):
+        for number in np.frombuffer(content[16 : len(content) // 8 * 8], "<u8"):
+            seed ^= number + np.uint64(0x9E3779B9) + (seed << np.uint64(6)) + (seed >> np.uint64(2))
+    assert checksum == int(seed)
+    settings = yaml.safe_load((tmp_path / "config.intgemm8bitalpha.yml").read_text())
+    assert settings["shortlist"] == ["lex.ende.s2t.bin", False]
+    assert "shortlist: await file('lex.ende.s2t.bin')" in (tmp_path / "README.md").read_text()
 
 
 def test_names_of_any_length_keep_the_alignment(tmp_path: Path) -> None:
