@@ -109,8 +109,7 @@ class CTranslate2Engine:
         for (i, _), hypothesis in zip(cut, self._scored(sources, cut, options, batch_tokens), strict=True):
             results[i].append(hypothesis)
         results = [best_first(hypotheses)[: options.n_best] for hypotheses in results]
-        # With a shortlist, the probabilities are those of its subwords alone.
-        if not options.scores or not (options.token_scores or self.model.uses_shortlist(options)):
+        if not (options.scores and options.token_scores):
             return results
         best_outputs = list[tuple[int, list[int]]]()
         for i, hypotheses in enumerate(results):

@@ -82,9 +82,9 @@ def write(
     _quantize(spec, quantization)
     spec.save(str(folder))
     if shortlist is not None:
-        rows = [" ".join(target[i] for i in shortlist.row(row).tolist()) for row in range(len(source))]
+        rows = [" ".join(target[i] for i in shortlist.row(subword).tolist()) for subword in range(len(source))]
         source[EOS] = ""  # the name of the row that is always used; CTranslate2 does not look up EOS
-        lines = (f"{name}\t{row}\n" for name, row in zip(source, rows, strict=True) if row)
+        lines = (f"{subword}\t{row}\n" for subword, row in zip(source, rows, strict=True) if row)
         (folder / SHORTLIST).write_text("".join(lines), encoding="utf-8")
 
 

@@ -75,10 +75,6 @@ class CTranslate2Model:
         self.target_pieces = vocabulary.target.every_piece()
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
 
-    def uses_shortlist(self, options: SearchOptions) -> bool:
-        """Whether the output layer is computed for a shortlist of subwords, in sources without terms and prefixes."""
-        return self._has_shortlist and options.decoding.shortlist == "auto"
-
     @property
     def compute_type(self) -> str:
         return str(self.translator.compute_type)
@@ -118,6 +114,12 @@ class CTranslate2Model:
         """The subwords of a target."""
         return [self.target_pieces[i] for i in ids]
 
+    def _can_limit(self, options: SearchOptions) -> bool:
+        """Whether only the subwords of a shortlist are computed, for sources without terms, which a shortlist may lack,
+        and without a prefix, which CTranslate2 4.8 looks up in the shortlist of an earlier batch. With scores all are,
+        because probabilities are those of the whole vocabulary; computing them afterwards takes longer."""
+        return self._has_shortlist and options.decoding.shortlist == "auto" and not options.scores
+
     def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: SearchOptions) -> _RunningBatch:
         start, longest = len(sources[batch[0]].start), max(1, *(sources[i].longest for i in batch))
         results = self.translator.translate_batch(
@@ -132,9 +134,7 @@ class CTranslate2Model:
             min_decoding_length=start + sources[batch[0]].shortest,
             max_decoding_length=start + longest,
             return_end_token=True,
-            # Not with terms, which a shortlist may lack. Nor with a prefix, which CTranslate2 4.8 finds by its place in
-            # the shortlist of an earlier batch.
-            use_vmap=self.uses_shortlist(options) and not start and not sources[batch[0]].terms,
+            use_vmap=self._can_limit(options) and not start and not sources[batch[0]].terms,
             return_scores=options.decoding.beam_size > 1 or options.scores,
         )
         return batch, results
