@@ -90,9 +90,12 @@ def test_pairs_come_from_all_parts_of_a_large_text(
     monkeypatch.setattr(shortlist, "encode_pairs", lambda pairs, of: chosen.extend(pairs) or encode(pairs, of))  # type: ignore[func-returns-value]
     empty = replace(made, config=make_settings("data.validation=null"))
     with caplog.at_level(logging.INFO, "nmt"):
-        shortlist.learned(empty, [(str(number), "eins") for number in range(1, 96)])
+        shortlist.learned(empty, [[(str(number), "eins") for number in range(1, 96)]])
     assert [int(source) for source, _ in chosen] == list(range(16, 96, 16))
     assert caplog.messages == ["shortlist: learning from 5 of 95 pairs"]
+    chosen.clear()
+    shortlist.learned(empty, [[("one", "eins")] * 1000, [("two", "zwei")] * 4])  # those of two language pairs
+    assert chosen == [("one", "eins")] * 3 + [("two", "zwei")] * 4
 
 
 @pytest.mark.parametrize(
@@ -145,4 +148,4 @@ def test_an_export_has_the_shortlist_of_the_model_or_learns_one(
     model_file.save(model, replace(made, shortlist=random_shortlist(made.vocabulary, 3)))
     export(model, "ctranslate2", tmp_path / "own", lines=LINES)
     lines = (tmp_path / "own" / "vmap.txt").read_text().split("\n")
-    assert lines[3] == "\t<pad> <unk> <s> </s>" and {len(line.split()) for line in lines[4:-1]} == {4}
+    assert lines[3].startswith("\t<pad> <unk> <s> </s> ") and {len(line.split()) for line in lines[4:-1]} == {4}

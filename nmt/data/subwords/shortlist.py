@@ -2,6 +2,7 @@
 section 4.2). An engine that computes the output layer for these alone, instead of the whole vocabulary, is faster.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,8 @@ from nmt.errors import NmtError
 
 _BEST, _FREQUENT = 100, 1_000  # target subwords of each source subword; those in every shortlist
 _ITERATIONS = 5
-_PAIRS_AT_ONCE = 10_000  # about 5 million pairs of subwords, 200 MB
 _LONGEST = 100  # subwords of a source or a target that is learned from
+_MOST, _AT_ONCE = 100_000_000, 4_000_000  # pairs of subwords: about a minute and 1.5 GB; of a chunk
 
 Integers = NDArray[np.integer[Any]]
 
@@ -54,7 +55,7 @@ class Shortlist:
         """Raises NmtError if the shortlist does not belong to the vocabulary. name: of the model file, for messages."""
         ends = [0, len(self.targets)]
         fits = self.offsets.shape == (len(vocabulary.source) + 1,) and self.offsets[[0, -1]].tolist() == ends
-        fits = fits and bool((np.diff(self.offsets) >= 0).all())
+        fits = fits and bool((self.offsets[1:] >= self.offsets[:-1]).all())  # a difference could overflow
         if not fits or (self.targets < 0).any() or (self.targets >= len(vocabulary.target)).any():
             raise NmtError(f"{name}: its shortlist does not belong to its vocabulary: not a complete nmt model file")
 
@@ -84,27 +85,31 @@ def learn(pairs: TokenStore, vocabulary: Vocabulary) -> Shortlist:
 def _model_1(pairs: TokenStore, width: int) -> tuple[Integers, Integers, NDArray[np.float64]]:
     """The pairs of a source and a target subword that occur together, and P(target | source) of each. EOS of the source
     is the empty word. width: target subwords."""
-    source_lengths, target_lengths = pairs.source.lengths, pairs.target.lengths
-    short = np.flatnonzero((source_lengths <= _LONGEST) & (target_lengths <= _LONGEST) & (target_lengths > 1))
+    lengths = pairs.source.lengths, pairs.target.lengths
+    chosen = np.flatnonzero((lengths[0] <= _LONGEST) & (lengths[1] <= _LONGEST) & (lengths[1] > 1))
+    sizes = lengths[0][chosen].astype(np.int64) * (lengths[1][chosen] - 1)
+    step = int(sizes.sum()) // _MOST + 1  # of a text with long sentences, not all pairs are used
+    in_chunk = sizes[::step].cumsum() // _AT_ONCE
+    parts = np.split(chosen[::step], np.flatnonzero(np.diff(in_chunk)) + 1) if len(chosen) else []
 
     def chunks() -> Iterator[tuple[Integers, Integers]]:
-        for start in range(0, len(short), _PAIRS_AT_ONCE):
-            chosen = pairs.pick(short[start : start + _PAIRS_AT_ONCE])
-            yield _products(chosen.source, chosen.target, width)
+        for part in parts:
+            yield _products(pairs.source.pick(part), pairs.target.pick(part), width)
 
-    types = np.empty(0, np.int64)
-    for keys, _ in chunks():
-        types = np.union1d(types, keys)
-    probabilities, sources = np.ones(len(types)), types // width
+    unions = deque([np.empty(0, np.int64), *(_distinct(keys) for keys, _ in chunks())])
+    while len(unions) > 1:
+        unions.append(_distinct(unions.popleft(), unions.popleft()))
+    [types] = unions
+    found = [(_places(types, keys), starts) for keys, starts in chunks()]
+    sources, probabilities = (types // width).astype(np.int32), np.ones(len(types))
     for _ in range(_ITERATIONS):
         counts = np.zeros(len(types))
-        for keys, starts in chunks():
-            found = np.searchsorted(types, keys)
-            weights = probabilities[found]
-            weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(np.append(starts, len(keys))))
-            counts += np.bincount(found, weights, len(types))
-        probabilities = counts / np.bincount(sources, counts)[sources]
-    return sources, types % width, probabilities
+        for indices, starts in found:
+            weights = probabilities[indices]
+            weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(starts, append=len(indices)))
+            np.add.at(counts, indices, weights)
+        np.divide(counts, np.bincount(sources, counts)[sources], out=probabilities)
+    return sources.astype(np.int64), types % width, probabilities
 
 
 def _products(source: FlatSequences, target: FlatSequences, width: int) -> tuple[Integers, Integers]:
@@ -117,6 +122,19 @@ def _products(source: FlatSequences, target: FlatSequences, width: int) -> tuple
     starts = _starts(repeats)
     positions = np.arange(repeats.sum()) + np.repeat(source.offsets[in_pair] - starts, repeats)
     return source.ids[positions].astype(np.int64) * width + np.repeat(words, repeats), starts
+
+
+def _distinct(*keys: Integers) -> Integers:
+    """The different keys, sorted. np.unique, which hashes, takes 20 times as long."""
+    every = np.sort(np.concatenate(keys))
+    return every[np.append(True, every[1:] != every[:-1])[: len(every)]]
+
+
+def _places(types: Integers, keys: Integers) -> NDArray[np.int32]:
+    """The place of each key in the sorted types, which are searched in order: that uses the caches."""
+    order, places = np.argsort(keys), np.empty(len(keys), np.int32)
+    places[order] = np.searchsorted(types, keys[order])
+    return places
 
 
 def _starts(lengths: Integers) -> NDArray[np.int64]:

@@ -110,7 +110,8 @@ class CTranslate2Engine:
             results[i].append(hypothesis)
         results = [best_first(hypotheses)[: options.n_best] for hypotheses in results]
         # With a shortlist, the probabilities are those of its subwords alone.
-        if not options.scores or not (options.token_scores or self.model.uses_shortlist(options)):
+        is_limited = any(self.model.uses_shortlist(source, options) for source in sources)
+        if not options.scores or not (options.token_scores or is_limited):
             return results
         best_outputs = list[tuple[int, list[int]]]()
         for i, hypotheses in enumerate(results):

@@ -75,9 +75,11 @@ class CTranslate2Model:
         self.target_pieces = vocabulary.target.every_piece()
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
 
-    def uses_shortlist(self, options: SearchOptions) -> bool:
-        """Whether the output layer is computed for a shortlist of subwords, in sources without terms and prefixes."""
-        return self._has_shortlist and options.decoding.shortlist == "auto"
+    def uses_shortlist(self, source: SearchInput, options: SearchOptions) -> bool:
+        """Whether the output layer is computed for a shortlist of subwords. Not with terms, which a shortlist may lack.
+        Nor with a prefix, which CTranslate2 4.8 finds by its place in the shortlist of an earlier batch."""
+        is_free = not source.terms and not source.start
+        return self._has_shortlist and is_free and options.decoding.shortlist == "auto"
 
     @property
     def compute_type(self) -> str:
@@ -100,7 +102,8 @@ class CTranslate2Model:
         has_own_limits = any(getattr(options.decoding, name) != getattr(_DEFAULTS, name) for name in _LIMITS)
 
         def limits(i: int) -> tuple[int, int, bool]:
-            return sources[i].shortest, sources[i].longest if has_own_limits else 0, bool(sources[i].terms)
+            longest = sources[i].longest if has_own_limits else 0
+            return sources[i].shortest, longest, self.uses_shortlist(sources[i], options)
 
         order = sorted(range(len(sources)), key=lambda i: (limits(i), -len(sources[i].ids)))
         batches = list[list[int]]()
@@ -132,9 +135,7 @@ class CTranslate2Model:
             min_decoding_length=start + sources[batch[0]].shortest,
             max_decoding_length=start + longest,
             return_end_token=True,
-            # Not with terms, which a shortlist may lack. Nor with a prefix, which CTranslate2 4.8 finds by its place in
-            # the shortlist of an earlier batch.
-            use_vmap=self.uses_shortlist(options) and not start and not sources[batch[0]].terms,
+            use_vmap=self.uses_shortlist(sources[batch[0]], options),
             return_scores=options.decoding.beam_size > 1 or options.scores,
         )
         return batch, results
