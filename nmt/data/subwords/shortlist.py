@@ -2,15 +2,14 @@
 section 4.2). An engine that computes the output layer for these alone, instead of the whole vocabulary, is faster.
 """
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.batches.token_store import FlatSequences, TokenStore
+from nmt.data.batches.token_store import TokenStore
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.errors import NmtError
 
@@ -66,9 +65,10 @@ def learn(pairs: TokenStore, vocabulary: Vocabulary) -> Shortlist:
     sequence with EOS."""
     width = len(vocabulary.target)
     sources, targets, probabilities = _model_1(pairs, width)
-    best = np.lexsort((-probabilities, sources))
-    sources, targets = sources[best], targets[best]
-    most_probable = np.arange(len(sources)) - np.searchsorted(sources, sources) < _BEST
+    best = np.lexsort((-probabilities, sources))  # the sources are sorted already
+    most_probable = (
+        np.arange(len(sources)) - np.searchsorted(sources, np.arange(len(vocabulary.source)))[sources] < _BEST
+    )
     frequent = np.argsort(-np.bincount(pairs.target.ids, minlength=width), kind="stable")[:_FREQUENT]
     pieces, are_bytes = vocabulary.target.every_piece(), vocabulary.target.are_bytes()
     letters = [piece.removeprefix("▁") for piece in pieces]
@@ -76,7 +76,7 @@ def learn(pairs: TokenStore, vocabulary: Vocabulary) -> Shortlist:
     always = np.unique([*frequent, PAD, UNK, BOS, EOS, *short])
     ids = {piece: i for i, piece in enumerate(pieces)}
     copied = [(i, ids[piece]) for i, piece in enumerate(vocabulary.source.every_piece()) if piece in ids]
-    rows = [sources[most_probable] * width + targets[most_probable], EOS * width + always]
+    rows = [sources[most_probable] * np.int64(width) + targets[best[most_probable]], EOS * width + always]
     entries = np.unique(np.concatenate([*rows, [source * width + target for source, target in copied]]))
     offsets = np.searchsorted(entries // width, np.arange(len(vocabulary.source) + 1))
     return Shortlist(offsets.astype(np.int32), (entries % width).astype(np.int32))
@@ -91,50 +91,37 @@ def _model_1(pairs: TokenStore, width: int) -> tuple[Integers, Integers, NDArray
     step = int(sizes.sum()) // _MOST + 1  # of a text with long sentences, not all pairs are used
     in_chunk = sizes[::step].cumsum() // _AT_ONCE
     parts = np.split(chosen[::step], np.flatnonzero(np.diff(in_chunk)) + 1) if len(chosen) else []
-
-    def chunks() -> Iterator[tuple[Integers, Integers]]:
-        for part in parts:
-            yield _products(pairs.source.pick(part), pairs.target.pick(part), width)
-
-    unions = deque([np.empty(0, np.int64), *(_distinct(keys) for keys, _ in chunks())])
-    while len(unions) > 1:
-        unions.append(_distinct(unions.popleft(), unions.popleft()))
-    [types] = unions
-    found = [(_places(types, keys), starts) for keys, starts in chunks()]
-    sources, probabilities = (types // width).astype(np.int32), np.ones(len(types))
+    types, found = np.empty(0, np.int64), list[tuple[Integers, Integers]]()
+    for part in parts:  # np.unique, which hashes, takes 20 times as long
+        types = np.sort(np.append(types, _products(pairs.pick(part), width)[0]))
+        types = types[np.append(True, types[1:] != types[:-1])]
+    for part in parts:
+        keys, starts = _products(pairs.pick(part), width)
+        order, indices = np.argsort(keys), np.empty(len(keys), np.int32)
+        indices[order] = np.searchsorted(types, keys[order])  # in order: that uses the caches
+        found.append((indices, starts))
+    sources, targets, probabilities = *(part.astype(np.int32) for part in np.divmod(types, width)), np.ones(len(types))
+    del types  # a quarter of a GB
     for _ in range(_ITERATIONS):
-        counts = np.zeros(len(types))
+        counts = np.zeros(len(sources))
         for indices, starts in found:
             weights = probabilities[indices]
             weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(starts, append=len(indices)))
             np.add.at(counts, indices, weights)
         np.divide(counts, np.bincount(sources, counts)[sources], out=probabilities)
-    return sources.astype(np.int64), types % width, probabilities
+    return sources, targets, probabilities
 
 
-def _products(source: FlatSequences, target: FlatSequences, width: int) -> tuple[Integers, Integers]:
+def _products(pairs: TokenStore, width: int) -> tuple[Integers, Integers]:
     """Each target subword, without EOS, beside each source subword of its pair, as source · width + target; and where
     the products of each target subword start."""
-    lengths = target.lengths - 1
+    source, target, lengths = pairs.source, pairs.target, pairs.target.lengths - 1
     positions = np.arange(lengths.sum()) + np.repeat(target.offsets[:-1] - _starts(lengths), lengths)
     words, in_pair = target.ids[positions].astype(np.int64), np.repeat(np.arange(len(target)), lengths)
     repeats = source.lengths[in_pair]
     starts = _starts(repeats)
     positions = np.arange(repeats.sum()) + np.repeat(source.offsets[in_pair] - starts, repeats)
     return source.ids[positions].astype(np.int64) * width + np.repeat(words, repeats), starts
-
-
-def _distinct(*keys: Integers) -> Integers:
-    """The different keys, sorted. np.unique, which hashes, takes 20 times as long."""
-    every = np.sort(np.concatenate(keys))
-    return every[np.append(True, every[1:] != every[:-1])[: len(every)]]
-
-
-def _places(types: Integers, keys: Integers) -> NDArray[np.int32]:
-    """The place of each key in the sorted types, which are searched in order: that uses the caches."""
-    order, places = np.argsort(keys), np.empty(len(keys), np.int32)
-    places[order] = np.searchsorted(types, keys[order])
-    return places
 
 
 def _starts(lengths: Integers) -> NDArray[np.int64]:

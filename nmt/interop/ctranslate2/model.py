@@ -78,8 +78,7 @@ class CTranslate2Model:
     def uses_shortlist(self, source: SearchInput, options: SearchOptions) -> bool:
         """Whether the output layer is computed for a shortlist of subwords. Not with terms, which a shortlist may lack.
         Nor with a prefix, which CTranslate2 4.8 finds by its place in the shortlist of an earlier batch."""
-        is_free = not source.terms and not source.start
-        return self._has_shortlist and is_free and options.decoding.shortlist == "auto"
+        return self._has_shortlist and options.decoding.shortlist == "auto" and not (source.terms or source.start)
 
     @property
     def compute_type(self) -> str:
