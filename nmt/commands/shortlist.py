@@ -53,9 +53,10 @@ def training_text(loaded: Checkpoint) -> list[Iterator[Pair]]:
                 try:
                     yield from read_pairs(corpus, data, "train")
                 except NmtError as error:
-                    problem = "unknown: the model is imported" if corpus.file == UNKNOWN_TEXT else error
-                    remedy = "give a text: nmt shortlist MODEL --source FILE --target FILE"
-                    raise NmtError(f"data.train: {problem}: {remedy}") from None
+                    why = "unknown: the model is imported" if corpus.file == UNKNOWN_TEXT else error
+                    raise NmtError(
+                        f"data.train: {why}: give a text: nmt shortlist MODEL --source FILE --target FILE"
+                    ) from None
 
     return list(map(read, data.language_pairs.pairs))
 

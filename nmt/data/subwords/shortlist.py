@@ -89,8 +89,8 @@ def _model_1(pairs: TokenStore, width: int) -> tuple[Integers, Integers, NDArray
     chosen = np.flatnonzero((lengths[0] <= _LONGEST) & (lengths[1] <= _LONGEST) & (lengths[1] > 1))
     sizes = lengths[0][chosen].astype(np.int64) * (lengths[1][chosen] - 1)
     step = int(sizes.sum()) // _MOST + 1  # of a text with long sentences, not all pairs are used
-    in_chunk = sizes[::step].cumsum() // _AT_ONCE
-    parts = np.split(chosen[::step], np.flatnonzero(np.diff(in_chunk)) + 1) if len(chosen) else []
+    ends = np.flatnonzero(np.diff(sizes[::step].cumsum() // _AT_ONCE)) + 1
+    parts = np.split(chosen[::step], ends) if len(chosen) else []
     types, found = np.empty(0, np.int64), list[tuple[Integers, Integers]]()
     for part in parts:  # np.unique, which hashes, takes 20 times as long
         types = np.sort(np.append(types, _products(pairs.pick(part), width)[0]))
@@ -104,10 +104,10 @@ def _model_1(pairs: TokenStore, width: int) -> tuple[Integers, Integers, NDArray
     del types  # a quarter of a GB
     for _ in range(_ITERATIONS):
         counts = np.zeros(len(sources))
-        for indices, starts in found:
-            weights = probabilities[indices]
-            weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(starts, append=len(indices)))
-            np.add.at(counts, indices, weights)
+        for places, starts in found:
+            weights = probabilities[places]
+            weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(starts, append=len(places)))
+            np.add.at(counts, places, weights)
         np.divide(counts, np.bincount(sources, counts)[sources], out=probabilities)
     return sources, targets, probabilities
 
@@ -116,13 +116,8 @@ def _products(pairs: TokenStore, width: int) -> tuple[Integers, Integers]:
     """Each target subword, without EOS, beside each source subword of its pair, as source · width + target; and where
     the products of each target subword start."""
     source, target, lengths = pairs.source, pairs.target, pairs.target.lengths - 1
-    positions = np.arange(lengths.sum()) + np.repeat(target.offsets[:-1] - _starts(lengths), lengths)
-    words, in_pair = target.ids[positions].astype(np.int64), np.repeat(np.arange(len(target)), lengths)
+    words, in_pair = np.delete(target.ids, target.offsets[1:] - 1), np.repeat(np.arange(len(target)), lengths)
     repeats = source.lengths[in_pair]
-    starts = _starts(repeats)
+    starts = np.append(0, repeats[:-1].cumsum(dtype=np.int64))
     positions = np.arange(repeats.sum()) + np.repeat(source.offsets[in_pair] - starts, repeats)
     return source.ids[positions].astype(np.int64) * width + np.repeat(words, repeats), starts
-
-
-def _starts(lengths: Integers) -> NDArray[np.int64]:
-    return np.append(np.int64(0), lengths[:-1].cumsum(dtype=np.int64))

@@ -52,11 +52,12 @@ def test_model_1_is_that_of_a_plain_implementation(at_once: int, monkeypatch: py
     found = {(s, t): p for s, t, p in zip(sources.tolist(), targets.tolist(), probabilities.tolist(), strict=True)}
     assert found.keys() == expected.keys() and found == pytest.approx(expected, abs=1e-9)
     assert max(p for p in found.values()) > 0.5  # it has learned something
-    monkeypatch.setattr(shortlist, "_MOST", 400)  # pairs of subwords; the text has more than twice as many
-    used = [pair for pair in pairs if len(pair[1]) > 1]
+    monkeypatch.setattr(shortlist, "_MOST", 60)  # pairs of subwords; the text has more than twice as many
+    monkeypatch.setattr(shortlist, "_LONGEST", 4)
+    used = [pair for pair in pairs if len(pair[1]) > 1 and max(map(len, pair)) <= 4]
     count = sum(len(source) * (len(target) - 1) for source, target in used)
-    expected = plain_model_1(used[:: count // 400 + 1], shortlist._ITERATIONS)
-    assert count > 800 and shortlist._model_1(store(pairs), 20)[2].tolist() == pytest.approx(
+    expected = plain_model_1(used[:: count // 60 + 1], shortlist._ITERATIONS)
+    assert count > 120 and shortlist._model_1(store(pairs), 20)[2].tolist() == pytest.approx(
         [expected[key] for key in sorted(expected)], abs=1e-9
     )
 
