@@ -43,20 +43,17 @@ def write(model: Path, source: Path | None = None, target: Path | None = None) -
 
 
 def training_text(loaded: Checkpoint) -> list[Iterator[Pair]]:
-    """The pairs of data.train, for each language pair. Raises NmtError, while they are read, if a corpus is not on this
-    machine."""
+    """The pairs of data.train, by language pair. Reading raises NmtError if a corpus is not on this machine."""
     data = loaded.config.data
 
     def read(languages: LanguagePair) -> Iterator[Pair]:
-        for corpus in data.train:
-            if data.pair_of(corpus) == languages:
-                try:
-                    yield from read_pairs(corpus, data, "train")
-                except NmtError as error:
-                    why = "unknown: the model is imported" if corpus.file == UNKNOWN_TEXT else error
-                    raise NmtError(
-                        f"data.train: {why}: give a text: nmt shortlist MODEL --source FILE --target FILE"
-                    ) from None
+        for corpus in (one for one in data.train if data.pair_of(one) == languages):
+            try:
+                yield from read_pairs(corpus, data, "train")
+            except NmtError as error:
+                why = "unknown: the model is imported" if corpus.file == UNKNOWN_TEXT else error
+                command = "nmt shortlist MODEL --source FILE --target FILE"
+                raise NmtError(f"data.train: {why}: give a text: {command}") from None
 
     return list(map(read, data.language_pairs.pairs))
 
