@@ -64,7 +64,9 @@ def export(
         raise NmtError(f"{output}: a file has one language pair, and the model has {len(pairs.pairs)}: name a folder")
     exporter.check(loaded)
     command_models.log_chosen_files(open_model(model))
-    if exporter.has_shortlist and loaded.shortlist is None and loaded.config.decoding.shortlist == "auto":
+    # With several pairs, whoever runs `nmt shortlist` sees how much of the validation text a shortlist covers.
+    is_wanted = loaded.config.decoding.shortlist == "auto" and not pairs.several
+    if exporter.has_shortlist and loaded.shortlist is None and is_wanted:
         try:
             loaded = replace(loaded, shortlist=shortlist.learned(loaded, shortlist.training_text(loaded)))
         except NmtError as error:

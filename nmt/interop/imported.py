@@ -14,7 +14,7 @@ from nmt.config.schema import Config, Corpus, DataConfig, DecodingConfig, Transf
 from nmt.data.subwords.vocabulary import Vocabulary
 
 # The config needs a corpus, but the training text of an imported model is not known.
-_TEXT = "(the text that the imported model was trained on)"
+UNKNOWN_TEXT = "(the text that the imported model was trained on)"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def settings(
 ) -> Config:
     """The settings of an imported model. pairs: its language pairs; max_length: the most subwords of a source that is
     translated in one piece. Raises NmtError as `checked`."""
-    corpora = tuple(Corpus(file=_TEXT, languages=(pair.source, pair.target)) for pair in pairs)
+    corpora = tuple(Corpus(file=UNKNOWN_TEXT, languages=(pair.source, pair.target)) for pair in pairs)
     shared = model.ties_embeddings
     config = Config(
         run_dir=f"runs/{name}",

@@ -167,3 +167,28 @@ def test_any_contents_with_the_right_checksum(whole: Path, tmp_path: Path, data:
     path = tmp_path / "any.safetensors"
     tensor_file.write(path, tensors, metadata)
     try_all(path)
+
+
+OFFSETS, TARGETS = torch.ones(301, dtype=torch.int32), torch.full((1,), 299, dtype=torch.int32)
+OFFSETS[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("offsets", "targets", "message"),
+    [
+        (OFFSETS, None, "not a complete shortlist"),
+        (None, TARGETS, "not a complete shortlist"),
+        (OFFSETS.long(), TARGETS, "not a complete shortlist"),
+        (OFFSETS, TARGETS.float(), "not a complete shortlist"),
+        (OFFSETS, TARGETS[None], "not a complete shortlist"),
+        (OFFSETS, TARGETS + 1, "its shortlist does not belong to its vocabulary"),
+        (OFFSETS[1:], TARGETS, "its shortlist does not belong to its vocabulary"),
+    ],
+)
+def test_a_damaged_shortlist(
+    whole: Path, tmp_path: Path, offsets: Tensor | None, targets: Tensor | None, message: str
+) -> None:
+    good = write(tmp_path / "good", whole, {"shortlist.offsets": OFFSETS, "shortlist.targets": TARGETS})
+    assert model_file.load(good).shortlist is not None
+    bad = write(tmp_path / "bad", whole, {"shortlist.offsets": offsets, "shortlist.targets": targets})
+    assert message in refused(bad)

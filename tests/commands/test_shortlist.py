@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.export_models import LINES, make_model, make_settings, random_shortlist
+from helpers.export_models import LINES, make_model, make_settings, random_model, random_shortlist
 from helpers.killed import killed_at_operation
+from helpers.model_files import tokenizer
 from helpers.runs import write_corpus
 from typer.testing import CliRunner
 
@@ -18,6 +19,7 @@ from nmt.cli import app
 from nmt.commands import shortlist
 from nmt.commands.export import export
 from nmt.data.subwords.shortlist import Shortlist
+from nmt.data.subwords.vocabulary import Vocabulary
 from nmt.errors import NmtError
 from nmt.interop.ctranslate2 import export as ctranslate2
 
@@ -90,9 +92,12 @@ def test_pairs_come_from_all_parts_of_a_large_text(
     monkeypatch.setattr(shortlist, "encode_pairs", lambda pairs, of: chosen.extend(pairs) or encode(pairs, of))  # type: ignore[func-returns-value]
     empty = replace(made, config=make_settings("data.validation=null"))
     with caplog.at_level(logging.INFO, "nmt"):
-        shortlist.learned(empty, [(str(number), "eins") for number in range(1, 96)])
+        shortlist.learned(empty, [[(str(number), "eins") for number in range(1, 96)]])
     assert [int(source) for source, _ in chosen] == list(range(16, 96, 16))
     assert caplog.messages == ["shortlist: learning from 5 of 95 pairs"]
+    chosen.clear()
+    shortlist.learned(empty, [[("one", "eins")] * 1000, [("two", "zwei")] * 4])  # those of two language pairs
+    assert chosen == [("one", "eins")] * 3 + [("two", "zwei")] * 4
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,14 @@ def test_an_export_has_the_shortlist_of_the_model_or_learns_one(
         export(model, "ctranslate2", tmp_path / "without", lines=LINES)
     assert not (tmp_path / "without" / "vmap.txt").exists()
     assert "no shortlist, which would make the export faster: data.train: " in caplog.text
+    text = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
+    pairs = ", ".join(f"{{{text}, languages: [en, {language}]}}" for language in ("de", "fr"))
+    both = tokenizer().with_tags(["<2de>", "<2fr>"])
+    several = random_model(0, make_settings(f"data.train=[{pairs}]", "data.validation=null"), Vocabulary(both, both))
+    model_file.save(model, several)
+    export(model, "ctranslate2", tmp_path / "several", lines=LINES)
+    assert not (tmp_path / "several" / "vmap.txt").exists()
     model_file.save(model, replace(made, shortlist=random_shortlist(made.vocabulary, 3)))
     export(model, "ctranslate2", tmp_path / "own", lines=LINES)
     lines = (tmp_path / "own" / "vmap.txt").read_text().split("\n")
-    assert lines[3] == "\t<pad> <unk> <s> </s>" and {len(line.split()) for line in lines[4:-1]} == {4}
+    assert lines[3].startswith("\t<pad> <unk> <s> </s> ") and {len(line.split()) for line in lines[4:-1]} == {4}

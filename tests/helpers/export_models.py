@@ -104,9 +104,9 @@ def random_model(seed: int, given: Config, vocabulary: Vocabulary) -> Checkpoint
 
 
 def random_shortlist(vocabulary: Vocabulary, width: int) -> Shortlist:
-    """A shortlist with `width` random target subwords of each source subword; EOS has only the special ones."""
+    """A shortlist with `width` random target subwords of each source subword; EOS has five and the special ones."""
     chance, size = random.Random(4), len(vocabulary.target)
     rows = [sorted(chance.sample(range(size), width)) for _ in range(len(vocabulary.source))]
-    rows[EOS] = [PAD, UNK, BOS, EOS]
+    rows[EOS] = [PAD, UNK, BOS, EOS, *sorted(chance.sample(range(EOS + 1, size), 5))]
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
     return Shortlist(offsets, np.array([target for row in rows for target in row], np.int32))

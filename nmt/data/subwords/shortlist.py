@@ -2,21 +2,21 @@
 section 4.2). An engine that computes the output layer for these alone, instead of the whole vocabulary, is faster.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.batches.token_store import FlatSequences, TokenStore
+from nmt.data.batches.token_store import TokenStore
 from nmt.data.subwords.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from nmt.errors import NmtError
 
 _BEST, _FREQUENT = 100, 1_000  # target subwords of each source subword; those in every shortlist
 _ITERATIONS = 5
-_PAIRS_AT_ONCE = 10_000  # about 5 million pairs of subwords, 200 MB
 _LONGEST = 100  # subwords of a source or a target that is learned from
+_MOST, _AT_ONCE = 100_000_000, 4_000_000  # pairs of subwords: about a minute and 1.5 GB; of a chunk
 
 Integers = NDArray[np.integer[Any]]
 
@@ -54,7 +54,7 @@ class Shortlist:
         """Raises NmtError if the shortlist does not belong to the vocabulary. name: of the model file, for messages."""
         ends = [0, len(self.targets)]
         fits = self.offsets.shape == (len(vocabulary.source) + 1,) and self.offsets[[0, -1]].tolist() == ends
-        fits = fits and bool((np.diff(self.offsets) >= 0).all())
+        fits = fits and bool((self.offsets[1:] >= self.offsets[:-1]).all())  # a difference could overflow
         if not fits or (self.targets < 0).any() or (self.targets >= len(vocabulary.target)).any():
             raise NmtError(f"{name}: its shortlist does not belong to its vocabulary: not a complete nmt model file")
 
@@ -65,9 +65,9 @@ def learn(pairs: TokenStore, vocabulary: Vocabulary) -> Shortlist:
     sequence with EOS."""
     width = len(vocabulary.target)
     sources, targets, probabilities = _model_1(pairs, width)
-    best = np.lexsort((-probabilities, sources))
-    sources, targets = sources[best], targets[best]
-    most_probable = np.arange(len(sources)) - np.searchsorted(sources, sources) < _BEST
+    best = np.lexsort((-probabilities, sources))  # the sources are sorted already
+    first = np.searchsorted(sources, np.arange(len(vocabulary.source)))  # of each source subword
+    most_probable = np.arange(len(sources)) - first[sources] < _BEST
     frequent = np.argsort(-np.bincount(pairs.target.ids, minlength=width), kind="stable")[:_FREQUENT]
     pieces, are_bytes = vocabulary.target.every_piece(), vocabulary.target.are_bytes()
     letters = [piece.removeprefix("▁") for piece in pieces]
@@ -75,7 +75,7 @@ def learn(pairs: TokenStore, vocabulary: Vocabulary) -> Shortlist:
     always = np.unique([*frequent, PAD, UNK, BOS, EOS, *short])
     ids = {piece: i for i, piece in enumerate(pieces)}
     copied = [(i, ids[piece]) for i, piece in enumerate(vocabulary.source.every_piece()) if piece in ids]
-    rows = [sources[most_probable] * width + targets[most_probable], EOS * width + always]
+    rows = [sources[most_probable] * np.int64(width) + targets[best[most_probable]], EOS * width + always]
     entries = np.unique(np.concatenate([*rows, [source * width + target for source, target in copied]]))
     offsets = np.searchsorted(entries // width, np.arange(len(vocabulary.source) + 1))
     return Shortlist(offsets.astype(np.int32), (entries % width).astype(np.int32))
@@ -84,40 +84,39 @@ def learn(pairs: TokenStore, vocabulary: Vocabulary) -> Shortlist:
 def _model_1(pairs: TokenStore, width: int) -> tuple[Integers, Integers, NDArray[np.float64]]:
     """The pairs of a source and a target subword that occur together, and P(target | source) of each. EOS of the source
     is the empty word. width: target subwords."""
-    source_lengths, target_lengths = pairs.source.lengths, pairs.target.lengths
-    short = np.flatnonzero((source_lengths <= _LONGEST) & (target_lengths <= _LONGEST) & (target_lengths > 1))
-
-    def chunks() -> Iterator[tuple[Integers, Integers]]:
-        for start in range(0, len(short), _PAIRS_AT_ONCE):
-            chosen = pairs.pick(short[start : start + _PAIRS_AT_ONCE])
-            yield _products(chosen.source, chosen.target, width)
-
-    types = np.empty(0, np.int64)
-    for keys, _ in chunks():
-        types = np.union1d(types, keys)
-    probabilities, sources = np.ones(len(types)), types // width
+    lengths = pairs.source.lengths, pairs.target.lengths
+    chosen = np.flatnonzero((lengths[0] <= _LONGEST) & (lengths[1] <= _LONGEST) & (lengths[1] > 1))
+    sizes = lengths[0][chosen].astype(np.int64) * (lengths[1][chosen] - 1)
+    step = int(sizes.sum()) // _MOST + 1  # of a text with long sentences, not all pairs are used
+    ends = np.flatnonzero(np.diff(sizes[::step].cumsum() // _AT_ONCE)) + 1
+    parts = np.split(chosen[::step], ends) if len(chosen) else []
+    types, found = np.empty(0, np.int64), list[tuple[Integers, Integers]]()
+    for part in parts:  # np.unique, which hashes, takes 20 times as long
+        types = np.sort(np.append(types, _products(pairs.pick(part), width)[0]))
+        types = types[np.append(True, types[1:] != types[:-1])]
+    for part in parts:
+        keys, starts = _products(pairs.pick(part), width)
+        order, indices = np.argsort(keys), np.empty(len(keys), np.int32)
+        indices[order] = np.searchsorted(types, keys[order])  # in order: that uses the caches
+        found.append((indices, starts))
+    sources, targets, probabilities = *(part.astype(np.int32) for part in np.divmod(types, width)), np.ones(len(types))
+    del types  # a quarter of a GB
     for _ in range(_ITERATIONS):
-        counts = np.zeros(len(types))
-        for keys, starts in chunks():
-            found = np.searchsorted(types, keys)
-            weights = probabilities[found]
-            weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(np.append(starts, len(keys))))
-            counts += np.bincount(found, weights, len(types))
-        probabilities = counts / np.bincount(sources, counts)[sources]
-    return sources, types % width, probabilities
+        counts = np.zeros(len(sources))
+        for places, starts in found:
+            weights = probabilities[places]
+            weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(starts, append=len(places)))
+            np.add.at(counts, places, weights)
+        np.divide(counts, np.bincount(sources, counts)[sources], out=probabilities)
+    return sources, targets, probabilities
 
 
-def _products(source: FlatSequences, target: FlatSequences, width: int) -> tuple[Integers, Integers]:
+def _products(pairs: TokenStore, width: int) -> tuple[Integers, Integers]:
     """Each target subword, without EOS, beside each source subword of its pair, as source · width + target; and where
     the products of each target subword start."""
-    lengths = target.lengths - 1
-    positions = np.arange(lengths.sum()) + np.repeat(target.offsets[:-1] - _starts(lengths), lengths)
-    words, in_pair = target.ids[positions].astype(np.int64), np.repeat(np.arange(len(target)), lengths)
+    source, target, lengths = pairs.source, pairs.target, pairs.target.lengths - 1
+    words, in_pair = np.delete(target.ids, target.offsets[1:] - 1), np.repeat(np.arange(len(target)), lengths)
     repeats = source.lengths[in_pair]
-    starts = _starts(repeats)
+    starts = np.append(0, repeats[:-1].cumsum(dtype=np.int64))
     positions = np.arange(repeats.sum()) + np.repeat(source.offsets[in_pair] - starts, repeats)
     return source.ids[positions].astype(np.int64) * width + np.repeat(words, repeats), starts
-
-
-def _starts(lengths: Integers) -> NDArray[np.int64]:
-    return np.append(np.int64(0), lengths[:-1].cumsum(dtype=np.int64))

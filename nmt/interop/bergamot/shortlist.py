@@ -15,12 +15,12 @@ import numpy as np
 from nmt.data.subwords.shortlist import Shortlist
 
 _MAGIC = 0xF11A48D5013417F5
-_FIRST, _BEST = 0, 100  # for the engine's log; subwords for all sentences are in the row of EOS
 
 
 def write(path: Path, shortlist: Shortlist) -> None:
     """Write a new file."""
-    numbers = np.array([_FIRST, _BEST, len(shortlist.offsets), len(shortlist.targets)], "<u8")
+    # 0 and 100 are for the engine's log: subwords for all sentences are in the row of EOS.
+    numbers = np.array([0, 100, len(shortlist.offsets), len(shortlist.targets)], "<u8")
     content = numbers.tobytes() + shortlist.offsets.astype("<u8").tobytes() + shortlist.targets.astype("<u4").tobytes()
     with path.open("xb") as file:
         file.write(np.array([_MAGIC, _checksum(content)], "<u8").tobytes() + content)

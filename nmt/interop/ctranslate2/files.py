@@ -60,7 +60,7 @@ def write(
     quantization: str = "float32",
     shortlist: Shortlist | None = None,
 ) -> None:
-    """Write a model into an existing folder, with the shortlist if there is one.
+    """Write a model into an existing folder, with the shortlist if there is one, and if its text format can hold it.
 
     weights: of a model file; positions: the length of the table of sinusoids. Raises NmtError for a model
     that is `unsupported`, and if weights and settings do not belong together.
@@ -81,7 +81,7 @@ def write(
     spec.optimize()  # equal matrices are written once
     _quantize(spec, quantization)
     spec.save(str(folder))
-    if shortlist is not None:
+    if shortlist is not None and not {*" \t\n"} & {*"".join(source + target)}:  # these characters separate subwords
         rows = [" ".join(target[i] for i in shortlist.row(subword).tolist()) for subword in range(len(source))]
         source[EOS] = ""  # the name of the row that is always used; CTranslate2 does not look up EOS
         lines = (f"{subword}\t{row}\n" for subword, row in zip(source, rows, strict=True) if row)

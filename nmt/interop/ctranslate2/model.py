@@ -75,6 +75,13 @@ class CTranslate2Model:
         self.target_pieces = vocabulary.target.every_piece()
         self.target_ids = {piece: i for i, piece in enumerate(self.target_pieces)}
 
+    def uses_shortlist(self, source: SearchInput, options: SearchOptions) -> bool:
+        """Whether only the subwords of a shortlist are computed. With scores all are: probabilities are those of the
+        whole vocabulary, and computing them afterwards takes longer. So are they with terms, which a shortlist may
+        lack, and with a prefix, which CTranslate2 4.8 looks up in the shortlist of an earlier batch."""
+        is_text_only = not (options.scores or source.terms or source.start)
+        return self._has_shortlist and options.decoding.shortlist == "auto" and is_text_only
+
     @property
     def compute_type(self) -> str:
         return str(self.translator.compute_type)
@@ -96,7 +103,8 @@ class CTranslate2Model:
         has_own_limits = any(getattr(options.decoding, name) != getattr(_DEFAULTS, name) for name in _LIMITS)
 
         def limits(i: int) -> tuple[int, int, bool]:
-            return sources[i].shortest, sources[i].longest if has_own_limits else 0, bool(sources[i].terms)
+            longest = sources[i].longest if has_own_limits else 0
+            return sources[i].shortest, longest, self.uses_shortlist(sources[i], options)
 
         order = sorted(range(len(sources)), key=lambda i: (limits(i), -len(sources[i].ids)))
         batches = list[list[int]]()
@@ -114,12 +122,6 @@ class CTranslate2Model:
         """The subwords of a target."""
         return [self.target_pieces[i] for i in ids]
 
-    def _can_limit(self, options: SearchOptions) -> bool:
-        """Whether only the subwords of a shortlist are computed, for sources without terms, which a shortlist may lack,
-        and without a prefix, which CTranslate2 4.8 looks up in the shortlist of an earlier batch. With scores all are,
-        because probabilities are those of the whole vocabulary; computing them afterwards takes longer."""
-        return self._has_shortlist and options.decoding.shortlist == "auto" and not options.scores
-
     def _begin(self, batch: list[int], sources: Sequence[SearchInput], options: SearchOptions) -> _RunningBatch:
         start, longest = len(sources[batch[0]].start), max(1, *(sources[i].longest for i in batch))
         results = self.translator.translate_batch(
@@ -134,7 +136,7 @@ class CTranslate2Model:
             min_decoding_length=start + sources[batch[0]].shortest,
             max_decoding_length=start + longest,
             return_end_token=True,
-            use_vmap=self._can_limit(options) and not start and not sources[batch[0]].terms,
+            use_vmap=self.uses_shortlist(sources[batch[0]], options),
             return_scores=options.decoding.beam_size > 1 or options.scores,
         )
         return batch, results

@@ -43,15 +43,23 @@ def plain_model_1(pairs: list[tuple[list[int], list[int]]], iterations: int) -> 
     return probabilities
 
 
-@pytest.mark.parametrize("at_once", [7, 1000])
+@pytest.mark.parametrize("at_once", [50, 10**6])
 def test_model_1_is_that_of_a_plain_implementation(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shortlist, "_PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr(shortlist, "_AT_ONCE", at_once)
     pairs = random_pairs(100)
     sources, targets, probabilities = shortlist._model_1(store(pairs), 20)
     expected = plain_model_1(pairs, shortlist._ITERATIONS)
     found = {(s, t): p for s, t, p in zip(sources.tolist(), targets.tolist(), probabilities.tolist(), strict=True)}
     assert found.keys() == expected.keys() and found == pytest.approx(expected, abs=1e-9)
     assert max(p for p in found.values()) > 0.5  # it has learned something
+    monkeypatch.setattr(shortlist, "_MOST", 60)  # pairs of subwords; the text has more than twice as many
+    monkeypatch.setattr(shortlist, "_LONGEST", 4)
+    used = [pair for pair in pairs if len(pair[1]) > 1 and max(map(len, pair)) <= 4]
+    count = sum(len(source) * (len(target) - 1) for source, target in used)
+    expected = plain_model_1(used[:: count // 60 + 1], shortlist._ITERATIONS)
+    assert count > 120 and shortlist._model_1(store(pairs), 20)[2].tolist() == pytest.approx(
+        [expected[key] for key in sorted(expected)], abs=1e-9
+    )
 
 
 def test_a_row_has_the_most_probable_subwords_and_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +98,14 @@ def test_covered_is_the_share_of_target_subwords_without_eos() -> None:
 
 @pytest.mark.parametrize(
     ("offsets", "targets"),
-    [([0, 1], [4]), ([0] * 300 + [2], [4]), ([0] * 299 + [2, 1], [4]), ([0] * 300 + [1], [300]), ([1] * 301, [4])],
+    [
+        ([0, 1], [4]),
+        ([0] * 300 + [2], [4]),
+        ([0] * 299 + [2, 1], [4]),
+        ([0] * 300 + [1], [300]),
+        ([1] * 301, [4]),
+        ([0, 2**31 - 1, -(2**31), *[-1] * 297, 1], [4]),
+    ],
 )
 def test_what_does_not_belong_to_the_vocabulary_is_refused(offsets: list[int], targets: list[int]) -> None:
     given = Shortlist(np.array(offsets, np.int32), np.array(targets, np.int32))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.export_models import LINES, SEPARATE, engine_of, make_model, random_shortlist
+from helpers.export_models import LINES, SEPARATE, engine_of, make_model, make_settings, random_model, random_shortlist
+from helpers.model_files import tokenizer
 
 import nmt
 from nmt.checkpoints import model_file
@@ -68,18 +69,28 @@ def test_an_output_is_the_best_of_the_subwords_that_are_allowed(variant: tuple[s
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_with_scores_every_subword_is_searched(beam_size: int) -> None:
     plain = make_model()
-    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 12))
-    inputs = sources(made.vocabulary)
+    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 3))
+    inputs = sources(made.vocabulary, 6)  # a batch has the subwords of all its lines, which should not be most
     for token_scores in (True, False):
         options = SearchOptions(DecodingConfig(beam_size=beam_size), n_best=beam_size, token_scores=token_scores)
         assert engine(made).search(inputs, options, 16_000) == engine(plain).search(inputs, options, 16_000)
 
 
+def test_subwords_that_the_file_of_a_shortlist_cannot_hold(tmp_path: Path) -> None:
+    """It has tabs, spaces and line feeds between subwords."""
+    for name in ("<a b>", "<a\tb>", "<a\nb>", "<ab>"):
+        both = tokenizer().with_tags([name])
+        made = random_model(0, make_settings(), Vocabulary(both, both))
+        (folder := tmp_path / str(hash(name))).mkdir()
+        ctranslate2.write(folder, replace(made, shortlist=random_shortlist(made.vocabulary, 3)))
+        assert (folder / "vmap.txt").exists() == (name == "<ab>")
+
+
 def test_prefixes_terms_and_off_use_every_subword() -> None:
     """CTranslate2 finds the subwords of a prefix by their places in the shortlist of the batch before."""
     plain = make_model()
-    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 12))
-    inputs, options = sources(made.vocabulary), TEXT
+    made = replace(plain, shortlist=random_shortlist(plain.vocabulary, 3))
+    inputs, options = sources(made.vocabulary, 16), TEXT
     term = FoundTerm(0, 3, "one", Term(("one",), ("eins",)))
     for changed in ({"start": (290,)}, {"terms": (term,)}):
         given = [replace(source, **changed) for source in inputs]
