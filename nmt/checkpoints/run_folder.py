@@ -71,9 +71,7 @@ def locked(run: Path) -> Iterator[None]:
             try:
                 held.enter_context(atomic.locked(run / "state"))
             except atomic.HeldByAnother:
-                raise NmtError(
-                    f"{run}: another process is training there, or calibrates its model: wait for it"
-                ) from None
+                raise NmtError(f"{run}: another process is training there, or changes its model: wait for it") from None
             for folder in (run, run / "checkpoints", run / "state"):
                 atomic.remove_unfinished(folder)
         yield

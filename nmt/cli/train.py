@@ -216,7 +216,7 @@ def shortlist(
     CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead of the whole vocabulary.
     At most 200,000 pairs are used, from all parts of the text.
 
-    Example: nmt shortlist runs/demo
+    Example: nmt shortlist runs/student
     """
     from nmt.commands import shortlist as shortlists
 

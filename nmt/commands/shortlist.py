@@ -23,6 +23,7 @@ from nmt.loading.opened_model import open_model
 log = logging.getLogger("nmt")
 
 _MOST_PAIRS = 200_000  # that a shortlist is learned from: about a minute
+_LOW_COVERAGE = 0.75
 
 
 def write(model: Path, source: Path | None = None, target: Path | None = None) -> Path:
@@ -34,6 +35,8 @@ def write(model: Path, source: Path | None = None, target: Path | None = None) -
     with rewriting(opened.file) as save:
         log_chosen_files(opened)
         loaded = model_file.load(opened.file)
+        if (architecture := loaded.config.model.architecture) != "transformer":
+            raise NmtError(f"{opened.file}: model.architecture: {architecture}: only a transformer uses a shortlist")
         given = [line_pairs(source, target)] if source and target else training_text(loaded)
         if source and (pairs := loaded.config.data.language_pairs).several:
             log.warning("the model has %d language pairs: the text should have them all", len(pairs.pairs))
@@ -72,10 +75,12 @@ def learned(loaded: Checkpoint, texts: Sequence[Iterable[Pair]]) -> Shortlist:
         held_out = [pair for corpus in data.held_out for pair in read_pairs(corpus, data, "validation")]
         if held_out := without_empty(held_out):
             covered, size = shortlist.covered(encode_pairs(held_out, vocabulary))
+            sizes = f"{size:,.0f} of {len(vocabulary.target):,}"
             log.info(
-                "shortlist: %.0f of %s subwords for a sentence of the validation text; %.1f%% of its translation's",
-                *(size, f"{len(vocabulary.target):,}", 100 * covered),
+                "shortlist: %s subwords for a validation sentence, %.1f%% of its translation", sizes, 100 * covered
             )
+            if covered < _LOW_COVERAGE:
+                log.warning("this is little: is there enough text, and is it in the languages of the model?")
     return shortlist
 
 

@@ -72,13 +72,14 @@ def _usage(loaded: Checkpoint) -> str:
     tags = f"{before} + " if before else ""
     start = f", target_prefix=[{first}]" if first else ""
     skipped = f"[{len(first)}:]" if first else ""
+    shortlist = ', "use_vmap": True' if loaded.shortlist is not None and not first else ""
     return f"""
 With `nmt`, use this folder in place of a model file. With `pip install ctranslate2 sentencepiece`, in this folder:
 
 ```python
 import ctranslate2, sentencepiece
 source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{{side}}.spm") for side in ("source", "target"))
-search = {{"beam_size": {decoding.beam_size}, "length_penalty": {length_exponent(decoding):g}}}
+search = {{"beam_size": {decoding.beam_size}, "length_penalty": {length_exponent(decoding):g}{shortlist}}}
 subwords = {tags}source.encode("A sentence.", out_type=str)
 [result] = ctranslate2.Translator(".").translate_batch([subwords], **search{start})
 print(target.decode(result.hypotheses[0]{skipped}))

@@ -113,6 +113,7 @@ def test_the_file_the_folder_and_the_settings(tmp_path: Path) -> None:
     assert (read.offsets.tolist(), read.targets.tolist()) == (shortlist.offsets.tolist(), shortlist.targets.tolist())
     folder.mkdir()
     ctranslate2.write(folder, made)
+    assert '"use_vmap": True' in (folder / "README.md").read_text(encoding="utf-8")
     off = ["decoding.shortlist=off"]
     lines = [line for line in LINES if line]
     limited, exported, complete = nmt.load(path, "cpu"), nmt.load(folder), nmt.load(path, "cpu", overrides=off)
