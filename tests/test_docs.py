@@ -70,7 +70,7 @@ def test_every_command_is_shown() -> None:
 
 def test_the_pages_are_short() -> None:
     lines = {name(page): page.read_text(encoding="utf-8").count("\n") for page in PAGES}
-    assert max(lines.values()) <= 250 and sum(lines.values()) - lines["README.md"] <= 3_500, lines
+    assert max(lines.values()) <= 250 and sum(lines.values()) - lines["README.md"] <= 3_550, lines
 
 
 @cache
