@@ -387,7 +387,7 @@ def test_what_is_wrong_is_said_in_a_line(caplog: pytest.LogCaptureFixture) -> No
             answer = served.post_bytes(body, KIND, "/translate_file")
             assert (answer.status, list(answer.json)) == (status, ["error"]), words
             assert words in answer.json["error"] and "\n" not in answer.json["error"]
-        announced = {"Content-Type": KIND, "Content-Length": "1000000"}  # and not sent
+        announced = {"Content-Type": KIND, "Content-Length": str(10**9)}  # and not sent
         answer = served.ask("POST", "/translate_file", b"", announced)
         assert answer.status == 413 and "the body has more than" in answer.json["error"]
         nested = send(served, b"<b>" * 20_000 + b"one" + b"</b>" * 2000, "a.html")
