@@ -64,8 +64,10 @@ def export(
         raise NmtError(f"{output}: a file has one language pair, and the model has {len(pairs.pairs)}: name a folder")
     exporter.check(loaded)
     command_models.log_chosen_files(open_model(model))
-    # With several pairs, whoever runs `nmt shortlist` sees how much of the validation text a shortlist covers.
+    # With several pairs, whoever runs `nmt shortlist` sees how much of the validation text a shortlist covers. And an
+    # export does not download the training text.
     is_wanted = loaded.config.decoding.shortlist == "auto" and not pairs.several
+    is_wanted = is_wanted and all(corpus.is_file for corpus in loaded.config.data.train)
     if exporter.has_shortlist and loaded.shortlist is None and is_wanted:
         try:
             loaded = replace(loaded, shortlist=shortlist.learned(loaded, shortlist.training_text(loaded)))

@@ -88,6 +88,11 @@ class Corpus:
     )
 
     @property
+    def is_file(self) -> bool:
+        """Whether its text is in files that the settings name; other corpora are downloaded."""
+        return self.source is not None or self.file is not None
+
+    @property
     def named_scores(self) -> Mapping[str, str | ScoreColumn]:
         """Where the scores of the pairs are, by name. A file alone has the name `score`."""
         return {"score": self.scores} if isinstance(self.scores, str) else self.scores or {}

@@ -58,7 +58,7 @@ def validation_lines(loaded: Checkpoint) -> list[str]:
     corpora = [corpus for corpus in data.held_out if data.pair_of(corpus) == pair]
     if not corpora:
         raise NmtError(f"data.validation: has no text in {pair}")
-    if corpora[0].source is None and corpora[0].file is None:  # it would be downloaded
+    if not corpora[0].is_file:
         raise NmtError(f"data.validation: {corpora[0].label}: not a file")
     try:
         return [source for source, _ in read_validation(corpora[0], data)]

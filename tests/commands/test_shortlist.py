@@ -146,7 +146,12 @@ def test_what_cannot_be_done_is_one_line_and_changes_nothing(
 
 
 def test_an_export_has_the_shortlist_of_the_model_or_learns_one(
-    made: Checkpoint, model: Path, corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    made: Checkpoint,
+    model: Path,
+    corpus: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = model.read_bytes()
     export(model, "ctranslate2", tmp_path / "learned", lines=LINES)
@@ -163,6 +168,11 @@ def test_an_export_has_the_shortlist_of_the_model_or_learns_one(
     model_file.save(model, several)
     export(model, "ctranslate2", tmp_path / "several", lines=LINES)
     assert not (tmp_path / "several" / "vmap.txt").exists()
+    hub = make_settings("data.train=[{hub: some/dataset}]", "data.validation=null")
+    model_file.save(model, replace(made, config=hub))
+    monkeypatch.setattr(shortlist, "training_text", None)  # it would be downloaded
+    export(model, "ctranslate2", tmp_path / "hub", lines=LINES)
+    assert not (tmp_path / "hub" / "vmap.txt").exists()
     model_file.save(model, replace(made, shortlist=random_shortlist(made.vocabulary, 3)))
     export(model, "ctranslate2", tmp_path / "own", lines=LINES)
     lines = (tmp_path / "own" / "vmap.txt").read_text().split("\n")
