@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import evaluate, export, imports, inspect, schema, serve, settings, split, terminal, train, translate
+from nmt.cli import evaluate, export, imports, info, inspect, schema, serve, settings, split, terminal, train, translate
 from nmt.cli.command import Command
 from nmt.files import text
 
@@ -46,6 +46,7 @@ app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(
 app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
 app.command(short_help="Export for another program.")(export.export)
 app.command("import", short_help="Import a pretrained model of another program.")(imports.import_)
+app.command(short_help="Describe a model file.")(info.info)
 app.command(short_help="Show attention, alignment and the beam.")(inspect.inspect)
 app.command(short_help="Write a page about training runs.")(inspect.report)
 

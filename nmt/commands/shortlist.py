@@ -38,7 +38,13 @@ def write(model: Path, source: Path | None = None, target: Path | None = None) -
         if (architecture := loaded.config.model.architecture) != "transformer":
             raise NmtError(f"{opened.file}: model.architecture: {architecture}: only a transformer uses a shortlist")
         given = [line_pairs(source, target)] if source and target else training_text(loaded)
-        if source and (pairs := loaded.config.data.language_pairs).several:
+        pairs = loaded.config.data.language_pairs
+        if pairs.tag_count(side=1):
+            log.warning(
+                "nmt never uses a shortlist with this model: data.language_tags: %s puts a token before each target",
+                pairs.tagged,
+            )
+        if source and pairs.several:
             log.warning("the model has %d language pairs: the text should have them all", len(pairs.pairs))
         shortlist = learned(loaded, given)
         save(lambda checkpoint: replace(checkpoint, shortlist=shortlist))

@@ -55,7 +55,11 @@ class ArgosExporter:
     has_shortlist = False
 
     def check(self, loaded: Checkpoint) -> None:
-        CTranslate2Exporter().check(loaded)
+        load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
+        CTranslate2Exporter().check_model(loaded)
         config = loaded.config
         if config.data.language_pairs.tag_count() > 1:
             raise NmtError(
