@@ -1,5 +1,6 @@
 """`nmt info`."""
 
+import json
 from typing import Annotated, Literal
 
 import typer
@@ -21,7 +22,7 @@ def info(
 
     Example: nmt info runs/demo
     """
-    from nmt.commands import info as facts
+    from nmt.commands.info import describe
 
-    opened = facts.read(model)
-    result(facts.to_json(opened) if format == "json" else facts.to_text(opened))
+    facts, table = describe(model)
+    result(json.dumps(facts, ensure_ascii=False, indent=2) if format == "json" else table)

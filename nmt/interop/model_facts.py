@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from nmt.checkpoints.model_file import TRAINING_TEXT, Checkpoint
+from nmt.checkpoints.model_file import DATE, TRAINING_TEXT, Checkpoint
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.metrics import TRANSLATION_METRICS
 from nmt.config.schema import TransformerConfig
 from nmt.data.subwords.vocabulary import Vocabulary
+from nmt.decoding.confidence import Calibration
 from nmt.interop.imported import UNKNOWN_TEXT
 
 _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
+
+
+# Entries of the provenance that are copied as they are.
+_TRAINING = ("step", "target_tokens", "nmt", "torch", DATE)
+_WEIGHTS = ("averaged", "selected", "ema_decay", "imported_from", "start_from")
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,50 @@ class ScoredSet:
 
     def __str__(self) -> str:
         return f"{self.name}, {self.languages}, {self.sentences:,} sentences"
+
+
+def facts(loaded: Checkpoint) -> dict[str, Any]:
+    """All facts below, as JSON values. The keys do not depend on the model; None for facts that it does not state."""
+    pairs, vocabulary = loaded.config.data.language_pairs, loaded.vocabulary
+    imported, text = licenses(loaded)
+    calibration = Calibration.of(loaded.provenance)
+    return {
+        "language_pairs": [
+            {
+                "source": pair.source,
+                "target": pair.target,
+                "source_tokens": list(pairs.tags(pair)),
+                "target_tokens": list(pairs.tags(pair, side=1)),
+            }
+            for pair in pairs.pairs
+        ],
+        "model": {**sizes(loaded), "parameters": parameter_count(loaded) or None},
+        "training": {key: loaded.provenance.get(key) for key in _TRAINING},
+        "weights": {key: loaded.provenance.get(key) for key in _WEIGHTS},
+        "scores": list(map(_score_facts, scored_sets(loaded))),
+        "vocabulary": {
+            "source": len(vocabulary.source),
+            "target": len(vocabulary.target),
+            "shared": vocabulary.shared,
+            "origin": vocabulary_origin(loaded),
+        },
+        "training_text": training_text(loaded),
+        "licenses": {"training_text": text, "imported_model": imported},
+        "calibration": calibration and calibration.to_json(),
+    }
+
+
+def _score_facts(scored: ScoredSet) -> dict[str, Any]:
+    return {
+        "set": scored.name,
+        "source": scored.languages.source,
+        "target": scored.languages.target,
+        "sentences": scored.sentences,
+        "compared": scored.compared,
+        "scores": {
+            name: {"score": value, "signature": scored.signatures.get(name)} for name, value in scored.scores.items()
+        },
+    }
 
 
 def scored_sets(loaded: Checkpoint) -> list[ScoredSet]:
@@ -121,8 +171,10 @@ def vocabulary_line(vocabulary: Vocabulary) -> str:
     return f"{len(vocabulary.source):,} and {len(vocabulary.target):,} SentencePiece subwords"
 
 
-def vocabulary_origin(loaded: Checkpoint) -> str:
-    """Where the subwords were learned."""
+def vocabulary_origin(loaded: Checkpoint) -> str | None:
+    """Where the subwords were learned; None for an exported folder, which has no weights and does not state it."""
+    if not loaded.weights:
+        return None
     settings, provenance = loaded.config.vocabulary, loaded.provenance
     files = [PurePath(file).name for file in (settings.source_model, settings.target_model) if file]
     if files:

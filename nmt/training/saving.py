@@ -95,7 +95,7 @@ class Saver:
             "validation_key": self._identity.validation_key,
             **({"start_from": origin} if origin else {}),
             **model_file.with_source_text(self._source_text),
-            model_file.TRAINING_TEXT: list(self._training_text),
+            **({model_file.TRAINING_TEXT: list(self._training_text)} if self._training_text else {}),
             **scores,
         }
 

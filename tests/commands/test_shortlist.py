@@ -104,6 +104,23 @@ def test_pairs_come_from_all_parts_of_a_large_text(
     assert chosen == [("one", "eins")] * 3 + [("two", "zwei")] * 4
 
 
+def test_it_says_when_no_translation_will_use_the_shortlist(
+    made: Checkpoint, model: Path, corpus: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A token before each target is a prefix, with which CTranslate2 cannot use a shortlist."""
+    tagged = tokenizer().with_tags(["<en>", "<de>"])
+    for tags, is_warned in (("target_always", False), ("sides", True)):
+        data, model_settings = replace(made.config.data, language_tags=tags), replace(made.config.model, tie="none")
+        vocabulary = Vocabulary(tagged.with_tags(["<2de>"]), tagged)
+        given = random_model(0, replace(made.config, data=data, model=model_settings), vocabulary)
+        model_file.save(model, given)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "nmt"):
+            shortlist.write(model, corpus / "train.en", corpus / "train.de")
+        assert ("nmt never uses a shortlist with this model: data.language_tags: sides" in caplog.text) == is_warned
+        assert shortlist_of(model) is not None
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
