@@ -69,7 +69,7 @@ def export(
         try:
             loaded = replace(loaded, shortlist=shortlist.learned(loaded, shortlist.training_text(loaded)))
         except NmtError as error:
-            log.info("no shortlist, with which translation would be faster: %s", error)
+            log.info("no shortlist is exported, so translation is slower: %s", error)
     sample = parity.sample(loaded, lines)
     nmt_lines = parity.translate(loaded, sample)  # raises NmtError for damaged weights, before the long work
     folder_or_file = atomic.replacing(output) if as_file else atomic.new_folder(atomic.followed(output))

@@ -50,7 +50,9 @@ def import_model(
     is_local = to_path(name).exists()
     path, importer = _importer(path)
     if text and not importer.reads_text:
-        raise NmtError(f"--text: {name} keeps all its subwords: only models of many languages (M2M-100, NLLB) need it")
+        raise NmtError(
+            f"--text: only for models of many languages (M2M-100, NLLB): {name} keeps all its subwords: leave it out"
+        )
     # The name on the hub, not the name of the folder in the hub's cache.
     model_name = path.resolve().name.removesuffix(".npz") if is_local else name.rpartition("/")[2]
     imported = importer.read(path, model_name, codes, text)

@@ -279,5 +279,5 @@ argostranslate.package.install_from_path("{package}")
 print(argostranslate.translate.translate("A sentence.", "{source}", "{target}"))
 ```
 
-LibreTranslate uses what its user has installed in this way: `libretranslate --load-only {source},{target}`.
+LibreTranslate uses packages that its user has installed like this: `libretranslate --load-only {source},{target}`.
 """
