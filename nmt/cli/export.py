@@ -27,7 +27,9 @@ def export(
     ] = None,
     sample: Annotated[
         Path | None,
-        options.file("Text for the comparison, a sentence per line; bergamot also gets the scales of inputs from it."),
+        options.file(
+            "Text for the comparison, a sentence per line; bergamot also computes the scales of its inputs from it."
+        ),
     ] = None,
     sentence_splitter: Annotated[
         Path | None,

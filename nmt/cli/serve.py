@@ -20,29 +20,22 @@ def serve(
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0: any free port.")
     ] = 8000,
-    max_lines: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum lines of a request, else status 413.")
-    ] = 256,
+    max_lines: Annotated[int, typer.Option(metavar="N", min=1, help="Max. lines of a request, else status 413.")] = 256,
     max_characters: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum characters of a request, else status 413.")
+        int, typer.Option(metavar="N", min=1, help="Max. characters of a request, else status 413.")
     ] = 20_000,
-    max_waiting: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum waiting lines, else status 429.")
-    ] = 1000,
+    max_waiting: Annotated[int, typer.Option(metavar="N", min=1, help="Max. waiting lines, else status 429.")] = 1000,
     max_answer: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, help="Maximum MiB of an answer; a request that could exceed it gets status 413."
-        ),
+        typer.Option(metavar="N", min=1, help="Max. MiB of an answer; a request that could exceed it gets status 413."),
     ] = 32,
     max_file: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Maximum MiB of a file, else status 413; 0: files are not translated."),
+        int, typer.Option(metavar="N", min=0, help="Max. MiB of a file, else status 413; 0: files are not translated.")
     ] = 4,
     document_seconds: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Maximum seconds to read a file, and to write its translation, else status 413."
+            metavar="N", min=1, help="Max. seconds to read a file, and to write its translation, else status 413."
         ),
     ] = 60,
     allowed_host: Annotated[

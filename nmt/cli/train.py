@@ -213,10 +213,10 @@ def shortlist(
     source: Annotated[Path | None, options.file("Text in the source language, instead of the training text.")] = None,
     target: Annotated[Path | None, options.file("Its translation, line by line.")] = None,
 ) -> None:
-    """Learn which target subwords translate each source subword. This shortlist makes translation faster.
+    """Learn which target subwords translate each source subword, and store this shortlist in the model file.
 
-    CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead of the whole vocabulary.
-    It is written into the model file, and learned from at most 200,000 pairs, from all parts of the text.
+    Translation gets faster: CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead
+    of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
 
     Example: nmt shortlist runs/student
     """

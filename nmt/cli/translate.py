@@ -46,9 +46,7 @@ def translate(
     ] = "input",
     markup: Annotated[
         Literal["html", "xml"] | None,
-        typer.Option(
-            help="The lines contain tags, which are placed around the corresponding words of the translation."
-        ),
+        typer.Option(help="Lines contain tags, which are placed around the corresponding words of the translation."),
     ] = None,
     only_missing: Annotated[
         bool,
@@ -57,9 +55,7 @@ def translate(
             help="In PO, XLIFF, JSON and ARB: translate only texts without a translation, or all.",
         ),
     ] = True,
-    review_below: Annotated[
-        int, typer.Option(min=0, max=100, help="In PO, XLIFF: note units with a lower confidence.")
-    ] = 0,
+    review_below: Annotated[int, typer.Option(min=0, max=100, help="In PO, XLIFF: add notes to units below it.")] = 0,
     ensemble: options.Ensemble = None,
     glossary: options.Glossary = None,
     prefixes: Annotated[
@@ -109,9 +105,7 @@ def translate(
             "--markup writes only the best translation: leave out --n-best, --scores, --prefixes, --format and --order"
         )
     if table and (n_best is not None or scores or format == "json"):
-        raise typer.BadParameter(
-            "a table has only the best translation: leave out --n-best, --scores and --format json"
-        )
+        raise typer.BadParameter("a table has one translation: leave out --n-best, --scores and --format json")
     request = translation_job.TranslationJob(
         model=model,
         source=source,
@@ -131,9 +125,7 @@ def translate(
         dry_run=dry_run,
     )
     if nproc_per_node is not None and not request.from_file_to_file:
-        raise typer.BadParameter(
-            "--nproc-per-node needs INPUT and --output FILE, both regular files, and cannot be used with --line-by-line"
-        )
+        raise typer.BadParameter("--nproc-per-node needs the files INPUT and --output FILE, without --line-by-line")
     if is_endpoint(model):
         from nmt.commands import endpoint_job
 

@@ -55,8 +55,6 @@ def calibrate(
     log.info("%s: calibrated with %s, correlation with chrF %.2f", file, calibration, calibration.correlation)
     if calibration.correlation < _LOW_CORRELATION:
         log.warning(
-            "this correlation is low, so the confidence is of little use: is %s the translation of %s?",
-            reference,
-            source,
+            "this correlation is low: do not rely on the confidence. Is %s the translation of %s?", reference, source
         )
     return calibration

@@ -48,12 +48,7 @@ def facts(loaded: Checkpoint) -> dict[str, Any]:
     calibration = Calibration.of(loaded.provenance)
     return {
         "language_pairs": [
-            {
-                "source": pair.source,
-                "target": pair.target,
-                "source_tokens": list(pairs.tags(pair)),
-                "target_tokens": list(pairs.tags(pair, side=1)),
-            }
+            {**pair._asdict(), "source_tokens": pairs.tags(pair), "target_tokens": pairs.tags(pair, side=1)}
             for pair in pairs.pairs
         ],
         "model": {**sizes(loaded), "parameters": parameter_count(loaded) or None},
@@ -73,16 +68,9 @@ def facts(loaded: Checkpoint) -> dict[str, Any]:
 
 
 def _score_facts(scored: ScoredSet) -> dict[str, Any]:
-    return {
-        "set": scored.name,
-        "source": scored.languages.source,
-        "target": scored.languages.target,
-        "sentences": scored.sentences,
-        "compared": scored.compared,
-        "scores": {
-            name: {"score": value, "signature": scored.signatures.get(name)} for name, value in scored.scores.items()
-        },
-    }
+    scores = {name: {"score": value, "signature": scored.signatures.get(name)} for name, value in scored.scores.items()}
+    about = {"set": scored.name, "sentences": scored.sentences, "compared": scored.compared}
+    return {**about, **scored.languages._asdict(), "scores": scores}
 
 
 def scored_sets(loaded: Checkpoint) -> list[ScoredSet]:
@@ -140,14 +128,11 @@ def parameter_count(loaded: Checkpoint) -> int:
 def sizes(loaded: Checkpoint) -> dict[str, str | int | None]:
     """The architecture and its sizes by name; None for sizes that other architectures have."""
     model = loaded.config.model
-    if isinstance(model, TransformerConfig):
-        layers = model.encoder_layers or model.layers, model.decoder_layers or model.layers
-    else:
-        layers = model.encoder_layers, model.decoder_layers
+    layers = getattr(model, "layers", None)
     return {
         "architecture": model.architecture,
-        "encoder_layers": layers[0],
-        "decoder_layers": layers[1],
+        "encoder_layers": model.encoder_layers or layers,
+        "decoder_layers": model.decoder_layers or layers,
         "width": model.width,
         "feed_forward": getattr(model, "feed_forward", None),
         "heads": getattr(model, "heads", None),

@@ -51,9 +51,7 @@ class CTranslate2Engine:
         self.on_searched: Callable[[int], object] | None = None
         [scores] = model.score([([EOS + 1], [EOS + 1])], AUTO_BATCH_TOKENS)
         if not all(map(math.isfinite, scores)):
-            raise NmtError(
-                "the model's scores are not numbers: its weights are damaged or too large: use another model"
-            )
+            raise NmtError("the model's scores are not numbers: its weights are damaged or too large: use another one")
 
     @cached_property
     def pytorch(self) -> Engine:

@@ -55,9 +55,7 @@ class M2M100Importer:
         config = SourceSettings(str(path / "config.json"), source.read_mapping(path / "config.json"))
         model, family = _settings(config), m2m100_vocabulary.family_of(path)
         if empty := [file for file in text if not any(line.strip() for line in read_lines(file))]:
-            raise NmtError(
-                f"--text: {empty[0]} has no text, and only the subwords that occur in text are kept: give another file"
-            )
+            raise NmtError(f"--text: {empty[0]} has no text, and only the subwords of text are kept: give another file")
         lines = chain.from_iterable(map(read_lines, text)) if text else None
         vocabulary, rows, known_codes = m2m100_vocabulary.read(path, family, config, codes, lines)
         original, size, width = source.read_weights(path), config.number("vocab_size"), model.d_model
