@@ -156,7 +156,8 @@ class Trainer:
             facts |= {"start_from": self.data.start.origin} if self.data.start is not None else {}
             run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` covers the last save too: another SIGTERM during it must not end the process.
-            with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, data.source_text) as saver:
+            text = data.source_text, data.training_text
+            with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, *text) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:

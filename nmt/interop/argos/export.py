@@ -55,7 +55,11 @@ class ArgosExporter:
     has_shortlist = False
 
     def check(self, loaded: Checkpoint) -> None:
-        CTranslate2Exporter().check(loaded)
+        load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
+        CTranslate2Exporter().check_model(loaded)
         config = loaded.config
         if config.data.language_pairs.tag_count() > 1:
             raise NmtError(
@@ -275,5 +279,5 @@ argostranslate.package.install_from_path("{package}")
 print(argostranslate.translate.translate("A sentence.", "{source}", "{target}"))
 ```
 
-LibreTranslate uses what its user has installed in this way: `libretranslate --load-only {source},{target}`.
+LibreTranslate uses packages that its user has installed like this: `libretranslate --load-only {source},{target}`.
 """

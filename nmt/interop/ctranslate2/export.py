@@ -27,6 +27,9 @@ class CTranslate2Exporter:
 
     def check(self, loaded: Checkpoint) -> None:
         load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
         if problem := ctranslate2_files.unsupported(loaded.config.model):
             raise NmtError(problem)
 

@@ -67,8 +67,11 @@ class MarianExporter:
     has_shortlist = False
 
     def check(self, loaded: Checkpoint) -> None:
-        """As Exporter.check; raises NmtError also if MarianTokenizer cannot tell the model its languages."""
         hugging_face.load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
+        """As Exporter.check_model; raises NmtError also if MarianTokenizer cannot tell the model its languages."""
         check(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:
