@@ -26,6 +26,7 @@ FEW_STEPS = [
     "training.learning_rate=0.01", "training.validation_sentences=10", "decoding.beam_size=1",
 ]  # fmt: skip
 SHORT = ["decoding.max_extra_tokens=5", "decoding.beam_size=1"]  # random models do not end their sentences
+SOME_TEXT = ["decoding.min_length=5", "decoding.no_repeat_ngram=2"]  # not white space alone, which training drops
 
 
 def write_text() -> None:
@@ -43,7 +44,7 @@ def test_the_commands_lead_from_pairs_to_packages(tmp_path: Path, monkeypatch: p
     many_languages_folder(Path("alirezamsh/small100"), "small100")
     write_text()
     more = {
-        "train": FEW_STEPS, "translate": [*SHORT, "decoding.min_length=5"], "evaluate": SHORT,
+        "train": FEW_STEPS, "translate": [*SHORT, *SOME_TEXT], "evaluate": SHORT,
         "export": ["--quantization", "float32"],
     }  # fmt: skip
     results = run_page("docs/low-resource.md", more)
