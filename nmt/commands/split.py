@@ -20,8 +20,7 @@ from nmt.commands.document_split import DocumentPair, split_documents
 from nmt.config.language_codes import language_of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.cleaning.rules.near_duplicates import folded_texts
-from nmt.data.sources.columns import column_values
-from nmt.data.sources.corpus import read_pairs
+from nmt.data.sources.corpus import column_values, read_pairs
 from nmt.data.sources.invalid_lines import InvalidLinesError
 from nmt.data.subwords.normalization import as_read
 from nmt.errors import NmtError, no_such_file
@@ -77,50 +76,39 @@ def split(
             raise NmtError(f"{corpus.label}: the {side} has only numbers: name its columns with --columns")
     sets: Mapping[str, Sequence[tuple[str, ...]]]
     if by is None:
-        sets, remarks = _sets_of_pairs(pairs, held_out, most, seed)
+        # Pairs that a model reads as equal are duplicates, as for data.drop_duplicates; the first in order is kept.
+        unique = {
+            (as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)
+        }
+        sets, duplicates = split_pairs(unique.values(), held_out, most, seed), len(pairs) - len(unique)
+        _write(folder, sets, languages)
     else:
         in_documents = [DocumentPair(*pair, name) for pair, name in zip(read, documents, strict=True) if all(pair)]
-        sets, remarks = _sets_of_documents(in_documents, held_out, most, seed)
-    _write(folder, sets, languages if by is None else (*languages, "documents"))
+        sets, duplicates = split_documents(in_documents, held_out, most, seed), 0
+        _write(folder, sets, (*languages, "documents"))
+        _log_documents(sets, in_documents)
     counts = ", ".join(f"{len(set_pairs):,} {name}" for name, set_pairs in sets.items())
-    empty = len(read) - len(pairs)
-    log.info("%s pairs: %s, %s, %s with an empty side", f"{len(read):,}", counts, remarks[0], f"{empty:,}")
-    for remark in remarks[1:]:
-        log.info("%s", remark)
+    unused = len(pairs) - duplicates - sum(map(len, sets.values()))
+    ignored = f"{len(read) - len(pairs):,} with an empty side"
+    if by is None:
+        ignored = f"{duplicates:,} duplicates, {ignored}"
+    log.info("%s pairs: %s, %s left out, %s", f"{len(read):,}", counts, f"{unused:,}", ignored)
     train_files = shlex.join(str(folder / f"train.{language}") for language in languages)
     validation_files = shlex.join(str(folder / f"validation.{language}") for language in languages)
     log.info("next: nmt init my.yaml --train %s --validation %s", train_files, validation_files)
 
 
-def _sets_of_pairs(
-    pairs: Sequence[Pair], held_out: int, most: int | None, seed: int
-) -> tuple[dict[str, list[Pair]], list[str]]:
-    """The sets without duplicates, and what was left out."""
-    # Pairs that a model reads as equal are duplicates, as for data.drop_duplicates; the first in sorted order is kept.
-    unique = {(as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)}
-    sets = split_pairs(unique.values(), held_out, most, seed)
-    left_out = len(unique) - sum(map(len, sets.values()))
-    return sets, [f"{left_out:,} left out, {len(pairs) - len(unique):,} duplicates"]
-
-
-def _sets_of_documents(
-    pairs: Sequence[DocumentPair], held_out: int, most: int | None, seed: int
-) -> tuple[dict[str, list[DocumentPair]], list[str]]:
-    """The sets, and what was left out."""
-    sets = split_documents(pairs, held_out, most, seed)
+def _log_documents(sets: Mapping[str, Sequence[DocumentPair]], pairs: Sequence[DocumentPair]) -> None:
     sizes = Counter(pair.document for pair in pairs)
-    remarks = [f"{len(pairs) - sum(map(len, sets.values())):,} left out"]
     for name, set_pairs in sets.items():
         documents = {pair.document for pair in set_pairs}
-        remark = f"{name}: {counted(len(documents - {''}), 'document', 'documents')}"
         if name == "train":
             nameless = sum(not pair.document for pair in set_pairs)
-            remark += f", {counted(nameless, 'pair', 'pairs')} without a document"
+            remark = f", and {counted(nameless, 'pair', 'pairs')} without a document" if nameless else ""
         else:
             left_out = sum(sizes[document] for document in documents) - len(set_pairs)
-            remark += f", without {counted(left_out, 'pair', 'pairs')} that share a sentence with another document"
-        remarks.append(remark)
-    return sets, remarks
+            remark = f", without {counted(left_out, 'pair', 'pairs')} that share a sentence with another document"
+        log.info("%s: %s%s", name, counted(len(documents - {""}), "document", "documents"), remark)
 
 
 def _documents(by: str, corpus: Corpus, data: DataConfig, count: int) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
-from nmt.data.sources.columns import column_values
+from nmt.data.sources.corpus import column_values
 from nmt.errors import NmtError
 from nmt.files.text import read_lines
 

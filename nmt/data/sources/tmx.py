@@ -57,13 +57,13 @@ def unit_properties(path: Path, corpus: schema.Corpus, data: schema.DataConfig, 
 
 
 def _units(
-    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, property_name: str | None
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, wanted: str | None
 ) -> Iterator[tuple[str, str, str]]:
-    """Source, target, and the value of the property, of each unit that has both languages."""
+    """Source, target, and the value of the `prop` or attribute `wanted`, of each unit that has both languages."""
     with opened(path, digests) as stream:
         content = as_utf8(stream, str(path))
         characters = AllowedCharacters(content)
-        units = _Units(path, corpus, data, None if content is stream else "utf-8", property_name)
+        units = _Units(path, corpus, data, None if content is stream else "utf-8", wanted)
         for block in characters.blocks(_BLOCK_BYTES):
             yield from units.parse(block, last=False)
         yield from units.parse(b"", last=True)
@@ -75,15 +75,10 @@ class _Units:
     """Turns the events of the XML parser into pairs, and counts omitted units and variants."""
 
     def __init__(
-        self,
-        path: Path,
-        corpus: schema.Corpus,
-        data: schema.DataConfig,
-        encoding: str | None,
-        property_name: str | None,
+        self, path: Path, corpus: schema.Corpus, data: schema.DataConfig, encoding: str | None, wanted: str | None
     ) -> None:
-        """encoding: of the XML; None: as the XML declares. property_name: type of the `prop`, or attribute of the unit,
-        whose value is read; None: none."""
+        """encoding: of the XML; None: as the XML declares. wanted: type of a `prop`, or attribute of the unit; None:
+        none."""
         self._path = path
         named = corpus.source_column, corpus.target_column
         self._codes = tuple(
@@ -92,8 +87,7 @@ class _Units:
         )
         self._exactly = tuple(column is not None for column in named)
         self._seen: dict[str, tuple[str, int | None]] = {}  # languages so far: the normal code and its side
-        self._property_name = property_name
-        self._property: list[str] = []  # its value, for this unit
+        self._wanted, self._value = wanted, list[str]()  # of this unit
         self._pairs: list[tuple[str, str, str]] = []  # complete, not yet returned
         self._units, self._incomplete, self._unused, self._languages = 0, 0, 0, Counter[str]()
         self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
@@ -133,10 +127,10 @@ class _Units:
                 self._text.append(inline_codes.InlineCode(name, attributes).replacement())
         elif name == "tu":
             self._unit = []
-            self._property = [attributes.get(self._property_name or "", "")]
-        elif name == "prop" and self._unit is not None and attributes.get("type") == self._property_name is not None:
-            self._property = []
-            self._parser.CharacterDataHandler = self._property.append
+            self._value = [attributes.get(self._wanted or "", "")]
+        elif name == "prop" and self._unit is not None and attributes.get("type") == self._wanted is not None:
+            self._value = []
+            self._parser.CharacterDataHandler = self._value.append
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""  # `lang` before TMX 1.4
         elif name == "seg" and self._unit is not None:
@@ -182,7 +176,7 @@ class _Units:
             for texts, code in zip(variants, self._codes, strict=True)
         )
         self._unused += unused + len(variants[0]) + len(variants[1]) - 2
-        self._pairs.append((source, target, _one_line("".join(self._property))))
+        self._pairs.append((source, target, _one_line("".join(self._value))))
 
     def _side(self, code: str) -> int | None:
         """The side of a language: 0 source, 1 target, None neither. Between `en` and `en-gb`, the longer name wins."""
