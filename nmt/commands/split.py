@@ -107,7 +107,7 @@ def _log_documents(sets: Mapping[str, Sequence[DocumentPair]], pairs: Sequence[D
             remark = f", and {counted(nameless, 'pair', 'pairs')} without a document" if nameless else ""
         else:
             left_out = sum(sizes[document] for document in documents) - len(set_pairs)
-            remark = f", without {counted(left_out, 'pair', 'pairs')} that share a sentence with another document"
+            remark = f"; {counted(left_out, 'pair', 'pairs')} left out: another document has the same sentence"
         log.info("%s: %s%s", name, counted(len(documents - {""}), "document", "documents"), remark)
 
 

@@ -116,11 +116,9 @@ def test_each_format_names_its_documents(tmp_path: Path) -> None:
         files = [tmp_path / name if str(name).startswith("my.") else name for name in arguments]
         done = run(*files, "--languages", "en", "de", "--pairs", 7, "--output", tmp_path / kind)
         assert done.exit_code == 0, done.stderr
-        assert (
-            "47 pairs: 26 train, 8 validation, 8 test, 4 left out, 1 with an empty side\n" in done.stderr
-        )
+        assert "47 pairs: 26 train, 8 validation, 8 test, 4 left out, 1 with an empty side\n" in done.stderr
         assert "train: 5 documents, and 1 pair without a document\n" in done.stderr
-        assert "test: 2 documents, without 2 pairs that share a sentence with another document\n" in done.stderr
+        assert "test: 2 documents; 2 pairs left out: another document has the same sentence\n" in done.stderr
         contents.append({path.name: path.read_text() for path in (tmp_path / kind).iterdir()})
     assert all(content == contents[0] for content in contents) and len(contents[0]) == 9
     for name in SETS:

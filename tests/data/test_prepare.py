@@ -356,7 +356,7 @@ def test_a_store_that_cannot_be_written_is_used(
     monkeypatch.setattr(os, "access", lambda path, mode: not writes(path) and real_access(path, mode))
     caplog.clear()
     assert contents(prepare(run)) == contents(first)
-    assert f"data: {store} cannot be written (Read-only file system): its content is used" in caplog.text
+    assert f"data: {store} is not writable (Read-only file system): the data in it is used" in caplog.text
     other = write_text(tmp_path / "text", "other", 20, seed=9)
     assert len(prepare(changed(run, data={"validation": other})).validation[0].pairs) == 20
     with pytest.raises(NmtError, match=r"cannot be written: Read-only file system: choose another data.store_dir$"):

@@ -153,7 +153,7 @@ class _Units:
 
     def _skipped_entity(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:
-            raise self._error(f"&{name}; has no meaning here: write the character itself")
+            raise self._error(f"&{name}; is not defined: write the character itself")
 
     def _add_pair(self, unit: list[tuple[str, str]]) -> None:
         variants: list[dict[str, str]] = [{}, {}]  # of each side: language and text
