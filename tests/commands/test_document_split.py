@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+from helpers.page_commands import run_page
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
@@ -124,6 +125,20 @@ def test_each_format_names_its_documents(tmp_path: Path) -> None:
     for name in SETS:
         source, target, of_lines = (contents[0][f"{name}.{ending}"].split("\n") for ending in ("en", "de", "documents"))
         assert set(zip(source, target, of_lines, strict=True)) <= {*pairs, ("", "", "")}
+
+
+def test_the_commands_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = books(9)
+    for name, column in (("my.en", 0), ("my.de", 1), ("my.documents", 2)):
+        Path(name).write_text("".join(f"{pair[column]}\n" for pair in pairs))
+    Path("pairs.tsv").write_text("".join(f"1\t{pair.source}\t\t{pair.target}\n" for pair in pairs))
+    side = "<tuv xml:lang='{}'><seg>{}</seg></tuv>".format
+    units = (f"<prop type='x-document'>{name}</prop>{side('en', a)}{side('de', b)}" for a, b, name in pairs)
+    Path("memory.tmx").write_text(f"<tmx><body>{''.join(f'<tu>{unit}</tu>' for unit in units)}</body></tmx>")
+    assert len(run_page("docs/data.md", {"split": ["--pairs", "3"]})) == 3
+    assert {path.name for path in Path("data").iterdir()} == {"my", "memory", "documents"}
+    assert Path("data/memory/test.documents").read_text() == Path("data/documents/test.documents").read_text() != ""
 
 
 @pytest.mark.parametrize(
