@@ -60,9 +60,11 @@ def split_documents(
 
 def _is_unique(pairs: Sequence[DocumentPair]) -> list[bool]:
     """Whether no other document has the source or the target of each pair. Only letters and digits are compared."""
-    sources = [(0, text) for text in folded_texts([pair.source for pair in pairs])]
-    targets = [(1, text) for text in folded_texts([pair.target for pair in pairs])]
-    document_of, shared = dict[tuple[int, str], str](), set[tuple[int, str]]()
-    for pair, *sentences in zip(pairs, sources, targets, strict=True):
-        shared.update(text for text in sentences if document_of.setdefault(text, pair.document) != pair.document)
-    return [shared.isdisjoint(sentences) for sentences in zip(sources, targets, strict=True)]
+    unique = [True] * len(pairs)
+    for side in (0, 1):
+        texts, document_of, shared = folded_texts([pair[side] for pair in pairs]), dict[str, str](), set[str]()
+        for text, pair in zip(texts, pairs, strict=True):
+            if document_of.setdefault(text, pair.document) != pair.document:
+                shared.add(text)
+        unique = [both and text not in shared for both, text in zip(unique, texts, strict=True)]
+    return unique
