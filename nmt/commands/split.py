@@ -77,44 +77,36 @@ def split(
     sets: Mapping[str, Sequence[tuple[str, ...]]]
     if by is None:
         # Pairs that a model reads as equal are duplicates, as for data.drop_duplicates; the first in order is kept.
-        unique = {
-            (as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)
-        }
+        unique = {tuple(map(as_read, pair)): pair for pair in sorted(pairs, reverse=True)}
         sets, duplicates = split_pairs(unique.values(), held_out, most, seed), len(pairs) - len(unique)
         _write(folder, sets, languages)
     else:
-        in_documents = [DocumentPair(*pair, name) for pair, name in zip(read, documents, strict=True) if all(pair)]
+        in_documents = [(*pair, name) for pair, name in zip(read, documents, strict=True) if all(pair)]
         sets, duplicates = split_documents(in_documents, held_out, most, seed), 0
         _write(folder, sets, (*languages, "documents"))
         _log_documents(sets, in_documents)
     counts = ", ".join(f"{len(set_pairs):,} {name}" for name, set_pairs in sets.items())
     unused = len(pairs) - duplicates - sum(map(len, sets.values()))
-    ignored = f"{len(read) - len(pairs):,} with an empty side"
-    if by is None:
-        ignored = f"{duplicates:,} duplicates, {ignored}"
+    ignored = f"{duplicates:,} duplicates, " * (by is None) + f"{len(read) - len(pairs):,} with an empty side"
     log.info("%s pairs: %s, %s left out, %s", f"{len(read):,}", counts, f"{unused:,}", ignored)
-    train_files = shlex.join(str(folder / f"train.{language}") for language in languages)
-    validation_files = shlex.join(str(folder / f"validation.{language}") for language in languages)
-    log.info("next: nmt init my.yaml --train %s --validation %s", train_files, validation_files)
+    files_of_sets = [shlex.join(str(folder / f"{name}.{language}") for language in languages) for name in sets]
+    log.info("next: nmt init my.yaml --train %s --validation %s", *files_of_sets[:2])  # the third is the test set
 
 
 def _log_documents(sets: Mapping[str, Sequence[DocumentPair]], pairs: Sequence[DocumentPair]) -> None:
-    sizes = Counter(pair.document for pair in pairs)
+    sizes = Counter(document for _, _, document in pairs)
     for name, set_pairs in sets.items():
-        documents = {pair.document for pair in set_pairs}
-        if name == "train":
-            nameless = sum(not pair.document for pair in set_pairs)
-            remark = f", and {counted(nameless, 'pair', 'pairs')} without a document" if nameless else ""
-        else:
-            left_out = sum(sizes[document] for document in documents) - len(set_pairs)
-            remark = f"; {counted(left_out, 'pair', 'pairs')} left out: another document has the same sentence"
+        documents = {document for _, _, document in set_pairs}
+        left_out = counted(sum(sizes[document] for document in documents) - len(set_pairs), "pair", "pairs")
+        remark = "" if name == "train" else f"; {left_out} left out: another document has the same sentence"
         log.info("%s: %s%s", name, counted(len(documents - {""}), "document", "documents"), remark)
+    if sizes[""]:
+        log.info("train: %s without a document", counted(sizes[""], "pair", "pairs"))
 
 
 def _documents(by: str, corpus: Corpus, data: DataConfig, count: int) -> list[str]:
-    """The name of each pair's document: a column of the corpus's file, or the lines of a file beside two files of text.
-    Raises NmtError if there is no such column or file, if the file does not have `count` lines, and if all are
-    empty."""
+    """The name of each pair's document. Raises NmtError if there is no such column or file, if the file does not have
+    `count` lines, and if all names are empty."""
     if corpus.file:
         values: Iterator[object] = column_values(corpus, data, by)
     elif not Path(by).exists():
@@ -141,9 +133,8 @@ def groups_of(pairs: Iterable[Pair]) -> list[list[Pair]]:
         return sentence
 
     all_pairs = list(pairs)
-    source_texts, target_texts = [source for source, _ in all_pairs], [target for _, target in all_pairs]
-    sources = [(0, text) for text in folded_texts(source_texts)]
-    targets = [(1, text) for text in folded_texts(target_texts)]
+    sources = [(0, text) for text in folded_texts([source for source, _ in all_pairs])]
+    targets = [(1, text) for text in folded_texts([target for _, target in all_pairs])]
     for source, target in zip(sources, targets, strict=True):
         parent[root(source)] = root(target)
     groups: dict[tuple[int, str], list[Pair]] = {}

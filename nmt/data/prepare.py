@@ -262,10 +262,7 @@ def _learned_vocabulary(
         stages.check_shares(text.data, counts)
         sizes = sample_sizes(text.data, kept, settings.sample_sentences)
         if not any(sizes):
-            raise NmtError(
-                f"vocabulary.sample_sentences: {settings.sample_sentences} is too small to draw one sentence of any "
-                "corpus: raise it"
-            )
+            raise NmtError(f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: raise it")
         tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for the remaining text: the cause may be a problem with the data
         overlaps = text.find_overlaps()

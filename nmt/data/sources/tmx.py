@@ -77,8 +77,7 @@ class _Units:
     def __init__(
         self, path: Path, corpus: schema.Corpus, data: schema.DataConfig, encoding: str | None, wanted: str | None
     ) -> None:
-        """encoding: of the XML; None: as the XML declares. wanted: type of a `prop`, or attribute of the unit; None:
-        none."""
+        """encoding: of the XML; None: as the XML declares. wanted: type of a `prop` or attribute of the unit."""
         self._path = path
         named = corpus.source_column, corpus.target_column
         self._codes = tuple(
