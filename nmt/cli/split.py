@@ -46,8 +46,8 @@ def split(
 
     With --by, all pairs of a document are in one set, in their order. Documents are drawn for validation and test until
     each set has N pairs. A pair of these documents is left out and counted if it shares a sentence with another
-    document, such as a footer. Pairs without a document are training pairs. The files .documents name the document of
-    each line.
+    document, such as a footer. Pairs without a document are training pairs. FOLDER also gets train.documents and so
+    on, with the document of each pair.
 
     Example: nmt split my.en my.de --output data/my
 
