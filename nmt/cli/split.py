@@ -21,11 +21,19 @@ def split(
         tuple[str, str] | None,
         typer.Option(metavar="SOURCE TARGET", help="For one file: names or numbers of its columns."),
     ] = None,
-    pairs: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs for validation, and as many for the test.")] = (
-        1000
-    ),
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN|FILE",
+            help="Keep documents together. The document of each pair: a column or, for two FILES, a file of lines.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Pairs for validation, and as many for the test. With --by: about N."),
+    ] = 1000,
     most: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The most training pairs, drawn at random. Default: all.")
+        int | None, typer.Option(min=1, metavar="N", help="At most N training pairs, drawn at random. Default: all.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Another number gives other sets.")] = 1,
 ) -> None:
@@ -36,7 +44,14 @@ def split(
     a group and are in one set. From a group that is held out, one pair is used; the others are left out and counted.
     The same pairs give the same sets in any order.
 
+    With --by, all pairs of a document are in one set, in their order. Documents are drawn for validation and test until
+    each set has N pairs. A pair of these documents is left out and counted if it shares a sentence with another
+    document, such as a footer. Pairs without a document are training pairs. FOLDER also gets train.documents and so
+    on, with the document of each pair.
+
     Example: nmt split my.en my.de --output data/my
+
+    Example: nmt split memory.tmx --by x-document --languages en de --output data/my
     """
     if len(files) > 2:
         raise typer.BadParameter(f"at most two FILES, not {len(files)}")
@@ -47,5 +62,5 @@ def split(
 
     from nmt.commands import split as splitting
 
-    splitting.split(files, output, languages, columns, pairs, most, seed)
+    splitting.split(files, output, languages, columns, by, pairs, most, seed)
     text.result(output)

@@ -3,27 +3,31 @@
 Collections such as Tatoeba's have many translations of one sentence. In a random split, most of the test set would
 also be in the training set. Here pairs that share a sentence, or that are connected by such pairs, form a group, and
 all pairs of a group are in one set. Only letters and digits are compared, without case and accents. Only small groups
-are held out: one pair of the group is used, and the others are left out.
+are held out: one pair of the group is used, and the others are left out. Documents are split in `document_split`.
 """
 
 import logging
 import random
 import shlex
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
 import regex
 
+from nmt.commands.document_split import DocumentPair, split_documents
 from nmt.config.language_codes import language_of_file
 from nmt.config.schema import Corpus, DataConfig
 from nmt.data.cleaning.rules.near_duplicates import folded_texts
-from nmt.data.sources.corpus import read_pairs
+from nmt.data.sources.corpus import column_values, read_pairs
 from nmt.data.sources.invalid_lines import InvalidLinesError
 from nmt.data.subwords.normalization import as_read
 from nmt.errors import NmtError, no_such_file
 from nmt.files import atomic
+from nmt.files.notes import counted
 from nmt.files.outputs import check_new_folder
+from nmt.files.text import read_lines
 
 log = logging.getLogger("nmt")
 
@@ -37,6 +41,7 @@ def split(
     folder: Path,
     languages: tuple[str, str] | None,
     columns: tuple[str, str] | None,
+    by: str | None,
     held_out: int,
     most: int | None,
     seed: int,
@@ -44,8 +49,9 @@ def split(
     """Split the pairs in `files`, write the sets into a new folder, and log their sizes.
 
     files: one file with both sides, or two files of lines; languages: the endings of the new files, None for those of
-    the two files; columns: of the source and the target in one file; held_out, most: see `split_pairs`. Raises NmtError
-    for files that cannot be read as pairs, for too few pairs, and for a folder that exists.
+    the two files; columns: of the source and the target in one file; by: the column, or the file beside two files, with
+    the names of the documents, None to split single pairs; held_out, most: see `split_pairs` and `split_documents`.
+    Raises NmtError for files that cannot be read as pairs, for too few pairs, and for a folder that exists.
     """
     if missing := [file for file in files if not file.exists()]:
         raise no_such_file(missing[0])
@@ -61,23 +67,58 @@ def split(
     data = DataConfig(source_language=languages[0], target_language=languages[1], train=(corpus,))
     try:
         read = [(source.strip(), target.strip()) for source, target in read_pairs(corpus, data, "train")]
+        documents = _documents(by, corpus, data, len(read)) if by is not None else []
     except InvalidLinesError as error:
         raise NmtError(error.problem) from None  # there is no config
     pairs = [pair for pair in read if all(pair)]
     for i, side in enumerate(("source", "target")):
         if pairs and all(pair[i].isdigit() for pair in pairs):
             raise NmtError(f"{corpus.label}: the {side} has only numbers: name its columns with --columns")
-    # Pairs that a model reads as equal are duplicates, as for data.drop_duplicates; the first in sorted order is kept.
-    unique = {(as_read(source), as_read(target)): (source, target) for source, target in sorted(pairs, reverse=True)}
-    sets = split_pairs(unique.values(), held_out, most, seed)
-    _write(folder, sets, languages)
+    sets: Mapping[str, Sequence[tuple[str, ...]]]
+    if by is None:
+        # Pairs that a model reads as equal are duplicates, as for data.drop_duplicates; the first in order is kept.
+        unique = {tuple(map(as_read, pair)): pair for pair in sorted(pairs, reverse=True)}
+        sets, duplicates = split_pairs(unique.values(), held_out, most, seed), len(pairs) - len(unique)
+        _write(folder, sets, languages)
+    else:
+        in_documents = [(*pair, name) for pair, name in zip(read, documents, strict=True) if all(pair)]
+        sets, duplicates = split_documents(in_documents, held_out, most, seed), 0
+        _write(folder, sets, (*languages, "documents"))
+        _log_documents(sets, in_documents)
     counts = ", ".join(f"{len(set_pairs):,} {name}" for name, set_pairs in sets.items())
-    unused = len(unique) - sum(map(len, sets.values()))
-    ignored = f"{len(pairs) - len(unique):,} duplicates, {len(read) - len(pairs):,} with an empty side"
+    unused = len(pairs) - duplicates - sum(map(len, sets.values()))
+    ignored = f"{duplicates:,} duplicates, " * (by is None) + f"{len(read) - len(pairs):,} with an empty side"
     log.info("%s pairs: %s, %s left out, %s", f"{len(read):,}", counts, f"{unused:,}", ignored)
-    train_files = shlex.join(str(folder / f"train.{language}") for language in languages)
-    validation_files = shlex.join(str(folder / f"validation.{language}") for language in languages)
-    log.info("next: nmt init my.yaml --train %s --validation %s", train_files, validation_files)
+    files_of_sets = [shlex.join(str(folder / f"{name}.{language}") for language in languages) for name in sets]
+    log.info("next: nmt init my.yaml --train %s --validation %s", *files_of_sets[:2])  # the third is the test set
+
+
+def _log_documents(sets: Mapping[str, Sequence[DocumentPair]], pairs: Sequence[DocumentPair]) -> None:
+    sizes = Counter(document for _, _, document in pairs)
+    for name, set_pairs in sets.items():
+        documents = {document for _, _, document in set_pairs}
+        left_out = counted(sum(sizes[document] for document in documents) - len(set_pairs), "pair", "pairs")
+        remark = "" if name == "train" else f"; {left_out} left out: another document has the same sentence"
+        log.info("%s: %s%s", name, counted(len(documents - {""}), "document", "documents"), remark)
+    if sizes[""]:
+        log.info("train: %s without a document", counted(sizes[""], "pair", "pairs"))
+
+
+def _documents(by: str, corpus: Corpus, data: DataConfig, count: int) -> list[str]:
+    """The name of each pair's document. Raises NmtError if there is no such column or file, if the file does not have
+    `count` lines, and if all names are empty."""
+    if corpus.file:
+        values: Iterator[object] = column_values(corpus, data, by)
+    elif not Path(by).exists():
+        raise NmtError(f"--by {by}: no such file: for two text files, give a file with the document of each line")
+    else:
+        values = read_lines(Path(by))
+    names = ["" if value is None else str(value).strip() for value in values]
+    if len(names) != count:
+        raise NmtError(f"{by} has {len(names):,} lines and {corpus.source} has {count:,}: each line needs its document")
+    if not any(names):
+        raise NmtError(f"--by {by}: all names of documents are empty")
+    return names
 
 
 def groups_of(pairs: Iterable[Pair]) -> list[list[Pair]]:
@@ -92,9 +133,8 @@ def groups_of(pairs: Iterable[Pair]) -> list[list[Pair]]:
         return sentence
 
     all_pairs = list(pairs)
-    source_texts, target_texts = [source for source, _ in all_pairs], [target for _, target in all_pairs]
-    sources = [(0, text) for text in folded_texts(source_texts)]
-    targets = [(1, text) for text in folded_texts(target_texts)]
+    sources = [(0, text) for text in folded_texts([source for source, _ in all_pairs])]
+    targets = [(1, text) for text in folded_texts([target for _, target in all_pairs])]
     for source, target in zip(sources, targets, strict=True):
         parent[root(source)] = root(target)
     groups: dict[tuple[int, str], list[Pair]] = {}
@@ -148,9 +188,10 @@ def _languages(files: Sequence[Path], languages: tuple[str, str] | None) -> tupl
     return source, target
 
 
-def _write(folder: Path, sets: dict[str, list[Pair]], languages: Sequence[str]) -> None:
+def _write(folder: Path, sets: Mapping[str, Sequence[tuple[str, ...]]], endings: Sequence[str]) -> None:
+    """Write a file of each column of each set. endings: of the files, one for each column."""
     with atomic.reporting(folder, "--output"), atomic.new_folder(folder) as unfinished:
         for name, pairs in sets.items():
-            for side, language in enumerate(languages):
-                text = "".join(f"{pair[side]}\n" for pair in pairs)
-                (unfinished / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
+            for column, ending in enumerate(endings):
+                text = "".join(f"{pair[column]}\n" for pair in pairs)
+                (unfinished / f"{name}.{ending}").write_text(text, encoding="utf-8", newline="\n")

@@ -44,9 +44,9 @@ class ScoreBounds:
     min: float | None = text_setting(None, "pairs with a lower score are dropped")
     max: float | None = text_setting(None, "pairs with a higher score are dropped")
     keep_best: float | None = text_setting(
-        None, "share of the pairs of each corpus, those with the best scores, that is kept", above=0, at_most=1
+        None, "share of the pairs of each corpus that is kept: the pairs with the best scores", above=0, at_most=1
     )
-    lower_is_better: bool | None = text_setting(None, "as for MetricX; null: where `max` is given without `min`")
+    lower_is_better: bool | None = text_setting(None, "as for MetricX; null: true if `max` is given without `min`")
 
     @property
     def sign(self) -> int:
@@ -68,7 +68,7 @@ class ScoreBounds:
 
 @dataclass(frozen=True)
 class CleaningConfig:
-    """`data.clean`: rules that drop training pairs which are no translations of each other, or no sentences.
+    """`data.clean`: rules that drop training pairs that are not translations of each other, or are not sentences.
 
         clean: {}
         clean: {digits: null, symbols: 0.6}
@@ -78,24 +78,24 @@ class CleaningConfig:
     [The rules in detail](../docs/cleaning.md)."""
 
     language: float | None = text_setting(
-        1.0, "how much more likely another language is: from 0, equally likely, to 1 and above, almost sure", at_least=0
+        1.0, "how much more likely another language is; 0: equally likely; 1 and above: almost certain", at_least=0
     )
     script: float | None = text_setting(
         0.5, "share of letters in another script than the language's", at_least=0, at_most=1
     )
     digits: float | None = text_setting(0.5, "share of numbers that only one side has", at_least=0, at_most=1)
     symbols: float | None = text_setting(
-        0.4, "share of characters that are no letters or digits", at_least=0, at_most=1
+        0.4, "share of characters that are not letters, digits or white space", at_least=0, at_most=1
     )
     repetition: float | None = text_setting(
-        24.0, "characters in a row that repeat those before: `ha ha ha ha`", at_least=0
+        24.0, "length of the longest repetition in characters, such as `ha ha ha ha`", at_least=0
     )
     copies: float | None = text_setting(0.65, "share of words that are the same on both sides", at_least=0, at_most=1)
     addresses: float | None = text_setting(0.5, "share of characters in web and mail addresses", at_least=0, at_most=1)
     markup: float | None = text_setting(0.5, "HTML tags and entities, such as `&amp;`", at_least=0)
     encoding: float | None = text_setting(0.5, "wrongly decoded characters, such as `Ã¤`", at_least=0)
     near_duplicates: bool = text_setting(
-        True, "drop pairs that equal an earlier one but for case, accents, digits, punctuation, spaces"
+        True, "deduplication: drop pairs that equal an earlier one except in case, accents, digits, punctuation, spaces"
     )
     score: float | None = text_setting(
         None,
@@ -106,12 +106,12 @@ class CleaningConfig:
         None, "bounds of the scores that corpora name, such as `{kiwi: {min: 0.7}, mx: {max: 4}}`"
     )
     same_source: int | None = text_setting(
-        None, "at most so many pairs with one source: the best by the first of `scores`, or else the first", at_least=1
+        None, "most pairs with the same source: the best by the first of `scores`, or else the first", at_least=1
     )
-    same_target: int | None = text_setting(None, "the same for one target, after `same_source`", at_least=1)
+    same_target: int | None = text_setting(None, "the same for targets, applied after `same_source`", at_least=1)
     rules: Literal["all", "none"] | tuple[RuleName, ...] = text_setting(
         "all", "the rules of this section that are applied: all, none, or a list of names; `score` and the settings "
-        "after it apply wherever they are given",
+        "after it always apply if they are given",
     )  # fmt: skip
 
     def bounds(self, worst: Mapping[str, float]) -> list[Bound]:

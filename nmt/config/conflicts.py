@@ -44,11 +44,11 @@ def in_validation(data: data_section.DataConfig) -> Iterator[str]:
         key = "data.validation" if single else f"data.validation[{i}]"
         yield from in_corpus(corpus, key)
         if corpus.weight is not None:
-            yield f"{key}.weight has no meaning: delete it"
+            yield f"{key}.weight has no effect, as validation does not mix corpora: delete it"
         if corpus.tag is not None:
-            yield f"{key}.tag has no meaning, as translation gives no tag: delete it"
+            yield f"{key}.tag has no effect, as translation adds no tag: delete it"
         if corpus.scores is not None:
-            yield f"{key}.scores has no meaning, as validation text is not cleaned: delete it"
+            yield f"{key}.scores has no effect, as validation text is not cleaned: delete it"
         if names.index(name) < i:
             yield f"{key} and data.validation[{names.index(name)}] are both called {name}: give each another name"
         pair = data.pair_of(corpus)
@@ -65,7 +65,7 @@ def in_languages(data: data_section.DataConfig) -> Iterator[str]:
     by_normal: dict[str, str] = {}
     for code in (*pairs.sources, *pairs.targets):
         if by_normal.setdefault(normal(code), code) != code:
-            yield f"languages {by_normal[normal(code)]} and {code} differ only in how they are written: choose one"
+            yield f"languages {by_normal[normal(code)]} and {code} differ only in spelling: use one of them"
     if not pairs.has_tags:
         return
     own = {corpus.tag for corpus in data.train}
@@ -73,7 +73,7 @@ def in_languages(data: data_section.DataConfig) -> Iterator[str]:
     for code in dict.fromkeys([*pairs.sources, *pairs.targets]):
         for tag in (form.format(code) for form in made):
             if not re.fullmatch(_TAG, tag):
-                yield f"language {code!r}: no token {tag} can be made of it: write a code such as en or pt-BR"
+                yield f"language {code!r} cannot be written as a token, {tag}: use a code such as en or pt-BR"
             elif tag in own:
                 yield f"data.train: {tag} is the token of a language: give that corpus another tag"
 
@@ -87,7 +87,7 @@ def in_scores(data: data_section.DataConfig) -> Iterator[str]:
     if scored and unused:
         yield f"data.train[{scored[0]}].scores is only for data.clean.score: set it, such as -5, or delete the scores"
     if clean.score is not None and "score" not in names:
-        yield "data.clean.score needs scores of pairs: give data.train[0].scores, a file that nmt score wrote"
+        yield "data.clean.score needs scores of pairs: give data.train[0].scores, a file written by nmt score"
     for name, bound in bounds.items():
         if name not in names:
             meant = _meant(name, names) if names else f": give data.train[0].scores: {{{name}: FILE}}"
@@ -96,10 +96,10 @@ def in_scores(data: data_section.DataConfig) -> Iterator[str]:
             yield f"data.clean.scores.{name}: min {bound.min:g} is above max {bound.max:g}: no pair would be kept"
     for i, name in ((i, name) for i, corpus in enumerate(data.train) for name in corpus.named_scores):
         if not re.fullmatch(r"\w[\w-]*", name):
-            yield f"data.train[{i}].scores: {name!r}: a name has letters, digits, - and _: choose another"
+            yield f"data.train[{i}].scores: {name!r}: a name can only have letters, digits, - and _: choose another"
     for name in cleaning_section.RULE_NAMES:
         if getattr(clean, name) not in (getattr(clean.applied, name), getattr(cleaning_section.CleaningConfig, name)):
-            yield f"data.clean.{name} does nothing, as data.clean.rules leaves it out: list it there, or delete it"
+            yield f"data.clean.{name} has no effect, as data.clean.rules leaves it out: list it there, or delete it"
 
 
 def in_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
@@ -126,7 +126,7 @@ def in_corpus(corpus: data_section.Corpus, key: str) -> Iterator[str]:
         yield f"{key}.invalid is only for files of lines, .tsv, .csv, .jsonl and OPUS: delete it"
     columns = [name for name, place in corpus.named_scores.items() if isinstance(place, cleaning_section.ScoreColumn)]
     if columns and (kinds not in (["file"], ["hub"]) or ending == ".tmx"):
-        yield f"{key}.scores.{columns[0]}: this corpus is no table with columns: give a file with a line for each pair"
+        yield f"{key}.scores.{columns[0]}: this corpus has no columns: give a file with a line for each pair"
     if (name := corpus.own_name) is not None and name != name.strip():
         yield f"{key}.name: {name!r}: begins or ends with a space: delete it"
     if corpus.tag is not None and not re.fullmatch(_TAG, corpus.tag):
@@ -142,7 +142,7 @@ def in_stages(data: data_section.DataConfig) -> Iterator[str]:
         return
     names = [corpus.label for corpus in data.train]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"data.train has more than one corpus of the name {name}: data.stages needs different names"
+        yield f"data.train: several corpora are named {name}: data.stages needs different names"
     for i, corpus in enumerate(data.train):
         if corpus.weight is not None:
             yield f"data.train[{i}].weight does not go with data.stages: give the weights in the stages"
@@ -172,9 +172,9 @@ def in_end(stage: data_section.Stage, key: str, *, last: bool) -> Iterator[str]:
     if last and ends:
         yield f"{key}.{ends[0]}: the last stage lasts until the end of training: delete it, or add another stage"
     elif len(ends) > 1:
-        yield f"{key} ends by {' and '.join(ends)}: give one of them"
+        yield f"{key} has {' and '.join(ends)}: give one of them"
     elif not last and not ends:
-        yield f"{key} never ends, so that the next stage cannot begin: give it steps or passes"
+        yield f"{key} never ends, so the next stage cannot begin: give it steps or passes"
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
@@ -186,18 +186,18 @@ def in_augment(augment: data_section.AugmentConfig) -> Iterator[str]:
     cases = {"uppercase": augment.uppercase, "titlecase": augment.titlecase, "lowercase": augment.lowercase}
     for key, value in {**cases, "remove_end_punctuation": augment.remove_end_punctuation}.items():
         if isinstance(value, data_section.Variation) and not value.rate:
-            yield f"data.augment.{key} has sides and no rate: give {{rate: 0.05, sides: {value.sides}}}, or delete it"
+            yield f"data.augment.{key} has sides but no rate: give {{rate: 0.05, sides: {value.sides}}}, or delete it"
     rates = [value.rate if isinstance(value, data_section.Variation) else value for value in cases.values()]
     if sum(rates) > 1 + 1e-9:
         yield (
-            f"data.augment: {', '.join(cases)} add up to {sum(rates):g}, and a pair gets at most one of them: lower "
-            "them to at most 1 together"
+            f"data.augment: {', '.join(cases)} add up to {sum(rates):g}, but a pair gets at most one of them: lower "
+            "them until their sum is at most 1"
         )
 
 
 def in_vocabulary(vocabulary: sections.VocabularyConfig, training: sections.TrainingConfig) -> Iterator[str]:
     if vocabulary.relearn and training.start_from is None:
-        yield "vocabulary.relearn is only for training.start_from: delete it: without that, a vocabulary is learned"
+        yield "vocabulary.relearn is only for training.start_from: delete it: other runs always learn a vocabulary"
     if vocabulary.shared and vocabulary.target_model not in (None, vocabulary.source_model):
         yield "vocabulary.target_model needs vocabulary.shared=false: set that, or give only vocabulary.source_model"
 
@@ -230,7 +230,7 @@ def in_transformer(model: model_section.TransformerConfig) -> Iterator[str]:
     if model.d_model % 2 and model.positions in ("interleaved", "concatenated"):
         yield f"{model.d_model=} is odd, and {model.positions=!s} needs pairs of sine and cosine: make it even"
     if model.position_offset and model.positions in ("learned", "rotary"):
-        yield f"{model.position_offset=} does nothing with {model.positions=!s}: delete it"
+        yield f"{model.position_offset=} has no effect with {model.positions=!s}: delete it"
     if model.positions == "rotary" and model.head_widths[0] % 2:
         key_size = f"{model.key_size=}" if model.key_size else f"{model.d_model=} / {model.heads=}"
         yield f"{key_size} is odd, and {model.positions=!s} rotates pairs of numbers: make it even"
@@ -254,7 +254,7 @@ def in_recurrent(model: model_section.RecurrentConfig) -> Iterator[str]:
             yield f"{model.attention=!s} does not go with model.{key}={getattr(model, key)}: set model.{key}={default}"
     if model.attention_span == "global" and model.attention_window != model_section.RecurrentConfig.attention_window:
         local = "" if model.attention in ("none", "latent") else ", or choose a local span: local-m or local-p"
-        yield f"{model.attention_window=} does nothing with {model.attention_span=!s}: delete it{local}"
+        yield f"{model.attention_window=} has no effect with {model.attention_span=!s}: delete it{local}"
     if model.attention == "latent" and model.attention_span != "global":
         yield f"{model.attention=!s} does not go with {model.attention_span=!s}: set model.attention_span=global"
 
@@ -303,7 +303,7 @@ def in_training(
 
 def in_consistency(training: sections.TrainingConfig, model: model_section.ModelConfig) -> Iterator[str]:
     if training.consistency == "none" and training.consistency_weight is not None:
-        yield f"{training.consistency_weight=:g} needs training.consistency=rdrop or simcut: set it, or delete this"
+        yield f"{training.consistency_weight=:g} needs training.consistency=rdrop or simcut: set one, or delete it"
     hard = isinstance(model, model_section.RecurrentConfig) and model.attention_choice == "hard"
     if hard and training.passes > 1:
         yield (
@@ -340,7 +340,7 @@ def in_schedule(training: sections.TrainingConfig) -> Iterator[str]:
     if schedule in falling and training.warmup_steps >= training.max_steps:
         yield f"{training.warmup_steps=} is not below {training.max_steps=}: {training.schedule=!s} could not decay"
     if schedule not in falling and training.final_learning_rate:
-        yield f"training.final_learning_rate does nothing with {training.schedule=!s}: choose {', '.join(falling)}"
+        yield f"training.final_learning_rate has no effect with {training.schedule=!s}: choose {', '.join(falling)}"
 
 
 def in_decoding(
@@ -371,7 +371,7 @@ def in_decoding(
             yield f"decoding.keep[{i}]: {pattern!r} is not a regular expression: {error}"
             continue
         if any(not match[0] for match in compiled.finditer("A word, 2 more. ")):
-            yield f"decoding.keep[{i}]: {pattern!r} matches an empty text: write what it must have"
+            yield f"decoding.keep[{i}]: {pattern!r} matches an empty text: change it to match at least one character"
         if compiled.groups or compiled.flags != re.UNICODE:  # the patterns are joined to one
             yield f"decoding.keep[{i}]: {pattern!r}: write (?:…) for a group, and (?i:…) for a flag"
     learned = vocabulary.source_model is None and vocabulary.target_model is None

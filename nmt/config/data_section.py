@@ -38,9 +38,8 @@ class Corpus:
 
     Text files, .tsv, .csv, .jsonl and .tmx may be compressed with gzip, xz, bzip2 or Zstandard.
 
-    Columns are named by dotted paths, so `translation.en` finds `{translation: {en: …}}`; those of a .tsv or .csv file
-    are numbered from 1, or named as in its first line; those of a .tmx file, of OPUS and of sacreBLEU are language
-    codes."""
+    Columns are named by dotted paths: `translation.en` finds `{translation: {en: …}}`. In a .tsv or .csv file they are
+    numbered from 1, or named as in the first line. For a .tmx file, OPUS and sacreBLEU they are language codes."""
 
     source: str | None = content_setting("text file of source sentences, one per line", path=True)
     target: str | None = content_setting("text file of target sentences, aligned with `source`", path=True)
@@ -53,7 +52,7 @@ class Corpus:
     )
     split: str | None = content_setting("with `hub`: the split; `train` for training corpora, `validation` otherwise")
     revision: str | None = content_setting("with `hub`: branch, tag or commit")
-    streaming: bool = free_setting(False, "with `hub`: not downloaded; preparation reads it once")
+    streaming: bool = free_setting(False, "with `hub`: read it once during preparation instead of downloading it")
     opus: str | None = content_setting("corpus of OPUS (opus.nlpl.eu), such as `Tatoeba`; it is downloaded")
     version: str | None = content_setting("with `opus`: version, such as `v2023-04-12`; null or `latest`: the newest")
     sacrebleu: str | None = content_setting("for validation: a test set that sacreBLEU downloads, such as `wmt14/full`")
@@ -67,19 +66,19 @@ class Corpus:
     )
 
     invalid: Literal["error", "drop"] = setting(
-        "error", "lines that are not UTF-8: stop, or leave their pairs out", affects="text", by_content=True
+        "error", "what happens at lines that are not UTF-8: stop, or drop their pairs", affects="text", by_content=True
     )
     languages: tuple[str, str] | None = text_setting(
-        None, "of source and target, such as `[en, fr]`; null: `data.source_language` and `data.target_language`"
+        None, "languages, such as `[en, fr]`; null: `data.source_language` and `data.target_language`"
     )
     reversed: bool = text_setting(
         False, "exchange the sides: `{source: a.en, target: a.de, reversed: true}` is German to English"
     )
     tag: str | None = subword_setting(
-        None, "token before each source, such as `<bt>` for back-translated text: a subword that text cannot produce"
+        None, "token before each source, such as `<bt>` for back-translated text; no text can produce it"
     )
     weight: float | None = mix_setting(
-        None, "its share of the pairs that are trained on, relative to other corpora; null: by size", above=0
+        None, "its share of the training pairs, relative to other corpora; null: by size", above=0
     )
     scores: str | Mapping[str, str | ScoreColumn] | None = content_setting(
         "scores of the pairs by name, `{kiwi: web.kiwi, mx: {column: 3}}`: a file with a line for each pair (the last "
@@ -133,11 +132,11 @@ class Stage:
         {temperature: 5, steps: 10000}
         {weights: {europarl: 1}}
 
-    Without weights and temperature, corpora are mixed by size. Each stage has one of `steps` and `passes`, which count
-    from its beginning; the last stage has none, and lasts until the end of training."""
+    Without weights and temperature, corpora are mixed by size. Every stage except the last ends after `steps` or
+    `passes`, counted from its beginning. The last stage lasts until the end of training."""
 
     weights: Mapping[str, float] | None = mix_setting(
-        None, "share of the pairs of each corpus, relative to others, by name; corpora without one are not used",
+        None, "share of each corpus, by its name, relative to the others; corpora that are not named are not used",
         at_least=0,
     )  # fmt: skip
     temperature: float | None = mix_setting(None, "instead of weights: as `data.temperature`", at_least=1)
@@ -168,26 +167,26 @@ class MarkedTerms:
 
         terms: {share: 0.1, file: terms.tsv}
 
-    A number alone is the share; the terms are words of the training text then."""
+    A number alone is the share. The terms are then words of the training text."""
 
     share: float = subword_setting(0.0, "share of the training pairs", at_least=0, at_most=1)
     file: str | None = setting(
-        None, "glossary: lines `source term TAB target term`; null: words that the training text translates alike",
+        None, "glossary (`source term TAB target term`); null: words that the training text translates consistently",
         affects=("vocabulary", "tokens"), by_content=True, path=True,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    uppercase: float | Variation = subword_setting(0.0, "IN CAPITALS; scripts without case stay", at_least=0, at_most=1)
+    uppercase: float | Variation = subword_setting(0.0, "IN CAPITALS, in scripts with case", at_least=0, at_most=1)
     titlecase: float | Variation = subword_setting(0.0, "Every Word With A Capital", at_least=0, at_most=1)
-    lowercase: float | Variation = subword_setting(0.0, "without capitals", at_least=0, at_most=1)
+    lowercase: float | Variation = subword_setting(0.0, "in lower case", at_least=0, at_most=1)
     remove_end_punctuation: float | Variation = subword_setting(
         0.0, "without the full stop, question mark or exclamation mark at the end", at_least=0, at_most=1
     )
     typos: float = subword_setting(0.0, "typing errors in the source: about one in ten words", at_least=0, at_most=1)
     noise: float = subword_setting(
-        0.0, "random symbols, emoji, URLs, e-mail addresses or numbers: copied beside, or instead of, the sentence",
+        0.0, "symbols, emoji, URLs, e-mail addresses or numbers on both sides, beside or instead of the sentence",
         at_least=0, at_most=1,
     )  # fmt: skip
     inline_tags: float = subword_setting(
@@ -222,22 +221,23 @@ class DataConfig:
         "code of the language to translate from, such as `en`; for each corpus without its own `languages`",
         affects="text",
     )
-    target_language: str = required("language code to translate into, such as `de`; as source_language", affects="text")
+    target_language: str = required("language to translate into, such as `de`; see source_language", affects="text")
     train: tuple[Corpus, ...] = required("the corpora to train on", affects=("text", "vocabulary", "tokens", "order"))
     temperature: float | None = mix_setting(
         None,
-        "weight of each corpus, or with several pairs of languages of each of these = its number of pairs ^ "
-        "(1 / temperature): 1 as null, 100 all equal",
+        "weight of each corpus (with several language pairs: of each language pair) = its number of pairs ^ "
+        "(1 / temperature); 1: by size, as null; 100: nearly equal",
         at_least=1,
     )
     language_tags: LanguageTags = subword_setting(
         "target",
-        "tokens that name languages: `<2de>` before each source, or `both` `<en>` `<2de>`, if there are several pairs; "
-        "`target_always`: also for one; `sides`, also for one: `<en>` before each source and `<de>` before each target",
+        "tokens that name languages, with several language pairs; `target`: `<2de>` before each source; `both`: "
+        "`<en> <2de>`; `target_always`: as `target`, also with one pair; `sides`: `<en>` before each source and `<de>` "
+        "before each target, also with one pair",
     )
     validation: tuple[Corpus, ...] | Corpus | None = setting(
         None,
-        "the held-out corpus, by which the best checkpoint is chosen, or a list of several; null: none",
+        "held-out corpus that decides which checkpoint is the best, or a list of several; null: none",
         affects="score",
         by_content=True,
     )
@@ -245,10 +245,10 @@ class DataConfig:
         None, "license of the training text, such as `cc-by-4.0`, for the model card of exports; null: not stated"
     )
     stages: tuple[Stage, ...] = mix_setting(
-        (), "mixes that follow one another in training, such as noisy text first; see [Stage](#stage)"
+        (), "curriculum: mixes that are used one after the other, such as noisy text first; see [Stage](#stage)"
     )
     validation_in_training: Literal["error", "warn"] = free_setting(
-        "error", "more than 1% of the validation pairs, and more than 10, are training pairs too: stop, or only warn"
+        "error", "over 1% (and over 10) of the validation pairs are training pairs too: stop, or only warn"
     )
     store_dir: str | None = free_setting(
         None, "folder of prepared data; runs can share it; null: `RUN/data`", path=True
@@ -268,16 +268,16 @@ class DataConfig:
     )
     drop_duplicates: bool = text_setting(
         False,
-        "drop training pairs seen before: both sides equal but for spaces, NFC and soft hyphens and the like; not case",
+        "deduplication: drop pairs that equal an earlier one, apart from spaces, NFC and invisible characters",
     )
     drop_copies: bool = text_setting(False, "drop training pairs whose source equals their target")
     clean: CleaningConfig | None = text_setting(
         None,
-        "rules that drop pairs in a wrong language, with HTML and other faults; `{}`: all with defaults; null: none",
+        "rules that drop pairs with faults, such as a wrong language or HTML; `{}`: all with defaults; null: none",
     )
     augment: AugmentConfig = section(
         AugmentConfig,
-        "Training pairs as users write them: the share of the pairs that each kind changes, other ones in each epoch.",
+        "Data augmentation: the share of the training pairs that each kind changes; other pairs in each epoch.",
     )
     over_budget: Literal["skip", "error"] = free_setting(
         "skip", "a pair larger than a batch: skip it and count it, or stop"

@@ -45,7 +45,7 @@ def read(text: str, problems: list[str], path: str = "", where: str | None = Non
     if breaks := _OTHER_BREAKS.search(text):  # PyYAML ends lines there, and comments; YAML 1.2 does not
         character = f"U+{ord(breaks[0]):04X}"
         raise NmtError(
-            f"{line(breaks.start())}delete the character {character}: some programs take it for a line break"
+            f"{line(breaks.start())}delete the character {character}: some programs treat it as a line break"
         )
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -115,7 +115,7 @@ _IN_OTHER_WORDS = {  # part of the library's message: the usual cause
     "cannot start any token": "put text that begins with @, %, ` or the like in quotes",
     "mapping values are not allowed": "a second colon in a line: put a value with a colon in quotes",
     "could not find expected ':'": "no colon and space after a key: write key: value",
-    "but found '<scalar>'": "text that does not belong here: is a quote or bracket closed too early?",
+    "but found '<scalar>'": "unexpected text: is a quote or bracket closed too early?",
     "expected <block end>": "the indentation does not fit the lines above",
     "expected ',' or": "a comma or a closing bracket is missing",
     "expected the node content": "a value or a closing bracket is missing",

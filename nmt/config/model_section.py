@@ -68,7 +68,7 @@ class TransformerConfig(_Tied):
     )
     positions: Literal["interleaved", "concatenated", "learned", "rotary"] = model_setting(
         "interleaved",
-        "sinusoids as in the paper; as in Tensor2Tensor (sines, then cosines); learned; or rotated queries and keys",
+        "position encodings: sinusoids as in the paper; as in Tensor2Tensor (sines, then cosines); learned; or rotary",
     )
     max_positions: int = model_setting(
         1024, "longest sequence that learned positions cover", at_least=1, at_most=10_000_000
@@ -83,7 +83,7 @@ class TransformerConfig(_Tied):
     output_bias: bool = model_setting(False, "a bias of the output layer, as in Marian")
     norm_epsilon: float = model_setting(1e-5, "ε of the layer norms; 1e-6 in Marian", above=0, at_most=1)
     decoder_start: Literal["bos", "eos", "zero"] = model_setting(
-        "bos", "what the decoder reads first: the embedding of BOS, that of EOS (M2M-100), or a zero vector (Marian)"
+        "bos", "first input of the decoder: the embedding of BOS or of EOS (M2M-100), or a zero vector (Marian)"
     )
 
     @property
@@ -149,24 +149,24 @@ class RecurrentConfig(_Tied):
     encoder_layers: int = model_setting(2, "encoder layers", at_least=1, at_most=_DEEPEST)
     decoder_layers: int = model_setting(2, "decoder layers", at_least=1, at_most=_DEEPEST)
     direction: Literal["both", "backward", "forward"] = model_setting(
-        "both", "in which the encoder reads the source; `backward`: from its end, as Sutskever et al."
+        "both", "direction in which the encoder reads the source; `backward`: from its end, as Sutskever et al."
     )
     attention: Literal["none", "additive", "dot", "general", "concat", "location", "latent"] = model_setting(
-        "additive", "how a decoder state and the source's states are compared; none: only the first state is given"
+        "additive", "how decoder and encoder states are compared; none: the encoder only sets the first decoder state"
     )
     attention_span: Literal["global", "local-m", "local-p"] = model_setting(
-        "global", "the source positions compared: all; those around the target's position; those around a predicted one"
+        "global", "source positions that are compared: all; near the target's position; near a predicted position"
     )
     attention_window: int = model_setting(
-        10, "with a local span: the positions on each side, D", at_least=1, at_most=_WIDEST
+        10, "with a local span: number of positions on each side, D", at_least=1, at_most=_WIDEST
     )
     attention_choice: Literal["soft", "hard"] = model_setting(
-        "soft", "the mean over the source positions, or one position, sampled in training"
+        "soft", "`soft`: the mean over the source positions; `hard`: one position, sampled in training"
     )
     max_positions: int = model_setting(
-        257, "with `attention: location`: the longest sequence, end of sentence counted", at_least=1, at_most=_WIDEST
+        257, "with `attention: location`: longest sequence, including end of sentence", at_least=1, at_most=_WIDEST
     )
-    input_feeding: bool = model_setting(True, "each step also reads what attention gave in the step before")
+    input_feeding: bool = model_setting(True, "each step also reads the attention vector of the previous step")
     dropout: float = free_setting(0.2, "dropout on embeddings, between layers, before the output", at_least=0, below=1)
     tie: Tie = model_setting(
         "none", "matrices that share weights: both embeddings and output layer; target embedding and output; or none"

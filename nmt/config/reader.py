@@ -46,7 +46,7 @@ def read_text(path: Path) -> str:
 def check_length(text: str, name: str, longest: int = _LONGEST) -> None:
     """Raises NmtError for a text that is too long to be settings."""
     if len(text) > longest:
-        raise NmtError(f"{name}: settings have at most {longest:,} characters, and this is longer")
+        raise NmtError(f"{name}: too long: settings have at most {longest:,} characters")
 
 
 def parse(declaration: type[T], text: str, name: str, overrides: Sequence[str] = ()) -> T:
@@ -130,7 +130,7 @@ def _override(tree: Node, override: str, problems: list[str]) -> None:
         return
     if re.search(r"\[\d+\]", key):
         whole = key.partition("[")[0]
-        problems.append(f"override {shortened(key)}: a list is given as a whole: {shortened(whole)}=[…]")
+        problems.append(f"override {shortened(key)}: a list can only be replaced as a whole: {shortened(whole)}=[…]")
         return
     for i, name in enumerate(sections):
         assert isinstance(tree.value, dict)
@@ -225,7 +225,7 @@ class _Reader:
             if isinstance(text, str) and (character := _CONTROL.search(text)):
                 remedy = "rename the file or folder" if setting.path else "leave it out"
                 problem = f"{shortened(repr(text))} has {_name(character[0])}"
-                self._break(f"{node.where}{path}: {problem}, which no setting can have: {remedy}")
+                self._break(f"{node.where}{path}: {problem}, which is not allowed in a setting: {remedy}")
                 return None
             expected = setting._replace(type=annotation).expected
             advice = _advice(annotation, node) or _choice_of_another(annotation, node, path, beside)
@@ -242,7 +242,7 @@ class _Reader:
         expanded = os.path.expanduser(value)  # noqa: PTH111 (Path would change the rest of the text)
         if expanded.startswith("~"):
             user = value[1:].partition("/")[0]
-            self._break(f"{node.where}{path}: {value}: no user {user} on this machine; for such a file write ./{value}")
+            self._break(f"{node.where}{path}: {value}: no user {user} on this machine; for a file, write ./{value}")
         return expanded
 
     def _value(self, annotation: Any, node: Node, path: str) -> Any:

@@ -38,7 +38,7 @@ nmt train my.yaml model.layers=4 training.learning_rate=1e-3 data.validation=nul
 
 **Nothing is guessed.** An unknown setting, a wrong type, a number out of range, and a setting that is missing or
 given twice are errors. They are reported all at once, each with its line, before anything else is done. Settings that
-do not go together are errors too; they are reported when each one is valid by itself.
+conflict are errors too. They are reported once each setting is valid by itself.
 
 ```
 my.yaml: 2 problems
@@ -47,7 +47,7 @@ my.yaml: 2 problems
 ```
 
 **YAML** is version 1.2: `no` is the text "no", a language code, and 1e-9 is a number. 25_000 is another way to write
-25000. An empty value is `null`; a setting that may be null says what that means. Anchors, aliases and tags are not
+25000. An empty value is `null`; each setting that may be null says what null means. Anchors, aliases and tags are not
 allowed.
 
 **Relative paths** start from the folder in which the command runs. `~` stands for your home folder; variables such as
@@ -57,10 +57,10 @@ allowed.
 subwords. Padding counts, because it takes memory and time like any other token. Packed batches (`training.packed`) have
 no padding: their size is the number of source or of target tokens, whichever is larger.
 
-**Affects** tells what another value changes: the cleaned `text`; the `vocabulary` learned from it; the `tokens` that
-are stored; the `order` in which pairs are trained on; the `model` and what is saved with it; the validation's `score`.
-Text, vocabulary and tokens are prepared anew when a setting that affects them, or what comes before, has changed. A
-saved run can change only settings that affect nothing or the score, and the place of files.
+**Affects** says what else changes with the setting: the cleaned `text`; the `vocabulary` learned from it; the `tokens`
+that are stored; the `order` of the training pairs; the `model` and what is saved with it; the validation's `score`.
+Text, vocabulary and tokens are prepared again if a setting changes that affects them or an earlier result. In a saved
+run, only settings that affect nothing or the score, and the paths of files, can be changed.
 
 `RUN/config.yaml` holds all settings of a run, defaults included, and can be used as a settings file.
 """

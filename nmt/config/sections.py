@@ -19,7 +19,7 @@ _ROUNDING = 1e-9  # 100 · 1.15 is a little less than 115 in floating-point numb
 class VocabularyConfig:
     size: int = setting(
         8000,
-        "subwords, special ones included; per language if not shared",
+        "number of subwords, including special ones; per language if not shared",
         at_least=8,
         at_most=10_000_000,
         affects="vocabulary",
@@ -33,17 +33,17 @@ class VocabularyConfig:
         affects="vocabulary",
     )
     byte_fallback: bool = setting(
-        True, "write characters outside the vocabulary as bytes: none is unknown", affects="vocabulary"
+        True, "encode characters outside the vocabulary as bytes, so that none is unknown", affects="vocabulary"
     )
     normalization: Literal["fold_source", "nfc", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = setting(
         "fold_source",
-        "how text is normalised: `nfc`: NFC with single spaces, without invisible characters that mean nothing; "
-        "`fold_source`: on the source also forms of a letter, such as full width, as the plain one; others: "
-        "SentencePiece's rules, which also change what is written; `_cf` also lower-cases",
+        "Unicode normalization; `nfc`: NFC with single spaces, without invisible characters that have no meaning; "
+        "`fold_source`: on the source also without compatibility forms, such as full-width letters; others: "
+        "SentencePiece's rules, which also change the target; `_cf`: also lower-cased",
         affects="vocabulary",
     )
     sample_sentences: int = setting(
-        1_000_000, "pairs to learn it from, drawn evenly from each corpus", at_least=1, affects="vocabulary"
+        1_000_000, "number of pairs to learn it from, drawn evenly from each corpus", at_least=1, affects="vocabulary"
     )
     source_model: str | None = setting(
         None, "use this SentencePiece model instead of learning one", path=True, affects="vocabulary", by_content=True
@@ -52,7 +52,7 @@ class VocabularyConfig:
         None, "the same for the target; if shared, give only one", path=True, affects="vocabulary", by_content=True
     )
     relearn: bool = setting(
-        False, "with training.start_from: learn a new vocabulary; false: use that of the model", affects="vocabulary"
+        False, "with training.start_from: learn a new vocabulary instead of using the model's", affects="vocabulary"
     )
     bpe_dropout: float = setting(
         0.0, "BPE-dropout: share of merges left out in training text", at_least=0, below=1, affects="tokens"
@@ -70,19 +70,19 @@ class VocabularyConfig:
 @dataclass(frozen=True)
 class TrainingConfig:
     start_from: str | None = model_setting(
-        None, "model file or run folder whose weights the run begins with, such as for fine-tuning", path=True
+        None, "pretrained model that the run starts from, such as for fine-tuning: model file or run folder", path=True
     )
     freeze: tuple[str, ...] = free_setting(
         (), "parts that are not trained: `embeddings`, `encoder`, `decoder`, `output`, or layers, such as `encoder.0`"
     )
     batch_tokens: int = setting(
         25_000,
-        "tokens of one optimizer step: of its longer side, with padding unless packed",
+        "tokens of one optimizer step, on the side with more of them; padding counts, unless `packed`",
         at_least=1,
         affects="order",
     )
     micro_batch_tokens: int | Literal["auto"] | None = free_setting(
-        None, "most tokens on a device at once, accumulated; null: the whole batch; auto: what fits", at_least=1
+        None, "gradient accumulation: most tokens on a device at once; null: whole batch; auto: what fits", at_least=1
     )
     activation_checkpointing: bool = free_setting(
         False, "keep only each layer's input; compute the rest again in the backward pass: less memory, slower"
@@ -93,7 +93,7 @@ class TrainingConfig:
     gradient_precision: Literal["float32", "bfloat16"] = free_setting(
         "float32", "number format in which several devices sum their gradients; bfloat16: half as many bytes to send"
     )
-    max_steps: int = free_setting(100_000, "optimizer steps", at_least=1)
+    max_steps: int = free_setting(100_000, "number of optimizer steps", at_least=1)
     max_epochs: int | None = free_setting(
         None, "stop after this many passes over the data, or at max_steps", at_least=1
     )
@@ -116,24 +116,24 @@ class TrainingConfig:
     adam_betas: tuple[float, float] = free_setting((0.9, 0.98), "Adam's decay rates", at_least=0, below=1)
     adam_epsilon: float = free_setting(1e-9, "Adam's epsilon", above=0)
     weight_decay: float = free_setting(0.0, "decoupled weight decay on matrices, as in AdamW", at_least=0)
-    clip_norm: float | None = free_setting(None, "clip the gradient to this norm; null: no clipping", above=0)
+    clip_norm: float | None = free_setting(None, "gradient clipping: largest norm of the gradient; null: none", above=0)
     label_smoothing: float = free_setting(0.1, "probability mass spread over the vocabulary", at_least=0, below=1)
     consistency: Literal["none", "rdrop", "simcut"] = free_setting(
         "none",
-        "two passes over each batch, whose predictions must be similar: less overfitting, half the speed",
+        "regularization by R-Drop or SimCut: two passes over each batch must have similar predictions; half the speed",
     )
     consistency_weight: float | None = free_setting(
         None, "weight of the difference of the predictions; null: 5 with rdrop, 3 with simcut", at_least=0
     )
     token_cutoff: float | None = free_setting(
         None,
-        "share of the tokens that are read without their embedding, with simcut in the second pass alone; null: 0.05 "
+        "share of the tokens that are read without their embedding, with simcut only in the second pass; null: 0.05 "
         "with simcut, 0 otherwise",
         at_least=0,
         below=1,
     )
     ema_decay: float | None = free_setting(
-        None, "also average the weights, with this decay, such as 0.999: `RUN/ema.safetensors`", above=0, below=1
+        None, "decay of the exponential moving average of weights, such as 0.999 (`ema.safetensors`)", above=0, below=1
     )
     precision: Literal["auto", "float32", "tf32", "bfloat16", "float16"] = free_setting(
         "auto",
@@ -144,8 +144,8 @@ class TrainingConfig:
     # `Identity` compares the kinds of the batches.
     packed: bool | None = free_setting(
         None,
-        "batches of one shape without padding: sentences lie one after another; null: on CUDA GPUs (slow elsewhere), "
-        "and a resumed run keeps its kind; it cannot be changed later",
+        "sequence packing: batches of one shape, without padding; null: on CUDA GPUs only (it is slow elsewhere), and "
+        "a resumed run keeps its kind; it cannot be changed later",
     )
     compile: bool | None = free_setting(
         None,
@@ -154,7 +154,7 @@ class TrainingConfig:
     )
     threads: Literal["shared"] | None = free_setting(
         None,
-        "on a CPU: fewer threads while other programs work. null: only where that changes no weight; shared: always",
+        "on a CPU: use fewer threads while other programs run; null: only if this changes no weight; shared: always",
     )
     validate_every: int = free_setting(1000, "steps between validations", at_least=1)
     validation_bleu: bool = free_setting(
@@ -172,10 +172,10 @@ class TrainingConfig:
         "validation_loss", "the metric for `best.safetensors`, keep_best and patience"
     )
     best_set: str | None = model_setting(
-        None, "with several validation sets: the name of the one that best_metric is of; null: their mean"
+        None, "with several validation sets: the name of the set that best_metric uses; null: the mean of all"
     )
     patience: int | None = free_setting(
-        None, "stop after this many validations without a new best; null: never", at_least=1
+        None, "early stopping: stop after this many validations without a new best; null: never", at_least=1
     )
     log_every: int = free_setting(100, "steps between lines in metrics.jsonl", at_least=1)
     tensorboard: bool = free_setting(False, "also write `RUN/tensorboard` (needs the extra `tensorboard`)")
@@ -250,13 +250,13 @@ class DecodingConfig:
     )
     capitals: Literal["restore", "keep"] = score_setting(
         "restore",
-        "a line IN CAPITALS: `restore`: translate it in small letters, and put the translation in capitals; `keep`: "
-        "translate it as it is",
+        "lines IN CAPITALS; `restore`: translate the line in lower case, and write the translation in capitals; "
+        "`keep`: translate the line as it is",
     )
     keep: tuple[str, ...] = score_setting(
         (),
-        "what stands in the translation as it is in the line, and as often: regular expressions, or `verbatim` for "
-        "URLs, e-mail addresses, tags and placeholders such as `{name}` and `%s`",
+        "protected text, which is copied to the translation unchanged, as often as in the line: regular expressions, "
+        "or `verbatim` for URLs, e-mail addresses, tags and placeholders such as `{name}` and `%s`",
     )
     precision: Literal["model", "float32", "bfloat16", "float16", "int8"] = score_setting(
         "model",
@@ -265,8 +265,8 @@ class DecodingConfig:
     )
     engine: Literal["auto", "torch", "ctranslate2"] = free_setting(
         "auto",
-        "what searches: `ctranslate2`, an optional package, faster on CPUs; `torch`; or `auto`: CTranslate2 where it "
-        "is installed and has all that the other settings ask for. Validation uses PyTorch",
+        "program that computes translations: `ctranslate2`, an optional package, faster on CPUs; `torch`; or `auto`: "
+        "CTranslate2 if it is installed and supports the other settings; validation always uses PyTorch",
     )
     shortlist: Literal["auto", "off"] = free_setting(
         "auto",
@@ -275,14 +275,14 @@ class DecodingConfig:
     )
     batch_tokens: int | Literal["auto"] = free_setting(
         "auto",
-        "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, more for many cores, or on "
-        "CUDA what half of the free memory holds, at most 128,000",
+        "padded tokens searched at once: sentences × beam × longest source; auto: 16,000, more for many cores; on "
+        "CUDA what fits into half of the free memory, at most 128,000",
         at_least=1,
     )
     max_source_tokens: int | None = score_setting(
         None,
-        "longest source in subwords that is translated in one piece; null: `data.max_length`, but with `long_input: "
-        "split` the length of nearly all sources in training, and with several sentences of most such sources",
+        "longest source in subwords that is translated in one piece; null: `data.max_length`, or with `long_input: "
+        "split` the length of nearly all training sources (for several sentences: of most such training sources)",
         at_least=1,
     )
     long_input: Literal["split", "cut", "skip", "error"] = score_setting(

@@ -190,7 +190,7 @@ def locked(store: Path, setting: str = "data.store_dir") -> Iterator[None]:
             except OSError as error:
                 if os.access(store, os.W_OK) or not any(store.glob("tokens-*")):
                     raise
-                log.info("data: %s cannot be written (%s): its content is used", store, error.strerror)
+                log.info("data: %s is not writable (%s): the data in it is used", store, error.strerror)
         yield
 
 
@@ -264,10 +264,7 @@ def _learned_vocabulary(
         stages.check_shares(text.data, counts)
         sizes = sample_sizes(text.data, kept, settings.sample_sentences)
         if not any(sizes):
-            raise NmtError(
-                f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: no corpus has a share of one "
-                "sentence: raise it"
-            )
+            raise NmtError(f"vocabulary.sample_sentences: {settings.sample_sentences} is too small: raise it")
         tokenizers = vocabulary.learn_for(sides, _sample(text, kept, sizes), settings, tags, used)
     except NmtError:  # such as a vocabulary too large for the remaining text: the cause may be a problem with the data
         overlaps = text.find_overlaps()
@@ -347,7 +344,7 @@ def _find_tokens(
         checksums.check(folder)
     shutil.rmtree(unfinished, ignore_errors=True)
     for other in sorted(store.glob("*-*.unfinished")):
-        log.info("data: %s is of an interrupted preparation with other settings: delete it if unused", other)
+        log.info("data: %s is from an interrupted preparation with other settings: delete it if unused", other)
     tokens, counts = token_store.load(folder)
     kept, where = f"{len(tokens) // versions:,}", f"{folder}, in {versions} versions" if versions > 1 else f"{folder}"
     if exists:
@@ -356,7 +353,7 @@ def _find_tokens(
         read, seconds = f"{sum(count.read for count in counts):,}", time.perf_counter() - start
         log.info("token store: %s of %s pairs kept in %s (%.1f s)", kept, read, where, seconds)
         if marked := sum(count.marked for count in counts):
-            log.info("terms: marked in %s pairs, in other ones in each version", f"{marked:,}")
+            log.info("terms: marked in %s pairs, in other pairs in each version", f"{marked:,}")
     return folder.name, tokens, counts
 
 

@@ -24,7 +24,7 @@ from nmt.errors import NmtError
 try:
     import fcntl
 except ModuleNotFoundError:
-    raise NmtError("nmt runs on Linux and macOS: on Windows, install it in WSL, the Linux that Windows has") from None
+    raise NmtError("nmt runs on Linux and macOS: on Windows, install it in WSL (Windows Subsystem for Linux)") from None
 
 log = logging.getLogger("nmt")
 

@@ -31,7 +31,7 @@ def check(folder: Path) -> None:
         except OSError as error:
             raise NmtError(f"{path}: cannot be read ({error.strerror}): {advice}") from None
         if checksum != expected:
-            raise NmtError(f"{path}: damaged (other bytes than those that were written): {advice}")
+            raise NmtError(f"{path}: damaged (its checksum is wrong): {advice}")
 
 
 def _recorded(folder: Path, advice: str) -> dict[str, int]:

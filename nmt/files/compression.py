@@ -167,7 +167,7 @@ def _decompressed_blocks(
     """
     block = file.read(BLOCK_BYTES)
     if not block.startswith(start[: len(block)]):
-        raise _DamagedError("it does not begin as such a file does: it may be of another kind")
+        raise _DamagedError("it does not begin like one: it may be in another format")
     while True:
         decompressor = new_decompressor()
         while not decompressor.eof:

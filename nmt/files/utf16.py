@@ -29,7 +29,7 @@ def as_utf8(stream: BinaryIO, name: str) -> BinaryIO:
     if _start(stream).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         stream.read(2)
     else:
-        say_once(f"{name}: is UTF-16 without a byte order mark: read so")
+        say_once(f"{name}: read as UTF-16, without a byte order mark")
     return stream_of(_recoded_blocks(stream, order, name))
 
 

@@ -79,7 +79,7 @@ class Glossary:
                 known, earlier = terms.setdefault(units, (term, i))
                 if known.targets != term.targets:
                     both = f"{'|'.join(known.targets)!r} and {'|'.join(term.targets)!r}"
-                    remedy = "remove one of them, or write one term with both as forms, with | between them"
+                    remedy = "remove one of them, or write both as forms of one term, separated by |"
                     first = f" (the first is in line {lines[earlier]})" if lines else ""
                     raise ValueError(f"{where}{form!r} has two translations, {both}: {remedy}{first}")
                 translations[_folded(units)].add(term.targets)

@@ -92,7 +92,7 @@ def _columns(where: str, cells: Sequence[str], pair: LanguagePair | None) -> tup
     if source and target and source != target:
         return names.index(source), names.index(target)
     if len(names) > 1 and all(map(is_known, names[:2])):
-        wanted = " and ".join(filter(None, pair)) if pair else "the job, whose languages are not known here"
+        wanted = " and ".join(filter(None, pair)) if pair else "the languages, which are not known here"
         raise NmtError(
             f"{where}: the headings {', '.join(cells)} do not fit {wanted}: give source and target as headings"
         )
@@ -103,7 +103,7 @@ def _tbx_entries(path: Path, pair: LanguagePair | None) -> list[Entry]:
     """The concepts that have both languages. Several terms of a language are forms, the preferred one first. Deprecated
     and superseded terms are left out."""
     if pair is None or not pair.source:
-        raise NmtError(f"{path}: the languages of the job are not known: give --from, or a table instead of TBX")
+        raise NmtError(f"{path}: the languages to translate are not known: give --from, or a table instead of TBX")
     entries, languages = list[Entry](), set[str]()
     for concept in _tree(path).iter():
         if concept.tag in ("termEntry", "conceptEntry"):

@@ -342,7 +342,7 @@ def test_a_changed_byte_in_any_prepared_file_is_found(run: Config, monkeypatch: 
     ("content", "said"),
     [
         ("{}", r"checksums\.json: damaged \(it names no files\)"), ("{", r"checksums\.json: damaged \(Expecting"),
-        ('{"gone": 1}', "gone: missing"), ('{"file": 1}', r"file: damaged \(other bytes"), ('{"file": 0}', None),
+        ('{"gone": 1}', "gone: missing"), ('{"file": 1}', r"file: damaged \(its checksum"), ('{"file": 0}', None),
     ],
 )  # fmt: skip
 def test_checksums_that_do_not_fit(tmp_path: Path, content: str, said: str | None) -> None:
@@ -377,7 +377,7 @@ def test_a_store_that_cannot_be_written_is_used(
     monkeypatch.setattr(os, "access", lambda path, mode: not writes(path) and real_access(path, mode))
     caplog.clear()
     assert contents(prepare(run)) == contents(first)
-    assert f"data: {store} cannot be written (Read-only file system): its content is used" in caplog.text
+    assert f"data: {store} is not writable (Read-only file system): the data in it is used" in caplog.text
     other = write_text(tmp_path / "text", "other", 20, seed=9)
     assert len(prepare(changed(run, data={"validation": other})).validation[0].pairs) == 20
     with pytest.raises(NmtError, match=r"cannot be written: Read-only file system: choose another data.store_dir$"):
@@ -422,7 +422,8 @@ def test_a_weighted_corpus_of_which_nothing_is_left_is_refused(run: Config, tmp_
     train = (dataclasses.replace(run.data.train[0], weight=9.0), odd)
     for _ in ("built", "found again"):
         with pytest.raises(
-            NmtError, match=r"^data.train\[1\], .*: none of the 5 pairs can be used .*: 5 empty on a side; so"
+            NmtError,
+            match=r"^data.train\[1\], .*: none of the 5 pairs can be used .*: 5 empty on a side; it cannot have",
         ):
             prepare(changed(run, data={"train": train}))
 

@@ -32,7 +32,7 @@ def test_utf16(tmp_path: Path, script: str, encoding: str, caplog: pytest.LogCap
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress("".join(f"{line}\r\n" for line in lines).encode(encoding)))
     assert list(read_lines(path)) == lines
-    told = f"{path}: is UTF-16 without a byte order mark: read so"
+    told = f"{path}: read as UTF-16, without a byte order mark"
     assert caplog.messages == ([] if encoding == "utf-16" else [told])
 
 

@@ -46,9 +46,7 @@ def test_tables_for_a_job_whose_languages_are_not_known(tmp_path: Path) -> None:
         == loaded(path, "target\tsource\nHaus\thouse\n", None)
         == {"house": ["Haus"]}
     )
-    with pytest.raises(
-        NmtError, match="en, de do not fit the job, whose languages are not known here: give source and"
-    ):
+    with pytest.raises(NmtError, match="en, de do not fit the languages, which are not known here: give source and"):
         loaded(path, "en\tde\nhouse\tHaus\n", None)
     assert loaded(path, "de\ten\nHaus\thouse\n", LanguagePair("deu", "en_GB")) == {"Haus": ["house"]}
 
@@ -126,5 +124,5 @@ def test_tbx(tmp_path: Path) -> None:
         loaded(path, VERSION_3.format("Villa"))
     with pytest.raises(NmtError, match=r"no concept has both en and ja: its languages are de, en, en-GB$"):
         loaded(path, VERSION_3.format("Haus"), LanguagePair("en", "ja"))
-    with pytest.raises(NmtError, match="the languages of the job are not known"):
+    with pytest.raises(NmtError, match="the languages to translate are not known"):
         loaded(path, VERSION_3, None)

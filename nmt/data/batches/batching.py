@@ -202,7 +202,7 @@ class Batches:
             total += int(longer[fits].sum())
             longest = max(longest, int(longer[fits].max(initial=0)))
         if not fitting.all():
-            which = f"all of {len(store) // versions} pairs exceed it: raise it" if len(store) else "there are no pairs"
+            which = f"all {len(store) // versions} pairs exceed it: raise it" if len(store) else "there are no pairs"
             raise NmtError(f"no batch can be made within {limit}: {which}")
         every = int(fitting.sum())
         return _FittingPairs(len(store) - every, longest, total / every)

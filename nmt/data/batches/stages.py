@@ -51,7 +51,7 @@ def check_shares(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Non
             for stage in data.stages
         )
         if not count.kept and (corpus.weight or data.temperature or in_stages):
-            advice = "; so it can have no share of the mix: correct its text or the rules, or remove it from data.train"
+            advice = "; it cannot have a share of the mix: correct its text or the rules, or remove it from data.train"
             raise nothing_left(count, f"data.train[{i}], {corpus.label}", advice)
 
 

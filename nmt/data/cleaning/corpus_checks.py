@@ -76,7 +76,7 @@ def scores_on_one_side(label: str, scores: Survey | None, limit: float | None) -
     if not lowest < limit <= highest:
         dropped = "every pair" if highest < limit else "no pair"
         remedy = (
-            "choose a limit between them" if lowest < 0 else "these are no log-probabilities: use data.clean.scores"
+            "choose a limit between them" if lowest < 0 else "these are not log-probabilities: use data.clean.scores"
         )
         scale = f"as the scores are from {lowest:.4g} to {highest:.4g}"
         yield f"{label}: data.clean.score: {limit:g} drops {dropped}, {scale}: {remedy}"
@@ -88,7 +88,7 @@ def language_problems(data: schema.DataConfig) -> Iterator[str]:
     codes = dict.fromkeys(chain(*trained, *map(data.pair_of, data.held_out)))
     for code, other in combinations(codes, 2):
         if same_code(code, other):
-            yield f"data: {code} and {other} are one language, but two to the model: write one of them everywhere"
+            yield f"data: {code} and {other} are the same language, but two to the model: use one code everywhere"
     for pair in trained:
         if pair.source == pair.target:
             yield (
@@ -100,7 +100,7 @@ def language_problems(data: schema.DataConfig) -> Iterator[str]:
         if pair not in trained:
             yield (
                 f"data.validation, {corpus.label}: {pair.source} to {pair.target} is not trained (zero-shot): its "
-                "scores may be bad, and the best checkpoint is chosen by them too"
+                "scores may be low, and they also decide which checkpoint is the best"
             )
 
 
@@ -110,8 +110,8 @@ def not_written(changes: Sequence[SideChanges]) -> Iterator[str]:
         if 1000 * target.not_written >= max(1, target.lines):
             yield (
                 f"data.train: a model cannot write {target.not_written:,} of {target.lines:,} target lines as they "
-                f"are, because the vocabulary changes {shown(target.lost_characters)}: where these belong to the "
-                "language, let nmt learn the vocabulary from this text, with the defaults of vocabulary.normalization "
+                f"are, because the vocabulary changes {shown(target.lost_characters)}: if the language needs "
+                "these, let nmt learn the vocabulary from this text, with the defaults of vocabulary.normalization "
                 "and byte_fallback"
             )
 
@@ -123,7 +123,7 @@ def no_terms(data: schema.DataConfig, counts: Sequence[CorpusCounts]) -> Iterato
         if not terms.file:
             where, advice = (
                 "",
-                "give a glossary as data.augment.terms.file (words without spaces between are not found)",
+                "give a glossary as data.augment.terms.file (words without spaces between them are not found)",
             )
         yield f"data.augment.terms: {where}no training pair has a term and its translation: {advice}"
 
@@ -239,7 +239,7 @@ def repeated(label: str, commonest: Sequence[tuple[str, int] | None], kept: int)
             sentence, count = shortened(entry[0], 60), entry[1]
             yield (
                 f"{label}: {count:,} of {kept:,} pairs ({count / kept:.0%}) have the same {side}, {sentence!r}: "
-                "if that is no translation, remove them"
+                "if it is not a translation, remove them"
             )
 
 

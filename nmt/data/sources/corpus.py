@@ -101,6 +101,20 @@ def _file_pairs(
     )
 
 
+def column_values(corpus: schema.Corpus, data: schema.DataConfig, name: str) -> Iterator[object]:
+    """The values of a further column of the corpus's file, one for each pair; None for a missing value. Raises NmtError
+    as `read_pairs` does, and for a column that does not exist."""
+    path = Path(corpus.file or "")
+    match compression.plain_ending(path):
+        case ".tsv" | ".csv":
+            return delimited_tables.column_values(path, corpus, data.with_languages_of(corpus), name)
+        case ".jsonl":
+            return tables.jsonl_column(path, name)
+        case ".tmx":
+            return tmx.unit_properties(path, corpus, data.with_languages_of(corpus), name)
+    return arrow_tables.column_values(corpus, name)
+
+
 def _text_files(corpus: schema.Corpus, data: schema.DataConfig) -> tuple[Path, Path]:
     """The files of the source and of the target."""
     if corpus.sacrebleu:

@@ -35,7 +35,9 @@ def column_values(path: Path, corpus: schema.Corpus, data: schema.DataConfig, na
     layout = table_layout.layout_of(path, corpus, data, errors)
     found = table_layout.layout_of(path, replace(corpus, source_column=name, target_column=name), data, errors)
     if found.source >= layout.columns:
-        raise NmtError(f"{path}: no column {name} of scores: the first row has {layout.columns}")
+        raise NmtError(f"{path}: no column {name}: the first row has {layout.columns}")
+    if found.skipped > layout.skipped:
+        raise NmtError(f"{path}: {name!r} is a heading: name the columns of the source and target by headings too")
     lines = read_lines(path, errors=errors)
     for _, fields in table_layout.rows(lines, layout.delimiter, layout.quoted, layout.skipped, path):
         yield fields[found.source] if found.source < len(fields) else ""

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.config import schema
-from nmt.data.sources import arrow_tables, delimited_tables, tables
+from nmt.data.sources.corpus import column_values
 from nmt.errors import NmtError
-from nmt.files import compression
 from nmt.files.text import read_lines
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -60,10 +59,4 @@ def _values(place: str | schema.ScoreColumn, corpus: schema.Corpus, data: schema
     """The values as they are written: of a file the last column, of `nmt score` log P(target | source) per subword."""
     if isinstance(place, str):
         return (line.rpartition("\t")[2].strip() for line in read_lines(Path(place)))
-    name, path = str(place.column), Path(corpus.file or "")
-    match compression.plain_ending(path):
-        case ".tsv" | ".csv":
-            return delimited_tables.column_values(path, corpus, data.with_languages_of(corpus), name)
-        case ".jsonl":
-            return tables.jsonl_column(path, name)
-    return arrow_tables.column_values(corpus, name)
+    return column_values(corpus, data, str(place.column))

@@ -70,9 +70,9 @@ def jsonl_column(path: Path, name: str) -> Iterator[object]:
 
 
 def check_column(name: str, columns: Collection[str], where: str) -> None:
-    """Raises NmtError if a column of scores does not exist."""
+    """Raises NmtError if a column does not exist."""
     if name not in columns:
-        raise NmtError(f"{where}: no column {name!r} of scores; there are {', '.join(map(repr, columns)) or 'none'}")
+        raise NmtError(f"{where}: no column {name!r}; there are {', '.join(map(repr, columns)) or 'none'}")
 
 
 def _json_object(line: str, where: str) -> dict[str, object]:

@@ -50,7 +50,7 @@ class DropoutEncoder:
             )
         if not self._merges.suit(tokenizer):
             raise NmtError(
-                f"vocabulary.bpe_dropout: {dropout:g}: the SentencePiece model is not of byte-pair encoding: set it to "
+                f"vocabulary.bpe_dropout: {dropout:g}: the SentencePiece model does not use BPE: set it to "
                 "0, or train the model with model_type=bpe"
             )
         self._by_word = separates_words(tokenizer)

@@ -253,7 +253,7 @@ def test_what_was_done_before_a_kill_is_not_done_again(
 
     assert killed_at_call(6, encoding.ChunkEncoder, "__call__", lambda: prepare(run))
     prepare(changed(run, drop_copies=True))
-    assert "is of an interrupted preparation with other settings: delete it if unused" in caplog.text
+    assert "is from an interrupted preparation with other settings: delete it if unused" in caplog.text
     caplog.clear()
     monkeypatch.setattr(encoding.ChunkEncoder, "__call__", counted)
     prepare(run)

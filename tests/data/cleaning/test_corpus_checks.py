@@ -243,7 +243,7 @@ def test_a_sentence_that_many_pairs_share() -> None:
         assert [warning.partition(" have the same ")[2].partition(",")[0] for warning in found] == sides
     [warning] = corpus_checks.repeated("corpus", [None, ("x" * 99, 267)], 400)
     assert warning == (
-        f"corpus: 267 of 400 pairs (67%) have the same target, '{'x' * 60}…': if that is no translation, remove them"
+        f"corpus: 267 of 400 pairs (67%) have the same target, '{'x' * 60}…': if it is not a translation, remove them"
     )
 
 
@@ -328,7 +328,7 @@ def test_prepare_warns_of_what_a_sample_shows(tmp_path: Path, caplog: pytest.Log
 def test_two_codes_of_one_language(codes: tuple[str, str], same: bool) -> None:
     train = tuple(Corpus(file=f"{code}.tsv", languages=("en", code)) for code in codes)
     found = list(corpus_checks.language_problems(DataConfig("en", "de", train)))
-    said = f"data: {codes[0]} and {codes[1]} are one language, but two to the model: write one of them everywhere"
+    said = f"data: {codes[0]} and {codes[1]} are the same language, but two to the model: use one code everywhere"
     assert found == ([said] if same else [])
 
 

@@ -248,7 +248,7 @@ def test_scores_of_json_lines_and_parquet(tmp_path: Path) -> None:
         run = dataclasses.replace(run, data=dataclasses.replace(run.data, train=(corpus,)))
         assert pairs_of(cleaned(run, tmp_path / name.replace(".", "-"))) == expected
         wrong = dataclasses.replace(corpus, scores={"kiwi": ScoreColumn("kiwi")})
-        with pytest.raises(NmtError, match=r"no column 'kiwi' of scores; there are 'en', 'de', 'by\.kiwi'"):
+        with pytest.raises(NmtError, match=r"no column 'kiwi'; there are 'en', 'de', 'by\.kiwi'"):
             cleaned(dataclasses.replace(run, data=dataclasses.replace(run.data, train=(wrong,))))
 
 
@@ -283,7 +283,7 @@ def test_wrong_scores_are_one_line_before_any_work(tmp_path: Path) -> None:
 
     def wrong() -> Iterator[tuple[Config, str]]:
         yield of({"a": ScoreColumn("kiwy")}), r"web.csv: no column 'kiwy': columns of a .csv file are numbered"
-        yield of({"a": ScoreColumn(6)}), "no column 6 of scores: the first row has 5"
+        yield of({"a": ScoreColumn(6)}), "no column 6: the first row has 5"
         yield of({"a": ScoreColumn("German")}), "pair 1: expected a score in the column German; found 'Ein"
         run = of({"kiwi": str(path)})
         for text, message in (

@@ -77,7 +77,7 @@ def test_what_is_remembered_changes_nothing() -> None:
 
 
 def test_other_models_are_refused() -> None:
-    with pytest.raises(NmtError, match=r"vocabulary.bpe_dropout: 0.1: the SentencePiece model is not of byte-pair"):
+    with pytest.raises(NmtError, match=r"vocabulary.bpe_dropout: 0.1: the SentencePiece model does not use BPE"):
         DropoutEncoder(trained_elsewhere(model_type="unigram"), 0.1)
 
 
