@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nmt.checkpoints import model_file
+from nmt.checkpoints.model_file import Checkpoint
 from nmt.commands import shortlist
 from nmt.errors import NmtError
 from nmt.files import atomic, outputs
@@ -54,15 +55,10 @@ def export(
     if sentence_splitter is not None and not exporter.has_splitter:
         raise NmtError(f"--sentence-splitter: {format} has no sentence splitter: leave the option out")
     loaded = model_file.load(model_file.locate(model))
-    if (architecture := loaded.config.model.architecture) != "transformer":
-        raise NmtError(
-            f"{loaded.path}: model.architecture: {architecture}: only a transformer can be exported: use the model "
-            "file itself (nmt translate, nmt serve)"
-        )
+    check_model(loaded, format)
     pairs = loaded.config.data.language_pairs
     if pairs.several and as_file:
         raise NmtError(f"{output}: a file has one language pair, and the model has {len(pairs.pairs)}: name a folder")
-    exporter.check(loaded)
     command_models.log_chosen_files(open_model(model))
     # With several pairs, whoever runs `nmt shortlist` sees how much of the validation text a shortlist covers. And an
     # export does not download the training text.
@@ -82,6 +78,16 @@ def export(
     for note in exporter.notes(loaded, options):
         log.info("%s", note)
     return None if program_lines is None else Parity(exporter.program, nmt_lines, program_lines)
+
+
+def check_model(loaded: Checkpoint, format: Format) -> None:
+    """Raises NmtError if the other program cannot represent the model."""
+    if (architecture := loaded.config.model.architecture) != "transformer":
+        raise NmtError(
+            f"{loaded.path}: model.architecture: {architecture}: only a transformer can be exported: use the model "
+            "file itself (nmt translate, nmt serve)"
+        )
+    EXPORTERS[format].check(loaded)
 
 
 def _check_output(output: Path, as_file: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nmt.config import schema
-from nmt.config.language_codes import normal
+from nmt.config.language_codes import base, normal
 from nmt.data.sources import inline_codes
 from nmt.data.sources.tables import one_line
 from nmt.data.sources.xml_characters import AllowedCharacters
@@ -51,6 +51,32 @@ def tmx_pairs(
         yield from units.parse(b"", last=True)
     characters.report(note)
     units.report(note)
+
+
+def languages(path: Path) -> list[str]:
+    """The languages of a TMX file without their regions, the source language of its header first, or else the language
+    of its first text. The codes are as in the file if all texts are in one language, such as `en-US` and `en-GB`.
+
+    Raises NmtError if the file is missing, damaged, or declares entities."""
+    codes = dict[str, str]()  # by the code in small letters, as in the file
+    header = list[str]()
+
+    def start(name: str, attributes: Mapping[str, str]) -> None:
+        if name == "header":
+            header.append(normal(attributes.get("srclang", "")))
+        elif name == "tuv" and (code := attributes.get("xml:lang") or attributes.get("lang")):
+            codes.setdefault(normal(code), code)
+
+    with opened(path) as stream:
+        content = as_utf8(stream, str(path))
+        parser = guarded_parser(str(path), None if content is stream else "utf-8")
+        parser.StartElementHandler = start
+        for block in AllowedCharacters(content).blocks(_BLOCK_BYTES):
+            parse(parser, block, str(path), last=False)
+        parse(parser, b"", str(path))
+    in_order = sorted(codes, key=lambda code: base(code) != base(header[0]) if header else False)
+    alone = list(dict.fromkeys(map(base, in_order)))
+    return alone if len(alone) > 1 else [codes[code] for code in sorted(codes, key=lambda code: code not in header)]
 
 
 class _Units:
