@@ -9,15 +9,16 @@ from pathlib import Path
 
 from nmt.checkpoints import model_file
 from nmt.commands import demo_corpus, export
-from nmt.config import json_schema, schema
+from nmt.commands.init_size import TextSize, size_of_text
+from nmt.config import given_files, json_schema, schema
+from nmt.config.given_data import data_settings
+from nmt.config.given_files import Files
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.presets import PRESETS, PresetName
 from nmt.config.schema import Config, VocabularyConfig
 from nmt.config.template import config_text
 from nmt.config.writer import to_dict
-from nmt.data.given_data import data_settings, size_of_text
-from nmt.data.sources import given_files
-from nmt.data.sources.given_files import Files, TextSize
+from nmt.data.sources import tmx
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_folder
@@ -147,7 +148,7 @@ def _first_settings(request: InitRequest, start: Config | None) -> tuple[dict[st
         train = [(_DEMO / "train.en", _DEMO / "train.de")]
         validation = [(_DEMO / "validation.en", _DEMO / "validation.de")]
     languages = request.source_language, request.target_language
-    settings, remarks = data_settings(languages, train, validation, request.pairs, start)
+    settings, remarks = data_settings(languages, train, validation, request.pairs, start, tmx.languages)
     return {"run_dir": f"runs/{request.config.stem}", **settings}, remarks
 
 

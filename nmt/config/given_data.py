@@ -1,14 +1,13 @@
-"""The section `data` of a config for files that a command line gives, and the size of their text."""
+"""The section `data` of a config for files that a command line gives."""
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from nmt.config import given_files
+from nmt.config.given_files import Codes, Files, TmxLanguages
 from nmt.config.language_pairs import LanguagePair
-from nmt.config.schema import Config, DataConfig
-from nmt.data.sources import given_files
-from nmt.data.sources.given_files import Codes, Files, TextSize
-from nmt.errors import NmtError
+from nmt.config.schema import Config
 
 log = logging.getLogger("nmt")
 
@@ -22,28 +21,32 @@ def data_settings(
     validation: Sequence[Files],
     pairs: Sequence[LanguagePair],
     start: Config | None,
+    tmx_languages: TmxLanguages,
 ) -> tuple[dict[str, object], dict[str, str]]:
     """The settings of the data by dotted path, and remarks on some of them.
 
     languages: those that the user gives; train, validation: corpora, or nothing for file names to replace; pairs: of
     such names, if the model has several; start: of the model to start from, or None. With such a model, corpora after
-    the first are old text that is mixed in. Raises NmtError if the languages of a file cannot be read.
+    the first are old text that is mixed in. tmx_languages: as in given_files.language_codes. Raises NmtError if the
+    languages of a file cannot be read.
     """
     known = list(start.data.language_pairs.pairs) if start is not None else []
     default = known[0] if known else LanguagePair("en", "de")
     if train:
         trained = list[LanguagePair]()
         for files in train:
-            codes = given_files.language_codes(files, languages, [*trained, *known])
+            codes = given_files.language_codes(files, languages, [*trained, *known], tmx_languages)
             if None in codes and not trained and start is None:
                 _warn_of_unknown_languages(files, _filled(codes, default))
             trained.append(_filled(codes, trained[0] if trained else default))
     else:
         every: Sequence[Codes] = pairs or [languages]
-        trained = [_filled(given_files.language_codes((), codes, known), default) for codes in every]
+        trained = [_filled(given_files.language_codes((), codes, known, tmx_languages), default) for codes in every]
         train = [_names("train", pair, several=bool(pairs)) for pair in trained]
     if validation:
-        found = (given_files.language_codes(files, languages, [*trained, *known]) for files in validation)
+        found = (
+            given_files.language_codes(files, languages, [*trained, *known], tmx_languages) for files in validation
+        )
         validated = [_filled(codes, trained[0]) for codes in found]
     else:
         validated = trained if pairs else trained[:1]
@@ -105,16 +108,3 @@ def _language_tags(start: Config | None, several: bool) -> str | None:
         return "target" if several else None
     pairs = start.data.language_pairs
     return (start.data.language_tags if pairs.has_tags else "target") if several else pairs.tags_for_one
-
-
-def size_of_text(data: DataConfig, config: Path, longest: int, *, only_new: bool) -> TextSize | None:
-    """The size of the training text, or of its first corpus alone. None if a file does not exist, and, with a warning,
-    if the text cannot be read as pairs. Says how columns are chosen. config: the file with the settings."""
-    try:
-        for corpus in data.train:
-            if corpus.file and Path(corpus.file).is_file() and given_files.has_unclear_columns(corpus, data):
-                log.info("%s: to read other columns, set source_column and target_column in %s", corpus.file, config)
-        return given_files.text_size(data, data.train[:1] if only_new else data.train, longest)
-    except NmtError as error:
-        log.warning("%s: correct the text, or data.train in %s", error, config)
-        return None

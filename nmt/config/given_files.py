@@ -2,33 +2,22 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, islice, permutations
 from pathlib import Path
-from typing import NamedTuple
 
 from nmt.config.data_section import FILE_ENDINGS
 from nmt.config.language_codes import is_known, language_of_file, matching
 from nmt.config.language_pairs import LanguagePair
-from nmt.config.schema import Corpus, DataConfig
-from nmt.data.sources import table_layout, tmx
-from nmt.data.sources.corpus import read_pairs
 from nmt.errors import NmtError
 from nmt.files.compression import plain_ending, plain_name
 from nmt.files.text import read_lines
 
 Files = tuple[Path, ...]  # one file with both sides, or the source and the target
 Codes = tuple[str | None, str | None]  # of the source and the target
-_BYTES = 4  # of text in a subword, about
+TmxLanguages = Callable[[Path], Sequence[str]]
 _XML = re.compile(r"\s*<(\?xml|!doctype|tmx|xliff)\b", re.IGNORECASE)
 _FORMATS = f"{', '.join(FILE_ENDINGS[:-1])} or {FILE_ENDINGS[-1]}"
-
-
-class TextSize(NamedTuple):
-    """The size of parallel text. subwords: of the longer side, approximately."""
-
-    pairs: int
-    subwords: int
 
 
 def check(option: str, corpora: Sequence[Files]) -> None:
@@ -79,28 +68,28 @@ def _is_xml(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        return any(_XML.match(line) for line in islice(read_lines(path), 2))
+        return any(_XML.match(line) for line in islice(read_lines(path), 1))
     except NmtError:  # not text
         return False
 
 
-def language_codes(files: Files, given: Codes, known: Sequence[LanguagePair]) -> Codes:
+def language_codes(files: Files, given: Codes, known: Sequence[LanguagePair], tmx_languages: TmxLanguages) -> Codes:
     """The languages of a corpus; None for a language that is unknown. files: of the corpus, or none.
 
     given: the codes that the user gives. Other codes are those at the end of the file names, or those of a TMX file: of
-    a pair in `known`, or else its only two. A code that means a language of `known` is written as there. Raises
-    NmtError for a TMX file that cannot be read, and if the choice of its languages is unclear.
+    a pair in `known`, or else its only two. A code that means a language of `known` is written as there. tmx_languages:
+    reads the languages of a TMX file. Raises NmtError as it does, and if the choice of the languages is unclear.
     """
     every = list(dict.fromkeys(chain.from_iterable(known)))
     if len(files) == 1 and plain_ending(files[0]) == ".tmx" and files[0].is_file() and None in given:
-        return _tmx_languages(files[0], given, known, every)
+        return _chosen(files[0], tmx_languages(files[0]), given, known)
     source, target = (ending if code is None else code for code, ending in zip(given, _endings(files), strict=True))
     return source and (matching(source, every) or source), target and (matching(target, every) or target)
 
 
-def _tmx_languages(path: Path, given: Codes, known: Sequence[LanguagePair], every: Sequence[str]) -> LanguagePair:
-    """The languages of a TMX file, in the form of `every`, the languages of `known`."""
-    languages = tmx.languages(path)
+def _chosen(path: Path, languages: Sequence[str], given: Codes, known: Sequence[LanguagePair]) -> LanguagePair:
+    """Two of the languages of a TMX file, in the form of `known`."""
+    every = list(dict.fromkeys(chain.from_iterable(known)))
     names = [matching(code, every) or code for code in languages]
     wanted = [code and (matching(code, names) or code) for code in given]
     pairs = [pair for pair in known if {*pair} <= {*names}] or map(LanguagePair._make, permutations(names, 2))
@@ -120,27 +109,3 @@ def _endings(files: Files) -> Codes:
         return source, target
     codes = Path(plain_name(files[0])).stem.rpartition(".")[2].split("-")
     return (codes[0], codes[1]) if len(codes) == 2 and all(map(is_known, codes)) else (None, None)
-
-
-def text_size(data: DataConfig, corpora: Sequence[Corpus], longest: int) -> TextSize | None:
-    """The size of the corpora of `data`; None if a file does not exist. Their files are read as streams, and only up to
-    `longest` subwords. Raises NmtError as `read_pairs` does."""
-    files = [file for corpus in corpora for file in (corpus.file, corpus.source, corpus.target) if file]
-    if not all(Path(file).is_file() for file in files):
-        return None
-    pairs, sizes = 0, [0, 0]  # bytes of each side
-    for pair in chain.from_iterable(read_pairs(corpus, data, "train") for corpus in corpora):
-        pairs += 1
-        for side, text in enumerate(pair):
-            sizes[side] += len(text.encode(errors="replace"))
-        if max(sizes) >= longest * _BYTES:
-            break
-    return TextSize(pairs, max(sizes) // _BYTES)
-
-
-def has_unclear_columns(corpus: Corpus, data: DataConfig) -> bool:
-    """Whether a .tsv or .csv file has more than two columns, and no headings. Raises NmtError if it cannot be read."""
-    if corpus.file is None or plain_ending(Path(corpus.file)) not in (".tsv", ".csv"):
-        return False
-    layout = table_layout.layout_of(Path(corpus.file), corpus, data.with_languages_of(corpus))
-    return layout.columns > 2 and not layout.skipped
