@@ -128,7 +128,7 @@ def start() -> str:
 
 def test_half_of_the_pairs_are_new(start: str) -> None:
     new, old, older = (
-        text("new", 900, languages="en de"),
+        text("new", 5000, languages="en de"),
         text("old", 50, languages="en de"),
         memory("o.tmx", 5, "de", "en"),
     )
@@ -142,7 +142,7 @@ def test_half_of_the_pairs_are_new(start: str) -> None:
         "too few" not in log and "# The first corpus is the new text; the others are old" in Path("my.yaml").read_text()
     )
     # 40 passes over the new text, which is half of the pairs.
-    assert config.training.max_steps == pytest.approx(2 * 40 * 900 * 22.5 / 4096, abs=50)
+    assert config.training.max_steps == pytest.approx(2 * 40 * 5000 * 22.5 / 4096, abs=50)
     Path("my.yaml").unlink()
     init("--start-from", start, "--train", *text("little", 10, languages="en de"))
     assert written().training.max_steps == 400 and written().data.train[0].weight is None
