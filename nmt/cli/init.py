@@ -83,9 +83,14 @@ def init(
     program: Annotated[
         Program | None, typer.Option("--for", help="Use settings with which nmt export can write this format.")
     ] = None,
-    slurm: Annotated[bool, typer.Option("--slurm", help="Also write the job script train.slurm beside it.")] = False,
+    slurm: Annotated[
+        bool, typer.Option("--slurm", help="Also write the job script train.slurm into the same folder.")
+    ] = False,
     teacher: Annotated[
-        bool, typer.Option("--teacher", help="Write the file of a large language model as a translator instead.")
+        bool,
+        typer.Option(
+            "--teacher", help="Instead, write the file of an endpoint: a large language model that translates."
+        ),
     ] = False,
 ) -> None:
     """Write a config file to start from, with comments. An existing file is not overwritten.
@@ -100,8 +105,8 @@ def init(
     With --start-from and several --train, the first is new text, and the others are old text that is mixed in, so that
     the model does not forget it.
 
-    With --teacher, the file describes a service with a large language model, which nmt translate, evaluate and serve
-    accept in place of a model file.
+    With --teacher, the file describes an endpoint: a service with a large language model, which nmt translate, evaluate
+    and serve accept in place of a model file.
 
     Example: nmt init demo.yaml --preset demo
 

@@ -20,17 +20,14 @@ log = logging.getLogger("nmt")
 def prepare(
     config: options.ConfigFile,
     overrides: options.Overrides = None,
-    report: Annotated[
-        Path | None, options.file("Also write a page about the data: drops, lengths, vocabulary, suspicious pairs.")
-    ] = None,
+    report: Annotated[Path | None, options.file("Also write an HTML page about the data, such as report.html.")] = None,
     device: options.UnusedDevice = None,
 ) -> None:
-    """Build only the vocabulary and the token store, and report on the data. nmt train uses them with the same
-    settings.
+    """Build the vocabulary and the encoded data, and report on the data. nmt train uses them if the settings are the
+    same.
 
-    With --report, a page for a browser shows examples of dropped and nearly dropped pairs; lengths and languages; the
-    mix; validation text in the training text; the vocabulary; and suspicious pairs. The file loads nothing from the
-    network.
+    With --report, an HTML page shows examples of dropped and nearly dropped pairs; lengths and languages; the mix;
+    validation text in the training text; the vocabulary; and suspicious pairs. It needs no network connection.
 
     Example: nmt prepare my.yaml --report data.html
     """
@@ -47,16 +44,17 @@ def train(
     overrides: options.Overrides = None,
     device: options.Device = "auto",
     nproc_per_node: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes on this machine, a device each.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of processes on this machine, each with its own device."),
     ] = None,
     max_restarts: Annotated[
-        int, typer.Option(metavar="N", min=0, help="With --nproc-per-node: restarts after one is killed.")
+        int, typer.Option(metavar="N", min=0, help="With --nproc-per-node: most restarts after a process was killed.")
     ] = 3,
     profile: Annotated[
         bool, typer.Option("--profile", help="Time the phases of some steps and write traces to RUN/profile.")
     ] = False,
 ) -> None:
-    """Build the vocabulary and the encoded data if they are missing, then train. Run it again to resume.
+    """Build the vocabulary and the encoded data if they are missing, then train. To resume, run the command again.
 
     Example: nmt train my.yaml training.max_steps=800
     """
@@ -137,8 +135,8 @@ def calibrate(
 ) -> None:
     """Fit the confidence of a model to a text, and write it into the model file.
 
-    The confidence of a translation is the chrF that is expected of it, from 0 to 100. Training fits it to the
-    validation text. Use this command for imported and averaged models, and with a text of the kind that you translate.
+    The confidence of a translation is its expected chrF, from 0 to 100. Training fits it to the validation text. Use
+    this command for imported and averaged models, and with text that is similar to the text that you translate.
 
     Example: nmt calibrate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
