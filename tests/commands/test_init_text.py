@@ -129,7 +129,7 @@ def start() -> str:
 def test_half_of_the_pairs_are_new(start: str) -> None:
     new, old, older = (
         text("new", 5000, languages="en de"),
-        text("old", 50, languages="en de"),
+        text("old", 3000, languages="en de"),
         memory("o.tmx", 5, "de", "en"),
     )
     sets = ["--validation", *text("v", 5, languages="en de"), "--validation", *text("w", 5, languages="en de")]
