@@ -118,6 +118,8 @@ def init(
 
     Example: nmt init --teacher teacher.yaml --target-language sw
     """
+    if plain_ending(config) in FILE_ENDINGS:
+        raise typer.BadParameter(f"CONFIG {config}: name a .yaml file; for several corpora, repeat --train")
     if teacher and any((train, validation, pairs, start_from, preset, program, slurm)):
         raise typer.BadParameter("--teacher writes no settings of training: give only the languages with it")
     if preset is not None and start_from is not None:

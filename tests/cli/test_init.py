@@ -51,6 +51,7 @@ def test_language_pairs_end_before_the_next_argument(line: str) -> None:
         ("--train a.en my.yaml", "--train a.en: give two text files"),
         ("my.yaml --validation a.en --train b.en b.fi", "--validation a.en: give two text files"),
         ("my.yaml --train", "Option '--train' requires an argument"),
+        ("--train a.tmx b.tmx", "CONFIG b.tmx: name a .yaml file; for several corpora, repeat --train"),
         ("--train a.tmx", "Missing argument 'CONFIG'"),
         ("my.yaml --pairs en-de en-de", "--pairs en-de: is given twice"),
         ("my.yaml --pairs ende", "--pairs ende: write a pair as en-de"),
