@@ -207,7 +207,8 @@ def test_the_listing_of_the_package_is_the_architecture() -> None:
 
 def test_each_test_stands_where_what_it_tests_does() -> None:
     tests = Path(__file__).parent
-    folders = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_dir()} | {Path("scripts")}
+    folders = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_dir()}
+    folders |= {Path("scripts"), Path("docs")}
     for path in tests.rglob("test_*.py"):
         assert path.parent == tests or path.relative_to(tests).parent in folders, path
     assert {path.name for path in tests.glob("*.py") if not path.name.startswith("test_")} == {

@@ -124,7 +124,16 @@ def load(path: Path) -> Checkpoint:
     Whatever a file's settings are, this uses at most as much memory as the file has bytes, and building the model twice
     as much: the weights' shapes are first compared with a model on the meta device, which needs no memory.
     """
-    tensors, metadata = tensor_file.read(path)
+    return _checkpoint(path, *tensor_file.read(path))
+
+
+def load_outline(path: Path) -> Checkpoint:
+    """A model file with only the shapes of its weights, as tensors on the meta device. This is fast, and does not test
+    the checksum. Raises NmtError as `load` does."""
+    return _checkpoint(path, *tensor_file.read_outline(path, (_SOURCE, _TARGET, *_SHORTLIST)))
+
+
+def _checkpoint(path: Path, tensors: dict[str, Tensor], metadata: Mapping[str, str]) -> Checkpoint:
     config, provenance = _config(path, metadata), _provenance(path, metadata)
     _check_tensors(path, tensors)
     protos = {name: tensors.pop(name).numpy().tobytes() for name in (_SOURCE, _TARGET) if name in tensors}
@@ -197,7 +206,11 @@ def _check_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 _SOURCE_TEXT = "source_text"
-_ORIGIN = ("nmt", "torch", "run_dir", "step", "start_from", "imported_from", "license", _SOURCE_TEXT)
+DATE, TRAINING_TEXT = "date", "training_text"
+_ORIGIN = (
+    "nmt", "torch", DATE, "run_dir", "step", "target_tokens", "start_from", "imported_from", "license", _SOURCE_TEXT,
+    TRAINING_TEXT,
+)  # fmt: skip
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,25 @@ from typing import Annotated
 import typer
 
 from nmt import __version__
-from nmt.cli import evaluate, export, imports, init, inspect, schema, serve, settings, split, terminal, train, translate
+from nmt.cli import (
+    evaluate,
+    export,
+    imports,
+    info,
+    init,
+    inspect,
+    schema,
+    serve,
+    settings,
+    split,
+    terminal,
+    train,
+    translate,
+)
 from nmt.cli.command import Command
 from nmt.files import text
 
-app = terminal.application("Train translation models: parallel text and a YAML file in, a translator and its BLEU out.")
+app = terminal.application("Train machine translation models from parallel text and one YAML file.")
 
 
 def _version(is_requested: bool) -> None:
@@ -36,18 +50,19 @@ app.command(short_help="Explain the settings.")(settings.settings)
 app.command(short_help="Print a JSON Schema of the settings, for editors.")(schema.schema)
 app.command(short_help="Split a corpus: training, validation, test.")(split.split)
 app.command(short_help="Prepare what is missing, then train or resume.")(train.train)
-app.command(short_help="Prepare the data, and report on it.")(train.prepare)
+app.command(short_help="Build vocabulary and encoded data; report.")(train.prepare)
 app.command(short_help="Translate a file or standard input.")(translate.translate)
 app.command(short_help="Score given translations with a model.")(translate.score)
 app.command(short_help="Score and compare models or files.", cls=evaluate.EvaluateCommand)(evaluate.evaluate)
-app.command(short_help="Fit the confidence of a model to a text.")(train.calibrate)
-app.command(short_help="Learn a shortlist of subwords: faster.")(train.shortlist)
-app.command("average-checkpoints", short_help="Write the mean of checkpoints.")(train.average_checkpoints)
-app.command(short_help="Translate over HTTP, with a page to type into.")(serve.serve)
+app.command(short_help="Calibrate the confidence of a model.")(train.calibrate)
+app.command(short_help="Learn a shortlist: faster translation.")(train.shortlist)
+app.command("average-checkpoints", short_help="Average checkpoints.")(train.average_checkpoints)
+app.command(short_help="Translate over HTTP, with a web page.")(serve.serve)
 app.command(short_help="Export for another program.")(export.export)
 app.command("import", short_help="Import a pretrained model of another program.")(imports.import_)
-app.command(short_help="Show attention, alignment and the beam.")(inspect.inspect)
-app.command(short_help="Write a page about training runs.")(inspect.report)
+app.command(short_help="Describe a model file.")(info.info)
+app.command(short_help="Show attention, alignment, beam search.")(inspect.inspect)
+app.command(short_help="Write an HTML report on training runs.")(inspect.report)
 
 for command in app.registered_commands:
     command.cls = command.cls if issubclass(command.cls or object, Command) else Command

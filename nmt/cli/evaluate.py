@@ -26,12 +26,12 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="Model files, run folders, exported folders, or files of endpoints; then settings that replace those "
+            help="Model files, run folders, exported folders, or files of endpoints; then settings that override those "
             "of the models, such as decoding.beam_size=8.",
         ),
     ] = None,
     source: Annotated[
-        Path | None, options.file("Source text; needed with a model; otherwise only for --details and --comet.")
+        Path | None, options.file("Source text; a model needs it, and so do --details and --comet.")
     ] = None,
     references: Annotated[list[Path] | None, options.file("Reference translation; repeatable.", "--reference")] = None,
     hypotheses: Annotated[list[Path] | None, options.file("Translation to score; repeatable.", "--hypothesis")] = None,
@@ -62,20 +62,21 @@ def evaluate(
         ),
     ] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Scores by length and word frequency; example sentences; confidence.")
+        bool,
+        typer.Option(
+            "--details", help="Also show scores by length and word frequency, example sentences, and confidence."
+        ),
     ] = False,
     training_texts: Annotated[
         list[Path] | None,
-        options.file(
-            "With the details: count words in this file, not in the reference; repeatable.", "--training-text"
-        ),
+        options.file("With --details: count words in this file, not in the reference; repeatable.", "--training-text"),
     ] = None,
     sentences: Annotated[
-        int, typer.Option(metavar="N", min=0, help="With details: number of sentences of each kind.")
+        int, typer.Option(metavar="N", min=0, help="With --details: number of example sentences of each kind.")
     ] = 5,
     robustness: Annotated[
         bool,
-        typer.Option("--robustness", help="Test models on varied text: capitals, typos, emoji, URLs, and so on."),
+        typer.Option("--robustness", help="Also test models on varied text: capitals, typos, emoji, URLs, and so on."),
     ] = False,
     raw: Annotated[
         bool, typer.Option("--raw", help="Compare texts without normalization (NFC, no invisible characters).")
@@ -83,10 +84,10 @@ def evaluate(
     comet: Annotated[str | None, typer.Option(metavar="MODEL", help="Also score with this COMET model.")] = None,
     comet_command: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="The program comet-score, if it is not in PATH: its file, or a command."),
+        typer.Option(metavar="COMMAND", help="If comet-score is not in PATH: its file, or a command."),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="A table with a row per system: size, speed, BLEU, chrF, COMET.")
+        bool, typer.Option("--compare", help="Show one table with a row per system: size, speed, BLEU, chrF, COMET.")
     ] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="text: tables; json: all numbers.")] = "text",
     beam_size: options.BeamSize = None,

@@ -22,12 +22,14 @@ def export(
     quantization: Annotated[
         str | None,
         typer.Option(
-            metavar="TYPE", help="With ctranslate2 (default float32) and argos (int8): float32, float16, int8, …."
+            metavar="TYPE", help="With ctranslate2 (default float32) and argos (default int8): type of the weights."
         ),
     ] = None,
     sample: Annotated[
         Path | None,
-        options.file("Text to compare on, a sentence per line; with bergamot it also scales 8-bit numbers."),
+        options.file(
+            "Text for the comparison, a sentence per line; bergamot also computes the scales of its inputs from it."
+        ),
     ] = None,
     sentence_splitter: Annotated[
         Path | None,
@@ -37,8 +39,9 @@ def export(
 ) -> None:
     """Export a model for CTranslate2, Hugging Face transformers, LibreTranslate or Firefox, with a model card.
 
-    The other program and nmt translate up to 50 lines, of --sample or of the validation text, and the number of equal
-    translations is printed. Other commands accept a CTranslate2 folder instead of a model file.
+    The other program and nmt both translate up to 50 lines of --sample or of the validation text. The command prints
+    how many translations are equal. Other commands accept a CTranslate2 folder instead of a model file. nmt info says
+    which formats a model supports.
 
     Example: nmt export runs/demo --format ctranslate2 --quantization int8 --output demo-int8
     """

@@ -13,7 +13,7 @@ from nmt.files import text as texts
 def import_(
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="Folder or name of a model on the Hugging Face hub, or Marian's .npz."),
+        typer.Argument(metavar="SOURCE", help="Folder of a model, its name on the Hugging Face hub, or Marian's .npz."),
     ],
     output: Annotated[Path, options.file("The model file to write.")],
     languages: Annotated[
@@ -26,9 +26,7 @@ def import_(
     ] = None,
     text: Annotated[
         list[Path] | None,
-        options.file(
-            "For a model of many languages: text in the languages to keep; keep only its subwords; repeatable."
-        ),
+        options.file("For a model of many languages: keep only the subwords that this text contains; repeatable."),
     ] = None,
     normalize_punctuation: Annotated[
         bool,
@@ -38,8 +36,8 @@ def import_(
 ) -> None:
     """Import a pretrained model as a model file: OPUS-MT (Marian), M2M-100, SMaLL-100 or NLLB.
 
-    nmt and, if it is installed, transformers translate up to 50 lines, and the number of equal translations is printed.
-    Train the model further with training.start_from.
+    If transformers is installed, transformers and nmt both translate up to 50 lines, and the command prints how many
+    translations are equal. To fine-tune the model, use nmt init --start-from.
 
     Example: nmt import Helsinki-NLP/opus-mt-en-de --output opus-en-de.safetensors
     """

@@ -25,7 +25,7 @@ def inspect(
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
-    """Show how a sentence is translated: attention, word alignment, and the hypotheses of the beam.
+    """Show how a sentence is translated: attention, word alignment and beam search.
 
     Prints the translation, the word alignment and the hypotheses. With --output FOLDER it also writes
     FOLDER/index.html, a page for a browser (all heads, all layers, the whole beam, positions), and the numbers in
@@ -55,8 +55,8 @@ def report(
 ) -> None:
     """Write one HTML file that shows training runs and compares them. Open it in a browser.
 
-    It has learning curves, scores, translations over time, settings, data and hardware. The file loads nothing from the
-    network.
+    The page shows learning curves, scores, translations over time, settings, data and hardware. It loads nothing from
+    the network.
 
     Example: nmt report runs/demo runs/deeper --output report.html
     """

@@ -31,7 +31,7 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SECTION.KEY=VALUE",
-        help="Settings that replace those of the file; values are YAML.",
+        help="Settings that override those of the file; values are YAML.",
     ),
 ]
 Device = Annotated[
@@ -46,7 +46,9 @@ def _warn_unused(value: str | None) -> None:
 
 # All commands accept --device, so that scripts can always give it; the help shows it only if it has an effect.
 UnusedDevice = Annotated[str | None, typer.Option(hidden=True, callback=_warn_unused, help="Ignored.")]
-ModelFile = Annotated[Path, path_argument("MODEL", "Model file, run folder (best or newest), or CTranslate2 folder.")]
+ModelFile = Annotated[
+    Path, path_argument("MODEL", "Model file, run folder (its best or newest model), or CTranslate2 folder.")
+]
 ModelOrEndpoint = Annotated[
     Path, path_argument("MODEL", "Model file, run folder, CTranslate2 folder, or YAML file of an endpoint.")
 ]
@@ -55,27 +57,27 @@ DecodingOverrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="DECODING.KEY=VALUE",
-        help="Settings that replace those of the model (nmt settings).",
+        help="Settings that override those of the model (nmt settings).",
     ),
 ]
-BeamSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Replaces the model's decoding.beam_size.")]
+BeamSize = Annotated[int | None, typer.Option(min=1, metavar="N", help="Overrides the model's decoding.beam_size.")]
 LengthPenalty = Annotated[
-    float | None, typer.Option(min=0, max=5, metavar="X", help="Replaces the model's decoding.length_penalty.")
+    float | None, typer.Option(min=0, max=5, metavar="X", help="Overrides the model's decoding.length_penalty.")
 ]
 Ensemble = Annotated[
     list[Path] | None,
-    file("Another model with the same vocabulary, to translate together; repeatable.", metavar="MODEL"),
+    file("Another model with the same vocabulary, for an ensemble; repeatable.", metavar="MODEL"),
 ]
 Glossary = Annotated[
     Path | None, file("Terms with their translations: TSV, CSV or TBX; a line such as `doctor|doctors TAB Arzt|Ärzte`.")
 ]
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="LANGUAGE", help="Language to translate into, if the model has several."),
+    typer.Option("--to", metavar="LANGUAGE", help="Target language, if the model has several."),
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="LANGUAGE", help="Language of the source, where the model needs it."),
+    typer.Option("--from", metavar="LANGUAGE", help="Source language, if the model needs it."),
 ]
 Output = Annotated[
     Path | None,

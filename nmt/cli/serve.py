@@ -20,27 +20,27 @@ def serve(
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0: any free port.")
     ] = 8000,
-    max_lines: Annotated[int, typer.Option(metavar="N", min=1, help="Most lines of a request, else status 413.")] = 256,
+    max_lines: Annotated[int, typer.Option(metavar="N", min=1, help="Max. lines of a request, else status 413.")] = 256,
     max_characters: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Most characters of a request, else status 413.")
+        int, typer.Option(metavar="N", min=1, help="Max. characters of a request, else status 413.")
     ] = 20_000,
-    max_waiting: Annotated[int, typer.Option(metavar="N", min=1, help="Most lines that wait, else status 429.")] = 1000,
+    max_waiting: Annotated[int, typer.Option(metavar="N", min=1, help="Max. waiting lines, else status 429.")] = 1000,
     max_answer: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Most MiB of an answer; a request that could exceed it gets status 413."),
+        typer.Option(metavar="N", min=1, help="Max. MiB of an answer; a request that could exceed it gets status 413."),
     ] = 32,
     max_file: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Most MiB of a file, else status 413; 0: files are not translated.")
+        int, typer.Option(metavar="N", min=0, help="Max. MiB of a file, else status 413; 0: files are not translated.")
     ] = 4,
     document_seconds: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Most seconds to read a file, and to write its translation, else status 413."
+            metavar="N", min=1, help="Max. seconds to read a file, and to write its translation, else status 413."
         ),
     ] = 60,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another host name of this service, such as behind a proxy; repeatable."),
+        typer.Option(metavar="NAME", help="Another host name of this service, for example behind a proxy; repeatable."),
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log a line for each request.")] = False,
     glossary: Annotated[
@@ -50,7 +50,7 @@ def serve(
     length_penalty: options.LengthPenalty = None,
     device: options.Device = "auto",
 ) -> None:
-    """Translate over HTTP: POST /translate (also LibreTranslate's requests), and a page to type into at /.
+    """Translate over HTTP: POST /translate, which also accepts LibreTranslate's requests, and a web page at /.
 
     Example: nmt serve runs/demo, then curl 127.0.0.1:8000/translate --json '{"text": "Three hundred and two."}'
     """

@@ -20,14 +20,17 @@ log = logging.getLogger("nmt")
 def prepare(
     config: options.ConfigFile,
     overrides: options.Overrides = None,
-    report: Annotated[Path | None, options.file("Also write an HTML page about the data, such as report.html.")] = None,
+    report: Annotated[
+        Path | None,
+        options.file("Also write an HTML page about the data: dropped pairs, lengths, vocabulary, suspicious pairs."),
+    ] = None,
     device: options.UnusedDevice = None,
 ) -> None:
-    """Build the vocabulary and the encoded data, and report on the data. nmt train uses them if the settings are the
-    same.
+    """Build the vocabulary and the encoded data, and report on the data. nmt train with the same settings uses them.
 
-    With --report, an HTML page shows examples of dropped and nearly dropped pairs; lengths and languages; the mix;
-    validation text in the training text; the vocabulary; and suspicious pairs. It needs no network connection.
+    With --report, a page for a browser shows examples of dropped and nearly dropped pairs, lengths and languages, the
+    mix of corpora, validation text in the training text, the vocabulary, and suspicious pairs. The page loads nothing
+    from the network.
 
     Example: nmt prepare my.yaml --report data.html
     """
@@ -48,13 +51,14 @@ def train(
         typer.Option(metavar="N", min=1, help="Number of processes on this machine, each with its own device."),
     ] = None,
     max_restarts: Annotated[
-        int, typer.Option(metavar="N", min=0, help="With --nproc-per-node: most restarts after a process was killed.")
+        int,
+        typer.Option(metavar="N", min=0, help="With --nproc-per-node: number of restarts after a process is killed."),
     ] = 3,
     profile: Annotated[
         bool, typer.Option("--profile", help="Time the phases of some steps and write traces to RUN/profile.")
     ] = False,
 ) -> None:
-    """Build the vocabulary and the encoded data if they are missing, then train. To resume, run the command again.
+    """Build the vocabulary and the encoded data if they are missing, then train. Run it again to resume.
 
     Example: nmt train my.yaml training.max_steps=800
     """
@@ -63,7 +67,7 @@ def train(
     if is_launched() and nproc_per_node is not None:
         raise NmtError(
             f"--nproc-per-node {nproc_per_node}: RANK and WORLD_SIZE show that a launcher has started this process as "
-            f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset them"
+            f"rank {rank()} of {os.environ['WORLD_SIZE']}: leave the option out, or unset these variables"
         )
 
     from nmt.checkpoints import model_file, run_folder
@@ -99,16 +103,16 @@ def average_checkpoints(
         int | None, typer.Option(metavar="N", min=1, help="Average the N newest checkpoints of the run.")
     ] = None,
     best: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Average the N with the best validation score.")
+        int | None, typer.Option(metavar="N", min=1, help="Average the N checkpoints with the best validation score.")
     ] = None,
     select: Annotated[
-        bool, typer.Option("--select", help="Try several averages, and write the one with the best BLEU.")
+        bool, typer.Option("--select", help="Try several averages, and write the one with the highest BLEU.")
     ] = False,
     device: Annotated[
         str, typer.Option(metavar="DEVICE", help="With --select: cpu, cuda, cuda:N, mps, or auto.")
     ] = "auto",
 ) -> None:
-    """Write the mean of checkpoints: of a run's newest or best ones, or of the named files.
+    """Average checkpoints: the newest or the best ones of a run, or the named files.
 
     With --select, the candidates are the averages of the newest and of the best 1, 3, 5, 10 and 20 checkpoints, if the
     run has so many, and the moving average of the weights. Each translates the run's validation set. The scores are
@@ -126,17 +130,17 @@ def average_checkpoints(
 @terminal.reporting()
 def calibrate(
     model: options.ModelOrRun,
-    source: Annotated[Path, options.file("Text to translate, a sentence per line; at least 200.")],
+    source: Annotated[Path, options.file("Text to translate, one sentence per line, at least 200 lines.")],
     reference: Annotated[Path, options.file("Its translation by people, line by line.")],
     overrides: options.DecodingOverrides = None,
     to: options.To = None,
     from_: options.From = None,
     device: options.Device = "auto",
 ) -> None:
-    """Fit the confidence of a model to a text, and write it into the model file.
+    """Calibrate the confidence of a model with a text, and write the calibration into the model file.
 
-    The confidence of a translation is its expected chrF, from 0 to 100. Training fits it to the validation text. Use
-    this command for imported and averaged models, and with text that is similar to the text that you translate.
+    The confidence of a translation is its expected chrF, from 0 to 100. Training calibrates it with the validation
+    text. Use this command for imported and averaged models, and to calibrate with the kind of text that you translate.
 
     Example: nmt calibrate runs/demo --source data/demo/test.en --reference data/demo/test.de
     """
@@ -151,10 +155,10 @@ def shortlist(
     source: Annotated[Path | None, options.file("Text in the source language, instead of the training text.")] = None,
     target: Annotated[Path | None, options.file("Its translation, line by line.")] = None,
 ) -> None:
-    """Learn which subwords translate which, and write this shortlist into the model file, for faster translation.
+    """Learn which target subwords translate each source subword, and store this shortlist in the model file.
 
-    CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead of the whole vocabulary.
-    At most 200,000 pairs are used, from all parts of the text.
+    Translation gets faster: CTranslate2 and Bergamot then compute the probabilities of some thousand subwords instead
+    of the whole vocabulary. At most 200,000 pairs are used, from all parts of the text.
 
     Example: nmt shortlist runs/student
     """

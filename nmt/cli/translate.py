@@ -36,17 +36,17 @@ def translate(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of different translations per line, with scores; fewer if there are not so many.",
+            help="Number of different translations per line, with scores; there may be fewer.",
         ),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write the score before each translation.")] = False,
     format: Annotated[Literal["text", "json", "tsv"], typer.Option(help="json: all details; tsv: a table.")] = "text",
     order: Annotated[
-        Literal["input", "confidence"], typer.Option(help="confidence: a table, with the least sure translation first.")
+        Literal["input", "confidence"], typer.Option(help="confidence: a table, lowest confidence first.")
     ] = "input",
     markup: Annotated[
         Literal["html", "xml"] | None,
-        typer.Option(help="Lines have tags, which are put around the corresponding words of the translation."),
+        typer.Option(help="Lines contain tags, which are placed around the corresponding words of the translation."),
     ] = None,
     only_missing: Annotated[
         bool,
@@ -55,11 +55,11 @@ def translate(
             help="In PO, XLIFF, JSON and ARB: translate only texts without a translation, or all.",
         ),
     ] = True,
-    review_below: Annotated[int, typer.Option(min=0, max=100, help="In PO, XLIFF: note units of less confidence.")] = 0,
+    review_below: Annotated[int, typer.Option(min=0, max=100, help="In PO, XLIFF: add notes to units below it.")] = 0,
     ensemble: options.Ensemble = None,
     glossary: options.Glossary = None,
     prefixes: Annotated[
-        Path | None, options.file("File with one line per input line: the start of its translation.")
+        Path | None, options.file("File with the beginning of each translation, one line per input line.")
     ] = None,
     line_by_line: Annotated[
         bool, typer.Option("--line-by-line", help="Translate each line as soon as it is read.")
@@ -85,7 +85,7 @@ def translate(
     With --format json a line is an object with the line's number and its translations, each with text, score,
     log_probability, confidence, pieces (its subwords), token_scores, and alignment: how much each piece attends to each
     of source_pieces. With --format tsv a line is `line number TAB confidence TAB source TAB translation`. A confidence
-    is the chrF that is expected, from 0 to 100, if the model has a calibration (see nmt calibrate).
+    is the expected chrF, from 0 to 100, if the model has a calibration (see nmt calibrate).
     With INPUT and --output FILE, run an interrupted command again to resume.
 
     Example: echo 'Three hundred and forty-two.' | nmt translate runs/demo decoding.beam_size=8
@@ -105,7 +105,7 @@ def translate(
             "--markup writes only the best translation: leave out --n-best, --scores, --prefixes, --format and --order"
         )
     if table and (n_best is not None or scores or format == "json"):
-        raise typer.BadParameter("a table has the best translation: leave out --n-best, --scores and --format json")
+        raise typer.BadParameter("a table has one translation: leave out --n-best, --scores and --format json")
     request = translation_job.TranslationJob(
         model=model,
         source=source,
@@ -125,7 +125,7 @@ def translate(
         dry_run=dry_run,
     )
     if nproc_per_node is not None and not request.from_file_to_file:
-        raise typer.BadParameter("--nproc-per-node needs INPUT and --output FILE, both files, and no --line-by-line")
+        raise typer.BadParameter("--nproc-per-node needs the files INPUT and --output FILE, without --line-by-line")
     if is_endpoint(model):
         from nmt.commands import endpoint_job
 

@@ -170,8 +170,8 @@ def _validation(run: Path, data: schema.DataConfig, newest: Checkpoint) -> tuple
     labels = ", ".join(corpus.label for corpus in data.held_out)
     if recorded_text_key(newest.provenance.get("validation_key", "")) != text_key(sets):
         raise NmtError(
-            f"{setting}: {labels}, read in {current_folder()}, is not the text that the newest checkpoint was "
-            f"validated on: {remedy}"
+            f"{setting}: {labels}, read in {current_folder()}, differs from the text that the newest checkpoint "
+            f"was validated on: {remedy}"
         )
     return sets
 

@@ -54,5 +54,7 @@ def calibrate(
         save(lambda checkpoint: replace(checkpoint, provenance={**checkpoint.provenance, **entry}))
     log.info("%s: calibrated with %s, correlation with chrF %.2f", file, calibration, calibration.correlation)
     if calibration.correlation < _LOW_CORRELATION:
-        log.warning("this correlation is low: the confidence tells little. Does %s translate %s?", reference, source)
+        log.warning(
+            "this correlation is low: do not rely on the confidence. Is %s the translation of %s?", reference, source
+        )
     return calibration

@@ -82,7 +82,7 @@ def _show(request: TranslationJob, teacher: Teacher) -> None:
         size += _size(line for line, _ in different)
     tokens = teacher.usage.in_words(teacher.estimate(requests, size, samples))
     counts = f"{lines:,} lines, {requests:,} requests"
-    text.result(f"{counts}: about {tokens}, if 4 bytes are a token and answers are as long as the lines")
+    text.result(f"{counts}: about {tokens}, if a token has 4 bytes and answers are as long as the lines")
 
 
 def _translate_file(request: TranslationJob, opened: OpenedEndpoint, teacher: Teacher) -> None:
@@ -105,7 +105,7 @@ def _translate_file(request: TranslationJob, opened: OpenedEndpoint, teacher: Te
         teacher.usage.tokens = before.input_tokens, before.output_tokens
         opened.client.answered_before = before.requests > 0
         if before.requests:
-            log.info("%s: answered before: %s", job.output, teacher.used(before))
+            log.info("%s: already answered: %s", job.output, teacher.used(before))
         progress = _Progress(bar, job, teacher, n_best)
         try:
             _translate_chunks(job, teacher, n_best, progress)

@@ -79,7 +79,7 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
     if request.comet is not None:  # before any work
         comet.split_command(request.comet_command)
         if request.source is None and request.test_set is None:
-            raise NmtError(f"--comet {request.comet}: also needs the source: give --source FILE")
+            raise NmtError(f"--comet {request.comet}: needs the source too: give --source FILE")
     if request.tokenizer is not None:
         check_tokenizer(request.tokenizer)
     scores.check_seed()

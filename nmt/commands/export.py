@@ -55,10 +55,11 @@ def export(
     if sentence_splitter is not None and not exporter.has_splitter:
         raise NmtError(f"--sentence-splitter: {format} has no sentence splitter: leave the option out")
     loaded = model_file.load(model_file.locate(model))
-    check_model(loaded, format)
+    _check_architecture(loaded)
     pairs = loaded.config.data.language_pairs
     if pairs.several and as_file:
         raise NmtError(f"{output}: a file has one language pair, and the model has {len(pairs.pairs)}: name a folder")
+    exporter.check(loaded)
     command_models.log_chosen_files(open_model(model))
     # With several pairs, whoever runs `nmt shortlist` sees how much of the validation text a shortlist covers. And an
     # export does not download the training text.
@@ -68,7 +69,7 @@ def export(
         try:
             loaded = replace(loaded, shortlist=shortlist.learned(loaded, shortlist.training_text(loaded)))
         except NmtError as error:
-            log.info("no shortlist, with which translation would be faster: %s", error)
+            log.info("no shortlist is exported, so translation is slower: %s", error)
     sample = parity.sample(loaded, lines)
     nmt_lines = parity.translate(loaded, sample)  # raises NmtError for damaged weights, before the long work
     folder_or_file = atomic.replacing(output) if as_file else atomic.new_folder(atomic.followed(output))
@@ -80,14 +81,23 @@ def export(
     return None if program_lines is None else Parity(exporter.program, nmt_lines, program_lines)
 
 
-def check_model(loaded: Checkpoint, format: Format) -> None:
-    """Raises NmtError if the other program cannot represent the model."""
+def obstacle(format: Format, loaded: Checkpoint) -> str | None:
+    """The reason why the program of a format cannot represent a model; None if it can. The values of the weights are
+    not needed."""
+    try:
+        _check_architecture(loaded)
+        EXPORTERS[format].check_model(loaded)
+    except NmtError as error:
+        return str(error)
+    return None
+
+
+def _check_architecture(loaded: Checkpoint) -> None:
     if (architecture := loaded.config.model.architecture) != "transformer":
         raise NmtError(
             f"{loaded.path}: model.architecture: {architecture}: only a transformer can be exported: use the model "
             "file itself (nmt translate, nmt serve)"
         )
-    EXPORTERS[format].check(loaded)
 
 
 def _check_output(output: Path, as_file: bool) -> None:

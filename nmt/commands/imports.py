@@ -1,5 +1,6 @@
 """Imports a model that another program has trained, as a model file of nmt with the same translations."""
 
+import datetime
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -49,11 +50,17 @@ def import_model(
     is_local = to_path(name).exists()
     path, importer = _importer(path)
     if text and not importer.reads_text:
-        raise NmtError(f"--text: {name} keeps all its subwords: only models of many languages (M2M-100, NLLB) need it")
+        raise NmtError(
+            f"--text: only for models of many languages (M2M-100, NLLB): {name} keeps all its subwords: leave it out"
+        )
     # The name on the hub, not the name of the folder in the hub's cache.
     model_name = path.resolve().name.removesuffix(".npz") if is_local else name.rpartition("/")[2]
     imported = importer.read(path, model_name, codes, text)
-    provenance = {"nmt": nmt.__version__, "imported_from": to_path(name).resolve().name if is_local else name}
+    provenance = {
+        "nmt": nmt.__version__,
+        model_file.DATE: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "imported_from": to_path(name).resolve().name if is_local else name,
+    }
     if imported.license is not None:
         provenance["license"] = imported.license
     lines = _sample(imported, text)

@@ -18,7 +18,6 @@ from nmt.config.presets import PRESETS, PresetName
 from nmt.config.schema import Config, VocabularyConfig
 from nmt.config.template import config_text
 from nmt.config.writer import to_dict
-from nmt.data.sources import tmx
 from nmt.errors import NmtError
 from nmt.files import atomic
 from nmt.files.outputs import check_folder
@@ -130,11 +129,9 @@ def _start(request: InitRequest) -> Config | None:
     path = model_file.locate(request.start_from)
     if request.program is None:
         return model_file.load_header(path)[0]
-    loaded = model_file.load(path)
-    try:
-        export.check_model(loaded, request.program)
-    except NmtError as error:
-        raise NmtError(f"--for {request.program}: {path} cannot be exported: {error}") from None
+    loaded = model_file.load_outline(path)
+    if reason := export.obstacle(request.program, loaded):
+        raise NmtError(f"--for {request.program}: {path} cannot be exported: {reason}")
     return loaded.config
 
 
@@ -148,7 +145,7 @@ def _first_settings(request: InitRequest, start: Config | None) -> tuple[dict[st
         train = [(_DEMO / "train.en", _DEMO / "train.de")]
         validation = [(_DEMO / "validation.en", _DEMO / "validation.de")]
     languages = request.source_language, request.target_language
-    settings, remarks = data_settings(languages, train, validation, request.pairs, start, tmx.languages)
+    settings, remarks = data_settings(languages, train, validation, request.pairs, start)
     return {"run_dir": f"runs/{request.config.stem}", **settings}, remarks
 
 

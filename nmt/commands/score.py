@@ -47,4 +47,5 @@ def score(
                 write(score_row(line_number, translation, format))
             first += len(chunk)
     if skipped := translator.counts.skipped:
-        log.warning("%s of %s pairs are too long for the model: nan", f"{skipped:,}", f"{translator.counts.lines:,}")
+        total = f"{translator.counts.lines:,}"
+        log.warning("%s of %s pairs are too long for the model: their scores are nan", f"{skipped:,}", total)

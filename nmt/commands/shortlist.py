@@ -38,8 +38,14 @@ def write(model: Path, source: Path | None = None, target: Path | None = None) -
         if (architecture := loaded.config.model.architecture) != "transformer":
             raise NmtError(f"{opened.file}: model.architecture: {architecture}: only a transformer uses a shortlist")
         given = [line_pairs(source, target)] if source and target else training_text(loaded)
-        if source and (pairs := loaded.config.data.language_pairs).several:
-            log.warning("the model has %d language pairs: the text should have them all", len(pairs.pairs))
+        pairs = loaded.config.data.language_pairs
+        if pairs.tag_count(side=1):
+            log.warning(
+                "nmt never uses a shortlist with this model: data.language_tags: %s puts a token before each target",
+                pairs.tagged,
+            )
+        if source and pairs.several:
+            log.warning("the model has %d language pairs: the text should contain all of them", len(pairs.pairs))
         shortlist = learned(loaded, given)
         save(lambda checkpoint: replace(checkpoint, shortlist=shortlist))
     return opened.file
@@ -77,10 +83,12 @@ def learned(loaded: Checkpoint, texts: Sequence[Iterable[Pair]]) -> Shortlist:
             covered, size = shortlist.covered(encode_pairs(held_out, vocabulary))
             sizes = f"{size:,.0f} of {len(vocabulary.target):,}"
             log.info(
-                "shortlist: %s subwords for a validation sentence, %.1f%% of its translation", sizes, 100 * covered
+                "shortlist: %s subwords per validation sentence, which cover %.1f%% of its translation",
+                sizes,
+                100 * covered,
             )
             if covered < _LOW_COVERAGE:
-                log.warning("this is little: is there enough text, and is it in the languages of the model?")
+                log.warning("this coverage is low: is there enough text, and is it in the languages of the model?")
     return shortlist
 
 

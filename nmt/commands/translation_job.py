@@ -55,7 +55,9 @@ class TranslationJob:
         elif document is None and self.source is not None:
             check_lines(self.source)
         if not self.only_missing and not (document and document.translations):
-            raise NmtError("--retranslate is for PO, XLIFF, JSON and ARB files, whose translations stay: leave it out")
+            raise NmtError(
+                "--retranslate is for PO, XLIFF, JSON and ARB files, which can contain translations: leave it out"
+            )
         if self.review_below and not (document and document.translations == "file"):
             raise NmtError("--review-below is for PO and XLIFF files, whose units can have notes: leave it out")
         if document is None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import given_files
-from nmt.config.given_files import Codes, Files, TmxLanguages
+from nmt.config.given_files import Codes, Files
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.schema import Config
 
@@ -21,32 +21,28 @@ def data_settings(
     validation: Sequence[Files],
     pairs: Sequence[LanguagePair],
     start: Config | None,
-    tmx_languages: TmxLanguages,
 ) -> tuple[dict[str, object], dict[str, str]]:
     """The settings of the data by dotted path, and remarks on some of them.
 
     languages: those that the user gives; train, validation: corpora, or nothing for file names to replace; pairs: of
     such names, if the model has several; start: of the model to start from, or None. With such a model, corpora after
-    the first are old text that is mixed in. tmx_languages: as in given_files.language_codes. Raises NmtError if the
-    languages of a file cannot be read.
+    the first are old text that is mixed in. Raises NmtError if the languages of a file cannot be read.
     """
     known = list(start.data.language_pairs.pairs) if start is not None else []
     default = known[0] if known else LanguagePair("en", "de")
     if train:
         trained = list[LanguagePair]()
         for files in train:
-            codes = given_files.language_codes(files, languages, [*trained, *known], tmx_languages)
+            codes = given_files.language_codes(files, languages, [*trained, *known])
             if None in codes and not trained and start is None:
                 _warn_of_unknown_languages(files, _filled(codes, default))
             trained.append(_filled(codes, trained[0] if trained else default))
     else:
         every: Sequence[Codes] = pairs or [languages]
-        trained = [_filled(given_files.language_codes((), codes, known, tmx_languages), default) for codes in every]
+        trained = [_filled(given_files.language_codes((), codes, known), default) for codes in every]
         train = [_names("train", pair, several=bool(pairs)) for pair in trained]
     if validation:
-        found = (
-            given_files.language_codes(files, languages, [*trained, *known], tmx_languages) for files in validation
-        )
+        found = (given_files.language_codes(files, languages, [*trained, *known]) for files in validation)
         validated = [_filled(codes, trained[0]) for codes in found]
     else:
         validated = trained if pairs else trained[:1]

@@ -2,21 +2,23 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice, permutations
 from pathlib import Path
 
 from nmt.config.data_section import FILE_ENDINGS
-from nmt.config.language_codes import is_known, language_of_file, matching
+from nmt.config.language_codes import base, is_known, language_of_file, matching
 from nmt.config.language_pairs import LanguagePair
 from nmt.errors import NmtError
-from nmt.files.compression import plain_ending, plain_name
-from nmt.files.text import read_lines
+from nmt.files.compression import BLOCK_BYTES, plain_ending, plain_name
+from nmt.files.text import opened, read_lines
+from nmt.files.utf16 import as_utf8
 
 Files = tuple[Path, ...]  # one file with both sides, or the source and the target
 Codes = tuple[str | None, str | None]  # of the source and the target
-TmxLanguages = Callable[[Path], Sequence[str]]
 _XML = re.compile(r"\s*<(\?xml|!doctype|tmx|xliff)\b", re.IGNORECASE)
+_HEADER = re.compile(rb"""<header\b[^>]*?\ssrclang\s*=\s*["']([\w-]+)""")
+_VARIANT = re.compile(rb"""<tuv\b[^>]*?\s(?:xml:)?lang\s*=\s*["']([\w-]+)""")
 _FORMATS = f"{', '.join(FILE_ENDINGS[:-1])} or {FILE_ENDINGS[-1]}"
 
 
@@ -73,18 +75,33 @@ def _is_xml(path: Path) -> bool:
         return False
 
 
-def language_codes(files: Files, given: Codes, known: Sequence[LanguagePair], tmx_languages: TmxLanguages) -> Codes:
+def language_codes(files: Files, given: Codes, known: Sequence[LanguagePair]) -> Codes:
     """The languages of a corpus; None for a language that is unknown. files: of the corpus, or none.
 
     given: the codes that the user gives. Other codes are those at the end of the file names, or those of a TMX file: of
-    a pair in `known`, or else its only two. A code that means a language of `known` is written as there. tmx_languages:
-    reads the languages of a TMX file. Raises NmtError as it does, and if the choice of the languages is unclear.
+    a pair in `known`, or else its only two. A code that means a language of `known` is written as there. Raises
+    NmtError for a TMX file that cannot be read, and if the choice of its languages is unclear.
     """
     every = list(dict.fromkeys(chain.from_iterable(known)))
     if len(files) == 1 and plain_ending(files[0]) == ".tmx" and files[0].is_file() and None in given:
         return _chosen(files[0], tmx_languages(files[0]), given, known)
     source, target = (ending if code is None else code for code, ending in zip(given, _endings(files), strict=True))
     return source and (matching(source, every) or source), target and (matching(target, every) or target)
+
+
+def tmx_languages(path: Path) -> list[str]:
+    """The languages of a TMX file without their regions, in the order of its texts, but the source language that its
+    header names is the first. Only tags are searched for, which is fast. Raises NmtError if it cannot be read."""
+    header, codes, rest = set[str](), dict[str, None](), b""
+    with opened(path) as stream:
+        content = as_utf8(stream, str(path))
+        while block := content.read(BLOCK_BYTES):
+            block = rest + block
+            end = block.rfind(b">") + 1  # no tag is cut in two
+            header.update(base(code.decode()) for code in _HEADER.findall(block, 0, end))
+            codes |= dict.fromkeys(base(code.decode()) for code in _VARIANT.findall(block, 0, end))
+            rest = block[end:][-BLOCK_BYTES:]
+    return sorted(codes, key=lambda code: code not in header)
 
 
 def _chosen(path: Path, languages: Sequence[str], given: Codes, known: Sequence[LanguagePair]) -> LanguagePair:

@@ -29,7 +29,7 @@ from nmt.data.cleaning.statistics import CorpusStatistics, source_text
 from nmt.data.cleaning.summary import CorpusCounts, DataSummary, nothing_left
 from nmt.data.cleaning.training_text import TrainingText
 from nmt.data.cleaning.validation_overlap import Overlap
-from nmt.data.sources.corpus import Pair, check_files, fingerprint, read_pairs
+from nmt.data.sources.corpus import Pair, about_training_text, check_files, fingerprint, read_pairs
 from nmt.data.subwords import vocabulary
 from nmt.data.subwords.encoding import encode_pairs, encode_text, varied
 from nmt.data.subwords.term_marks import TermMarker, load_glossary
@@ -69,6 +69,7 @@ class PreparedData:
     folder: Path  # of the token store
     overlaps: tuple[Overlap, ...]  # of each validation set with the training data
     problems: tuple[str, ...]  # warnings on the data
+    training_text: Sequence[Mapping[str, object]]  # what the model file says about each corpus
 
 
 def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, verify: bool = True) -> PreparedData:
@@ -79,9 +80,8 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     added at its end. verify: whether tokens of an earlier run are compared with their checksums, which reads all of
     them.
 
-    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for problems that make the data
-    unusable, and if too many pairs of a validation set are training pairs, unless data.validation_in_training allows
-    it.
+    Logs a warning for each problem that `corpus_checks` finds. Raises NmtError for unusable data, and if too many pairs
+    of a validation set are training pairs, unless data.validation_in_training allows it.
     """
     data = config.data
     check_files(data)
@@ -90,7 +90,8 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
     held_out = [read_validation(corpus, data) for corpus in data.held_out]
     store = Path(data.store_dir or Path(config.run_dir) / "data")
     with locked(store, "run_dir" if data.store_dir is None else "data.store_dir"):
-        fingerprints = tuple(fingerprint(corpus, data, "train") for corpus in data.train)
+        digests = dict[Path, str]()
+        fingerprints = tuple(fingerprint(corpus, data, "train", digests) for corpus in data.train)
         text = TrainingText(data, fingerprints, store, held_out)
         subwords = _find_vocabulary(text, config.vocabulary, store, named, started_with)
         _check_tags(subwords, data, named)
@@ -125,6 +126,7 @@ def prepare(config: schema.Config, started_with: Vocabulary | None = None, *, ve
         folder=store / data_key,
         overlaps=overlaps,
         problems=warnings,
+        training_text=about_training_text(data, fingerprints, [count.kept for count in counts], digests),
     )
 
 

@@ -1,4 +1,4 @@
-"""The confidence of a translation: the chrF that is expected of it, from 0 to 100.
+"""The confidence of a translation: its expected chrF, from 0 to 100.
 
 A logistic regression on what every search returns: log P(Y|X), the lengths and the text. Source: Papke and Wooldridge
 1996, a regression for fractions; Fomicheva et al. 2020, quality estimation without a second model.

@@ -1,6 +1,6 @@
 """Puts the target terms of a glossary into translations: in place of the words that translate the source terms.
 
-A model translates a line as always, and most translations have the target terms. Elsewhere a target term replaces the
+A model translates a line as usual, and most translations have the target terms. Elsewhere a target term replaces the
 word for the source term: of several forms, the one that is most probable there.
 """
 
@@ -93,7 +93,7 @@ class TermPlacer:
 
     @property
     def _own(self) -> How:
-        """How a model comes to a target term by itself."""
+        """How a model writes a target term by itself."""
         return "own" if self.vocabulary.source.tag(TERM_TAGS[0]) is None else "learned"
 
     def _find_places(self, drafts: Sequence[_Draft]) -> None:

@@ -30,7 +30,7 @@ class Translation:
     alignment covers the source pieces of its own part. terms: those of a glossary in the line; None without a glossary.
     subwords, source_subwords: the lengths, with language tokens of the source, what was cut, and the end of sentence of
     each part; 0 for a line without words.
-    confidence: the chrF that is expected, from 0 to 100; None without a calibration (see nmt.decoding.confidence).
+    confidence: the expected chrF, from 0 to 100; None without a calibration (see nmt.decoding.confidence).
     """
 
     text: str

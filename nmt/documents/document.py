@@ -1,7 +1,7 @@
 """A document as segments that are translated. All other characters of the document do not change.
 
 The reader of a format finds the segments of a document. A segment is a range of characters, the texts in it, and a
-function that writes the range with other texts. Whatever a reader does not understand stays as it was.
+function that writes the range with other texts. A reader does not change what it does not understand.
 """
 
 import re

@@ -63,7 +63,7 @@ _PO = DocumentFormat("a PO file", "gettext", translations="file", declaration=_I
 _XLIFF = DocumentFormat("XLIFF", "xliff", translations="file", declaration=_IN_XML, names_target=True)
 _JSON = DocumentFormat("a string table", "json_strings", translations="output")
 _HTML = DocumentFormat("an HTML page", "html_page", declaration=_IN_HTML, has_marked_lines=True)
-_WORD = DocumentFormat("a document of Word", "word", is_archive=True)
+_WORD = DocumentFormat("a Word document", "word", is_archive=True)
 FORMATS = {
     ".srt": _SUBTITLES,
     ".vtt": _SUBTITLES,

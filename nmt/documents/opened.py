@@ -130,7 +130,7 @@ class OpenedDocument:
 
         def translation(text: TranslatableText) -> str:
             if self.keep and not text.is_protected(new[text], self.keep):
-                raise NotTranslatable(f"its translation has other placeholders: {text.text!r:.80}")
+                raise NotTranslatable(f"the placeholders of its translation differ: {text.text!r:.80}")
             return new[text]
 
         untranslated = list[tuple[int, str]]()

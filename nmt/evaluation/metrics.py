@@ -46,7 +46,7 @@ def _warn_of_characters(language: str) -> None:
     """Warn once per process: the function is cached."""
     log.warning(
         "BLEU counts characters, not words, because sacreBLEU's tokenizer for this language is not installed: for "
-        "scores that can be compared, pip install 'sacrebleu[%s]'",
+        "comparable scores, pip install 'sacrebleu[%s]'",
         language,
     )
 

@@ -22,7 +22,7 @@ _SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Details:
-    """Scores by sentence length and by word frequency, example sentences, and how far confidence can be trusted."""
+    """Scores by sentence length and by word frequency, example sentences, and the reliability of the confidence."""
 
     lengths: list[Breakdown[LengthBucket]]
     frequencies: Breakdown[FrequencyBucket]
@@ -188,7 +188,7 @@ def _explanation(systems: Sequence[System], scores: Sequence[MetricScore], compa
         )
     if any(system.words_per_second for system in systems):
         name = "words/s" if compare else "words per second"
-        lines.append(f"{name}  words of the source, in the time of the translation alone, on this machine")
+        lines.append(f"{name}  words of the source per second of translation, on this machine")
     if compare and any(system.bytes is not None for system in systems):
         lines.append("MB  millions of bytes of the model file, or of the files of the exported folder")
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="   ") for line in lines)
@@ -235,8 +235,8 @@ def _frequencies(result: Breakdown[FrequencyBucket]) -> str:
         columns.append([["precision", "recall", "F1"], *rows])
     title = (
         f"Words by how many times they occur in {result.text} (tokenizer {result.tokenizer}). words: number of words "
-        "in the reference. precision: share of the system's words that are in the reference's same line. recall: share "
-        "of the reference's words that are in the system's same line"
+        "in the reference. precision: share of the system's words that are in the same line of the reference. recall: "
+        "share of the reference's words that are in the same line of the system"
     )
     return f"{textwrap.fill(title, _WIDTH)}\n\n{_table(labels, columns)}"
 
@@ -253,8 +253,9 @@ def _confidence(result: Reliability, number: int | None) -> str:
     rows = [[name.replace("_", " "), *map(_share, one.values())] for name, one in result.correlations.items()]
     title = f"Confidence{system}, calibrated with {result.calibration}. expected: mean confidence. real: mean chrF"
     summary = (
-        f"|expected - real| is {result.error:.1f} on average. Pearson, Spearman: correlation with sentence chrF. The "
-        f"least sure fifth of the lines has {result.worst_found:.0%} of the tenth with the lowest chrF (20% by chance)"
+        f"|expected - real| is {result.error:.1f} on average. Pearson, Spearman: correlation with sentence chrF. "
+        f"{result.worst_found:.0%} of the tenth of the lines with the lowest chrF are in the fifth with the lowest "
+        "confidence (by chance: 20%)"
     )
     tables = table(bins, left=()), table([["", "Pearson", "Spearman"], *rows])
     return "\n\n".join([textwrap.fill(title, _WIDTH), *tables, textwrap.fill(summary, _WIDTH)])
@@ -302,7 +303,7 @@ def _robustness(result: Robustness, number: int | None) -> str:
 
 def _kept(result: Robustness) -> str:
     """For each variation, the share of the items that are also in the translations."""
-    title = "Share of the items of the source that the translation of the same line has too. -: the source has none"
+    title = "Share of the items in the source that are also in the translation of the same line. -: no such items"
     rows = [["variation", *INSERTED]]
     for variation in result.variations:
         shares = (f"{100 * kept.kept / kept.in_source:.1f}%" if kept.in_source else "-" for kept in variation.kept)

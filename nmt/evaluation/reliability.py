@@ -1,4 +1,4 @@
-"""How far the confidence of a model can be trusted on a text."""
+"""How reliable the confidence of a model is on a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 import json
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,6 +43,19 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         metadata = dict[str, str](sorted((json.loads(content[8:header_end]).get("__metadata__") or {}).items()))
     if metadata.pop(_CHECKSUM, None) != _checksum(tensors, metadata):
         raise NmtError(f"{path}: damaged: its content does not match its checksum: use another copy or checkpoint")
+    return tensors, metadata
+
+
+def read_outline(path: Path, complete: Collection[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """As `read`, but only the tensors named in `complete` have their values. Of the others only the shapes are read:
+    they are on the meta device, in float32. The checksum is not tested."""
+    metadata = read_metadata(path)
+    metadata.pop(_CHECKSUM, None)
+    with _reporting(path), safe_open(path, "pt") as file:
+        tensors = {}
+        for name in sorted(file.keys()):
+            shape = file.get_slice(name).get_shape()
+            tensors[name] = file.get_tensor(name) if name in complete else torch.empty(shape, device="meta")
     return tensors, metadata
 
 

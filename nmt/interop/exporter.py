@@ -51,8 +51,11 @@ class Exporter(Protocol):
         settings."""
 
     def check(self, loaded: "Checkpoint") -> None:
-        """Called before any work. Raises NmtError if a package is missing, or if the program cannot represent the
-        Transformer; the message names the setting."""
+        """Called before any work. Raises NmtError if a package is missing, and as `check_model`."""
+
+    def check_model(self, loaded: "Checkpoint") -> None:
+        """Raises NmtError if the program cannot represent the Transformer; the message names the setting. Needs no
+        package, and no values of weights."""
 
     def write(self, destination: Path, loaded: "Checkpoint", options: ExportOptions) -> None:
         """Write model, vocabulary, settings and model card into an existing empty folder, or into a file (see

@@ -5,11 +5,10 @@ Files on this machine are named without their folders.
 Source: https://huggingface.co/docs/hub/model-cards
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -18,12 +17,12 @@ from nmt.checkpoints.model_file import Checkpoint
 from nmt.config.language_codes import english_name, two_letters
 from nmt.config.language_pairs import LanguagePair
 from nmt.config.metrics import TRANSLATION_METRICS
-from nmt.config.schema import TransformerConfig
 from nmt.decoding.confidence import Calibration
+from nmt.interop import model_facts
+from nmt.interop.model_facts import ScoredSet
 
 FILE = "README.md"
 _MOST_NAMED = 10  # languages or corpora in a sentence
-_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,6 @@ class EngineUsage:
     quantization: str = "float32"
 
 
-@dataclass(frozen=True)
-class _ScoredSet:
-    """A validation set whose sentences were translated and scored."""
-
-    name: str
-    languages: LanguagePair
-    sentences: int
-    scores: dict[str, float]
-    signatures: Mapping[str, str]
-    compared: str
-
-    def __str__(self) -> str:
-        return f"{self.name}, {self.languages}, {self.sentences:,} sentences"
-
-
 def write(folder: Path, loaded: Checkpoint, usage: EngineUsage) -> None:
     """Write the card into a folder."""
     (folder / FILE).write_text(to_text(loaded, usage), encoding="utf-8")
@@ -65,38 +49,28 @@ def to_text(loaded: Checkpoint, usage: EngineUsage) -> str:
     pairs = usage.pairs or loaded.config.data.language_pairs.pairs
     sides = [list(dict.fromkeys(side)) for side in zip(*pairs, strict=True)]
     title = " to ".join(_listed(list(map(_language_name, side))) for side in sides)
-    scored = _scored_sets(loaded, pairs)
+    scored = [scored_set for scored_set in model_facts.scored_sets(loaded) if scored_set.languages in pairs]
     front_matter = dict(_front_matter(loaded, usage, title, [*sides[0], *sides[1]], scored))
     parts = [
         f"---\n{yaml.safe_dump(front_matter, allow_unicode=True, sort_keys=False, width=1000)}---",
         f"# Translation from {title}",
         "\n".join(f"- {line}" for line in _sizes(loaded, usage)),
         f"## Training\n\n{' '.join(_training(loaded))}",
-        "## Scores\n\n" + "\n".join(_score_lines(scored)),
+        "## Scores\n\n" + "\n".join(_score_lines(scored, pairs)),
         f"## Use\n\n{usage.how.strip()}",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def source_of(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`imported_from` and `license` of a model that was imported, or trained further from an imported one; empty for
-    other models."""
-    if "imported_from" in provenance:
-        return provenance
-    start = provenance.get("start_from")
-    return source_of(start) if isinstance(start, dict) else {}
-
-
 def _front_matter(
-    loaded: Checkpoint, usage: EngineUsage, title: str, codes: Sequence[str], scored: Sequence[_ScoredSet]
+    loaded: Checkpoint, usage: EngineUsage, title: str, codes: Sequence[str], scored: Sequence[ScoredSet]
 ) -> Iterator[tuple[str, Any]]:
-    source = source_of(loaded.provenance)
-    licenses = [license for license in (source.get("license"), loaded.config.data.license) if license]
-    licenses = list(dict.fromkeys(map(str, licenses)))
+    licenses = list(dict.fromkeys(filter(None, model_facts.licenses(loaded))))
+    origin = str(model_facts.imported_source(loaded.provenance).get("imported_from", ""))
     yield "language", list(dict.fromkeys(two_letters(code) for code in codes if code))
     if licenses:
         yield "license", licenses if len(licenses) > 1 else licenses[0]
-    if _is_on_the_hub(origin := str(source.get("imported_from", ""))):
+    if model_facts.is_on_the_hub(origin):
         yield "base_model", origin
     yield "library_name", usage.library
     yield "pipeline_tag", "translation"
@@ -107,40 +81,25 @@ def _front_matter(
         yield "model-index", [{"name": f"Translation from {title}", "results": list(_results(scored))}]
 
 
-def _scored_sets(loaded: Checkpoint, pairs: Sequence[LanguagePair]) -> list[_ScoredSet]:
-    """The scores of the translated validation sets in these languages, from the provenance."""
-    provenance, data = loaded.provenance, loaded.config.data
-    sets = provenance.get("validation") or [provenance]  # a list only for several sets
-    if "translated" not in provenance:
-        return []
-    names = [corpus.name_without_folders for corpus in data.held_out]
-    if len(names) != len(sets):
-        names = ["validation"] * len(sets)
-    scored = []
-    for name, set_scores, text in zip(names, sets, provenance["translated"], strict=True):
-        languages = LanguagePair(text["source_language"], text["target_language"])
-        scores = {
-            key: round(set_scores[key], 2)
-            for key in TRANSLATION_METRICS
-            if isinstance(set_scores.get(key), int | float)
-        }
-        if scores and (languages in pairs or not data.language_pairs.several):
-            scored.append(_ScoredSet(name, languages, text["sentences"], scores, text["signatures"], text["compared"]))
-    return scored
-
-
-def _results(sets: Sequence[_ScoredSet]) -> Iterator[dict[str, Any]]:
-    """An entry of the hub's `model-index` for each set."""
+def _results(sets: Sequence[ScoredSet]) -> Iterator[dict[str, Any]]:
+    """An entry of the hub's `model-index` for each set. The hub joins entries with the same dataset type, config and
+    split. The config is the direction, because corpora of both directions often have the same name."""
     for scored in sets:
         metrics = [
-            {"type": name, "value": value, "args": scored.signatures.get(name, "")}
+            {
+                "type": name,
+                "name": f"{TRANSLATION_METRICS[name].label} {scored.languages}",
+                "value": value,
+                "args": scored.signatures.get(name, ""),
+            }
             for name, value in scored.scores.items()
         ]
-        task = {"type": "translation", "name": "Translation"}
-        yield {"task": task, "dataset": {"type": scored.name, "name": str(scored)}, "metrics": metrics}
+        task = {"type": "translation", "name": f"Translation {scored.languages}"}
+        dataset = {"type": scored.name, "name": str(scored), "config": str(scored.languages), "split": "validation"}
+        yield {"task": task, "dataset": dataset, "metrics": metrics}
 
 
-def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
+def _score_lines(sets: Sequence[ScoredSet], pairs: Sequence[LanguagePair]) -> Iterator[str]:
     if not sets:
         yield "The model file has no scores for these languages."
         return
@@ -149,25 +108,17 @@ def _score_lines(sets: Sequence[_ScoredSet]) -> Iterator[str]:
         for name, value in scored.scores.items():
             signature = f" (`{scored.signatures[name]}`)" if name in scored.signatures else ""
             yield f"- {scored}: {TRANSLATION_METRICS[name].label} {value:.2f}{signature}"
+    missing = [str(pair) for pair in pairs if pair not in [scored.languages for scored in sets]]
+    if missing:
+        yield f"- {_listed(missing)}: no scores"
     for compared in dict.fromkeys(scored.compared for scored in sets):
         yield f"\nTranslations and references are compared {compared}."
 
 
 def _sizes(loaded: Checkpoint, usage: EngineUsage) -> Iterator[str]:
-    model, vocabulary = loaded.config.model, loaded.vocabulary
-    count = sum(weight.numel() for weight in loaded.weights.values())
-    kind: str = model.architecture
-    if isinstance(model, TransformerConfig):
-        layers = model.encoder_layers or model.layers, model.decoder_layers or model.layers
-        kind = (
-            f"Transformer: {layers[0]} encoder and {layers[1]} decoder layers, width {model.d_model}, feed-forward "
-            f"{model.feed_forward}, {model.heads} heads"
-        )
-    yield f"{kind}; {count:,} parameters, here in {usage.quantization}"
-    sizes = f"{len(vocabulary.source):,}"
-    if not vocabulary.shared:
-        sizes += f" and {len(vocabulary.target):,}"
-    yield f"Vocabulary: {sizes} subwords of SentencePiece{', for both languages' if vocabulary.shared else ''}"
+    count = model_facts.parameter_count(loaded)
+    yield f"{model_facts.sizes_line(loaded)}; {count:,} parameters, here in {usage.quantization}"
+    yield f"Vocabulary: {model_facts.vocabulary_line(loaded.vocabulary)}"
     if calibration := Calibration.of(loaded.provenance):
         yield f"Confidence with nmt: calibrated with {calibration}, correlation with chrF {calibration.correlation:.2f}"
 
@@ -175,10 +126,10 @@ def _sizes(loaded: Checkpoint, usage: EngineUsage) -> Iterator[str]:
 def _training(loaded: Checkpoint) -> Iterator[str]:
     """Sentences about the training."""
     provenance, config = loaded.provenance, loaded.config
-    source = source_of(provenance)
+    source = model_facts.imported_source(provenance)
     if source:
-        license = source.get("license") or "not stated"
-        yield f"The model was imported from {_model_name(str(source['imported_from']))} (license: {license})."
+        license, name = source.get("license") or "not stated", model_facts.origin_name(str(source["imported_from"]))
+        yield f"The model was imported from {name} (license: {license})."
     if step := provenance.get("step"):
         training, tokens = config.training, provenance.get("target_tokens")
         seen = f", {tokens:,} target subwords in all" if tokens else ""
@@ -188,7 +139,7 @@ def _training(loaded: Checkpoint) -> Iterator[str]:
             f"padding included{seen}, by {training.optimizer} with label smoothing {training.label_smoothing:g} and "
             f"dropout {config.model.dropout:g}."
         )
-        yield f"Training text: {_listed([corpus.name_without_folders for corpus in config.data.train])}."
+        yield f"Training text: {_listed(list(map(_corpus_name, model_facts.training_text(loaded))))}."
         yield f"License of the training text: {config.data.license or 'not stated'}."
     if averaged := provenance.get("averaged"):
         yield f"The weights are the mean of {len(averaged)} checkpoints."
@@ -196,14 +147,8 @@ def _training(loaded: Checkpoint) -> Iterator[str]:
         yield "The model file does not say how it was trained."
 
 
-def _model_name(origin: str) -> str:
-    """A name on the hub as it is, or the last part of a path."""
-    return origin if _is_on_the_hub(origin) else PurePath(origin).name
-
-
-def _is_on_the_hub(origin: str) -> bool:
-    """Whether this is the name of a model on the hub, and not a folder on this machine."""
-    return _ON_THE_HUB.fullmatch(origin) is not None and not Path(origin).exists()
+def _corpus_name(corpus: Mapping[str, Any]) -> str:
+    return f"{corpus['name']} ({corpus['pairs']:,} pairs)" if corpus["pairs"] is not None else str(corpus["name"])
 
 
 def _language_name(code: str) -> str:

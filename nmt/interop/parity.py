@@ -37,7 +37,8 @@ class Parity:
     def __str__(self) -> str:
         """The number of equal lines, and where the first different line begins to differ."""
         total, different = len(self.nmt_lines), self.different
-        counts = f"greedy search: {total - len(different)} of {total} lines are translated equally by {self.program}"
+        equal = total - len(different)
+        counts = f"greedy search: {equal} of {total} lines have the same translation in nmt and {self.program}"
         if not different:
             return counts
         nmt_line, program_line = self.nmt_lines[different[0]], self.program_lines[different[0]]

@@ -89,7 +89,7 @@ class OpenedModel:
         for model in (self, *ensemble) if glossary else ():
             architecture = model.settings.model
             if isinstance(architecture, schema.RecurrentConfig) and not architecture.has_attention:
-                raise NmtError(f"{model.path}: without attention it cannot place glossary terms: use another")
+                raise NmtError(f"{model.path}: without attention it cannot place glossary terms: use another model")
         if ensemble and (exported := [model.path for model in (self, *ensemble) if model.is_exported]):
             raise NmtError(f"{exported[0]}: an exported folder cannot be in an ensemble: give model files")
         if self.is_exported:
@@ -126,7 +126,7 @@ class OpenedModel:
         if decoding.engine == "torch":
             return "as set"
         if not isinstance(self.settings.model, schema.TransformerConfig):
-            return f"model.architecture: {self.settings.model.architecture}: CTranslate2 has no such model"
+            return f"model.architecture: {self.settings.model.architecture}: CTranslate2 does not support it"
         if not is_installed("ctranslate2"):
             return f"CTranslate2 is not installed: {install_command('ctranslate2')}"
         if ensemble:
@@ -168,7 +168,7 @@ class OpenedModel:
         engine = model_loader.pytorch_engine(checkpoints, device, settings.search)
         translator = self._translator(settings, engine, checkpoints[0].vocabulary)
         if ensemble and translator.calibration is not None:
-            log.info("an ensemble has no confidence: the calibration is of %s alone", self.file)
+            log.info("an ensemble has no confidence: the calibration belongs to %s alone", self.file)
             translator.calibration = None
         return translator
 
@@ -187,7 +187,7 @@ class OpenedModel:
         own, others = self.languages, other.languages
         if (own.has_tags or others.has_tags) and others != own:
             raise NmtError(
-                f"{other.path}: its pairs of languages, {', '.join(map(str, others.pairs))}, or their tags differ from "
+                f"{other.path}: its language pairs, {', '.join(map(str, others.pairs))}, or their tags differ from "
                 f"those of {self.file}: an ensemble needs models with the same pairs"
             )
         # Only a warning, because a language can have several codes, such as de and deu.

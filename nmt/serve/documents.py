@@ -177,7 +177,7 @@ class TranslatedFiles:
         self._files: dict[str, tuple[str, int]] = {}  # name and size of each file by its address, oldest first
 
     async def add(self, name: str, content: bytes) -> str:
-        """Stores a file. Returns its address, which nobody can guess. Raises HTTPException if the file is too large or
+        """Stores a file. Returns its unguessable URL. Raises HTTPException if the file is too large or
         cannot be written; the other files stay."""
         if len(content) > self._most_bytes:
             limit = f"{self._most_bytes / 2**20:g} MiB, the limit for all translated files"

@@ -23,14 +23,14 @@ class GlossaryFile:
 
     def read_again(self) -> bool:
         """Read the file if it has changed. Returns whether there is a new glossary. What is wrong with the file is
-        logged once, and the glossary stays as it was."""
+        logged once, and the last valid glossary stays in use."""
         if (version := _version(self.path)) == self._version:
             return False
         self._version = version
         try:
             self.glossary = Glossary.load(self.path, self._pair)
         except Exception as error:  # the service continues
-            log.warning("%s: the glossary stays as it was", error)
+            log.warning("%s: the last valid glossary stays in use", error)
             return False
         return True
 

@@ -79,7 +79,7 @@ const isLow = ({confidence}) => confidence < low;  // false without one
 
 /** The mark of a line with a low confidence, at its end. It is no part of the text: it is not copied, and the direction
  * of the line does not depend on it. */
-const lowMark = ({confidence}) => make("span", {className: "low", lang: "en", dir: "ltr", title: "The chrF that is expected, from 0 to 100"},
+const lowMark = ({confidence}) => make("span", {className: "low", lang: "en", dir: "ltr", title: "The expected chrF, from 0 to 100"},
   make("span", {ariaHidden: true, textContent: "▼ "}), make("span", {className: "unseen", textContent: "Low confidence: "}), confidence.toFixed(0));
 
 // Translating while typing
@@ -203,7 +203,7 @@ async function showDetails() {
   } catch (error) {
     if (signal.aborted) return;
     at("found").hidden = true;
-    say("details-status", error.status === 413 ? "The line is too long for its details: split it into sentences." : error.message, true);
+    say("details-status", error.status === 413 ? "The line is too long to show details: split it into sentences." : error.message, true);
   }
 }
 

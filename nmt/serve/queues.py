@@ -43,8 +43,8 @@ class EndpointQueue(RequestQueue):
 
     def _lengths(self, lines: list[str], options: BatchOptions) -> list[int]:
         if options.n_best > (most := self.offer.n_best):
-            name = f"the samples of an endpoint with temperature {self.endpoint.temperature:g}"
-            raise NmtError(f"n_best: {options.n_best} is more than {name}, {most}")
+            problem = f"is more than {most}, the most of an endpoint with temperature {self.endpoint.temperature:g}"
+            raise NmtError(f"n_best: {options.n_best} {problem}")
         if options.alignment:
             raise NmtError("alignment: an endpoint has none: leave it out")
         return [len(line.encode()) // _BYTES + 1 for line in lines]

@@ -1,7 +1,7 @@
 """Whether the answer of a large language model is a translation of a line.
 
-What a chat puts around a translation is taken off. Then the rules of this file and those of `data.clean` find answers
-that are not translations. A fault that the source has too is not a fault of the answer.
+Text that a chat model writes around a translation is removed. Then the rules of this file and those of `data.clean`
+find answers that are not translations. Faults that the source has too do not count.
 """
 
 import logging
@@ -125,7 +125,7 @@ def _length(text: str) -> float:
 
 
 def _repeats(text: str) -> bool:
-    """Whether a word stands there three times one after another, or the whole text is said twice."""
+    """Whether a word occurs three times in a row, or the whole text is repeated."""
     words = regex.findall(r"\w+", text.casefold())
     half = len(words) // 2
     twice = half >= _COMMON_WORDS and (words[:half] == words[half:] or words[:half] == words[half + 1 :])
@@ -138,7 +138,7 @@ def _is_copy(source: str, answer: str) -> bool:
 
 
 def _common_words(source: str, answer: str) -> float:
-    """How many words stand on both sides that are no names, numbers and addresses: words in small letters. In a script
+    """The number of words in both texts, except names, numbers and addresses: words in lower case. In a script
     without capitals some words are names, so each counts a half; so do two Chinese characters."""
     common = set(_WORD.findall(source)) & set(_WORD.findall(answer))
     return sum(1.0 if word.islower() else 0.5 for word in common if word.lower() == word)

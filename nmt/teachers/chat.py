@@ -1,6 +1,5 @@
-"""What chat models write around a translation, or in place of one. All of it is compared with the source: what the
-source has too belongs to the translation. Words are those of English and of the languages that models are mostly used
-for."""
+"""Text that chat models write around a translation, or in place of one. Text that is also in the source belongs to the
+translation. The word lists are in English and in the languages for which models are mostly used."""
 
 import html
 import re
@@ -122,7 +121,7 @@ _PUNCTUATION = str.maketrans({"’": "'"} | dict.fromkeys('.,!?;:"()[]“”„�
 
 
 class Unwrapping:
-    """Takes off what a chat puts around a translation."""
+    """Removes the text that a chat model writes around a translation."""
 
     def __init__(self, *languages: str) -> None:
         """languages: the English names of both languages, which may stand in a label."""
@@ -133,7 +132,7 @@ class Unwrapping:
         self._label = _compiled(rf"(?:{bold}|{_GREETING}[^\n]{{0,100}}\n\s*)(?=\S)")
 
     def unwrapped(self, source: str, answer: str) -> str:
-        """The answer without what stands around it and not around the source. It may have several lines."""
+        """The answer without the text around it, unless the source has it too. It may have several lines."""
         before, answer = "", answer.strip()
         while before != answer:  # one may stand in another, such as a label in a fence
             before, answer = answer, self._once(source, answer).strip()

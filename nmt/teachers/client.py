@@ -1,4 +1,4 @@
-"""Requests to an endpoint by the chat interface of OpenAI. What fails is asked for again when the service allows it."""
+"""Requests to an endpoint by the chat interface of OpenAI. Failed requests are repeated when the service allows it."""
 
 import asyncio
 import json
@@ -63,8 +63,8 @@ class NoAnswer(Exception):
 class _Failure(Exception):
     """A request failed, and can succeed later.
 
-    wait: seconds until the service wants to be asked again, if it says so. is_busy: it gets too many requests.
-    is_down: there is no connection. is_wrong: the reply is not that of a chat.
+    wait: seconds until the service accepts the next request, if it says so. is_busy: it gets too many requests.
+    is_down: there is no connection. is_wrong: the reply is not a chat completion.
     """
 
     problem: str
@@ -114,7 +114,7 @@ class Client:
         """Send a request until it is answered. line: its name in messages.
 
         Raises NoAnswer if only this request fails. Raises NmtError if the service refuses it, and NotAnswering if the
-        service is not there at the start, or answers nothing for as long as the patience lasts.
+        service cannot be reached at the start, or answers nothing for as long as the patience lasts.
         """
         failures, wait = 0, _FIRST_WAIT
         while True:
@@ -158,11 +158,11 @@ class Client:
         if failure.is_down and not self._answered:
             raise NotAnswering(f"{self.address}: {failure.problem}: start the service, or correct `endpoint`")
         if now - self._last_answer + (failure.wait or 0) > self._patience:
-            wait = f" and wants to be asked again in {failure.wait:,.0f} s" if failure.wait else ""
+            wait = f" and asks to retry in {failure.wait:,.0f} s" if failure.wait else ""
             raise NotAnswering(f"{self.address}: does not answer{wait}: {failure.problem}: try again later")
         if now - self._last_warning > _WARNING_SECONDS:
             self._last_warning = now
-            log.warning("%s: %s: asking again", self.address, failure.problem)
+            log.warning("%s: %s: retrying", self.address, failure.problem)
 
     async def _send(self, body: Mapping[str, Any], line: str) -> Reply:
         """Send a request once. Raises _Failure, and as `ask` if the service refuses it."""
@@ -198,7 +198,7 @@ class Client:
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
             answers = []
         if not answers:
-            raise _Failure(f"the reply is not that of a chat: {self._message(response)}", is_wrong=True)
+            raise _Failure(f"the reply is not a chat completion: {self._message(response)}", is_wrong=True)
         if self._says_usage and not any(tokens):
             self._says_usage = False
             unknown = "tokens and cost are unknown, and a limit has no effect"
@@ -209,7 +209,7 @@ class Client:
         """The error for a request that would be refused again."""
         status, message = response.status_code, self._message(response)
         if status in (401, 403):
-            problem = "the key is not accepted" if self._key else "wants a key: add `key: ${NAME}`"
+            problem = "the key is not accepted" if self._key else "needs a key: add `key: ${NAME}`"
             return NmtError(f"{self.address}: {problem}: {message}")
         is_too_long = _FULL_CONTEXT.search(message.lower()) is not None
         if is_too_long and not self._answered:  # the prompt may be too long for all lines

@@ -36,7 +36,7 @@ class Message:
 
     role: Literal["system", "user", "assistant"] = required("who speaks", affects="text")
     content: Any = required(
-        "text, or what else the model's template takes; with the fields of `prompt`", affects="text"
+        "text, or other content that the model's template takes; with the fields of `prompt`", affects="text"
     )
 
 
@@ -50,7 +50,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that a command may use. Lines that would exceed it are not asked for."""
+    """The most that a command may use. Lines that would exceed it are not sent."""
 
     tokens: int | None = free_setting(None, "tokens of requests and answers together", at_least=1)
     cost: float | None = free_setting(None, "cost by `price`, in its currency", above=0)
@@ -69,7 +69,7 @@ class Endpoint:
         Text(PROMPT), "the request; `{source}` and `{target}` are the languages in English, `{text}` is the line"
     )
     messages: tuple[Message, ...] = text_setting(
-        (), "instead of `prompt`: several messages, or contents that are no text"
+        (), "instead of `prompt`: several messages, or content that is not text"
     )
     examples: str | None = text_setting(
         None, "file of pairs `source TAB translation`, which are put before the text as answered requests", path=True
@@ -77,8 +77,8 @@ class Endpoint:
     requests: int = free_setting(32, "requests at once", at_least=1, at_most=1024)
     temperature: float = text_setting(0.0, "0: the most likely translation; above: samples", at_least=0)
     parameters: Mapping[str, Any] | None = text_setting(None, "other fields of a request, such as `max_tokens: 512`")
-    timeout: float = free_setting(120.0, "seconds to wait for an answer before it is asked for again", above=0)
-    retries: int = text_setting(2, "how often a line is asked for again if its answer is not a translation", at_least=0)
+    timeout: float = free_setting(120.0, "seconds to wait for an answer before the request is repeated", above=0)
+    retries: int = text_setting(2, "how often a request is repeated if the answer is not a translation", at_least=0)
     rejected: Literal["empty", "keep"] = text_setting(
         "empty", "a line without a good answer: an empty line, or the last answer as it is"
     )

@@ -1,4 +1,4 @@
-"""Opens the file of an endpoint: what is wrong with it is found before any request."""
+"""Opens the file of an endpoint: its problems are found before any request."""
 
 import logging
 from collections.abc import Sequence

@@ -113,7 +113,7 @@ class Teacher:
             raise error from None
 
     def samples(self, n_best: int) -> int:
-        """How many samples of each line are asked for."""
+        """The number of samples that are requested for each line."""
         return n_best if self._decoding.consensus == "none" else max(n_best, self._decoding.candidates)
 
     @property

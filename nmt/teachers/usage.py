@@ -81,7 +81,7 @@ class Usage:
             self._estimated, self.lines = _sum(self._estimated, estimate), self.lines + 1
 
     def corrected(self, estimate: Tokens) -> Tokens:
-        """The tokens that are expected where `estimate` is."""
+        """The expected tokens for an estimate."""
         by_side = zip(estimate, self._replied, self._estimated, strict=True)
         input_tokens, output_tokens = (count * (used / base if base else 1) for count, used, base in by_side)
         return input_tokens, output_tokens

@@ -1,9 +1,10 @@
 """Writes states and checkpoints in a thread. Training waits for the copy in memory, not for the disk."""
 
 import dataclasses
+import datetime
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,9 +42,10 @@ class Saver:
         vocabulary: Vocabulary,
         ranks: Ranks,
         source_text: SourceText | None = None,
+        training_text: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """source_text: properties of the training text, which are written to the model files."""
-        self._ranks, self._source_text = ranks, source_text
+        """source_text, training_text: as in PreparedData; they are written to the model files."""
+        self._ranks, self._source_text, self._training_text = ranks, source_text, training_text
         self._run, self._identity, self._vocabulary = run, identity, vocabulary
         self._has_saved = state.newest(run) is not None
         self._held = ExitStack()  # the lock of a new folder
@@ -83,6 +85,7 @@ class Saver:
         return {
             "nmt": nmt.__version__,
             "torch": torch.__version__,
+            model_file.DATE: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "run_dir": str(self._run),
             "step": progress.step,
             "epoch": progress.position.epoch,
@@ -92,6 +95,7 @@ class Saver:
             "validation_key": self._identity.validation_key,
             **({"start_from": origin} if origin else {}),
             **model_file.with_source_text(self._source_text),
+            **({model_file.TRAINING_TEXT: list(self._training_text)} if self._training_text else {}),
             **scores,
         }
 

@@ -156,7 +156,8 @@ class Trainer:
             facts |= {"start_from": self.data.start.origin} if self.data.start is not None else {}
             run_log.session("started", progress.step, **environment(self.device, self.ranks), **facts)
             # `stop` covers the last save too: another SIGTERM during it must not end the process.
-            with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, data.source_text) as saver:
+            text = data.source_text, data.training_text
+            with stop, Saver(self.run_dir, self.identity, data.vocabulary, self.ranks, *text) as saver:
                 try:
                     self._train(run_log, saver, stop, last_step)
                 except RuntimeError:
@@ -325,10 +326,11 @@ class Trainer:
         saved = model_file.checkpoints(self.run_dir)
         kept = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint had been written"
         resume = "; the same command then resumes from the last save" if state.newest(self.run_dir) else ""
+        # The schedule `paper` has no training.learning_rate: its peak falls with more warmup steps.
+        advice = "Raise" if self.config.training.learning_rate is None else "Lower training.learning_rate, raise"
         raise NmtError(
-            f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. Lower "
-            "training.learning_rate, raise training.warmup_steps, set training.clip_norm: 1, or train in float32 "
-            f"or bfloat16{resume}"
+            f"the loss or a weight is no longer a number at step {self.progress.step:,}; {kept}. {advice} "
+            f"training.warmup_steps, set training.clip_norm: 1, or train in float32 or bfloat16{resume}"
         )
 
     def _validate(self, run_log: RunLog) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def test_an_exported_folder_is_a_model_like_the_run(trained: Path, corpus: Path,
     done = run("export", trained, "--format", "ctranslate2", "--output", tmp_path / "out", "--sample", source)
     assert done.returncode == 0, done.stderr.decode()
     figures, folder = done.stdout.decode().removesuffix("\n").split("\n")
-    assert figures == "greedy search: 20 of 20 lines are translated equally by CTranslate2"
+    assert figures == "greedy search: 20 of 20 lines have the same translation in nmt and CTranslate2"
     assert folder == str(tmp_path / "out")
     text = source.read_bytes()
     assert run("translate", folder, text=text).stdout == run("translate", trained, text=text).stdout

@@ -133,7 +133,7 @@ def test_another_text_of_the_same_name_is_refused(
     other = tmp_path / "elsewhere"
     write_corpus(other, "validation", 20, seed=99)
     monkeypatch.chdir(other)
-    with pytest.raises(NmtError, match=r"read in .*/elsewhere, is not the text .* validated on") as refused:
+    with pytest.raises(NmtError, match=r"read in .*/elsewhere, differs from the text .* validated on") as refused:
         average.select(run, "cpu")
     assert f"in the folder {corpus}, in which training was started" in str(refused.value)
     (run / "sessions.jsonl").write_text(json.dumps({"event": "started", "step": 0, "folder": str(other)}) + "\n")

@@ -82,7 +82,7 @@ def test_killed_at_random_moments_it_asks_for_no_line_twice(tmp_path: Path, kill
             replies.write_bytes(replies.read_bytes() + b'{"line": 3, "requ')
             assert KEY not in texts_in(tmp_path).replace("${TEACHER_KEY}", "")
         status, _, said = run(teacher, tmp_path / "in", "--output", tmp_path / "out")
-    assert status == 0 and "answered before: " in said
+    assert status == 0 and "already answered: " in said
     assert list(read_lines(tmp_path / "out")) == list(map(backwards, lines))
     assert names(tmp_path) == {"in", "out", "teacher.yaml"}
     requests = Counter((asked.line, asked.body["seed"]) for asked in server.asked)

@@ -58,7 +58,7 @@ def test_the_training_text_or_two_files_give_it(model: Path, corpus: Path, monke
     assert (done.exit_code, done.stdout) == (0, f"{model}\n")
     learned_from, covers = done.stderr.splitlines()
     assert learned_from == "shortlist: learning from 400 of 400 pairs"
-    assert "of 300 subwords for a validation sentence, 100.0% of its translation" in covers
+    assert "of 300 subwords per validation sentence, which cover 100.0% of its translation" in covers
     learned, after = shortlist_of(model), model_file.load(model)
     assert learned is not None
     assert after.config == before.config and after.provenance == before.provenance
@@ -67,10 +67,10 @@ def test_the_training_text_or_two_files_give_it(model: Path, corpus: Path, monke
     monkeypatch.setattr(nmt.data.subwords.shortlist, "_FREQUENT", 1)
     done = CliRunner().invoke(app.app, ["shortlist", str(model), *files])
     assert done.exit_code == 0 and "shortlist: learning from 50 of 50 pairs\n" in done.stderr
-    assert "this is little: is there enough text" not in done.stderr
+    assert "this coverage is low: is there enough text" not in done.stderr
     monkeypatch.setattr(nmt.data.subwords.shortlist, "_BEST", 0)
     done = CliRunner().invoke(app.app, ["shortlist", str(model), *files])
-    assert "this is little: is there enough text, and is it in the languages of the model?" in done.stderr
+    assert "this coverage is low: is there enough text, and is it in the languages of the model?" in done.stderr
     other = shortlist_of(model)
     assert other is not None and other.targets.tolist() != learned.targets.tolist()
     assert [path.name for path in model.parent.iterdir()] == ["model.safetensors"]
@@ -102,6 +102,23 @@ def test_pairs_come_from_all_parts_of_a_large_text(
     chosen.clear()
     shortlist.learned(empty, [[("one", "eins")] * 1000, [("two", "zwei")] * 4])  # those of two language pairs
     assert chosen == [("one", "eins")] * 3 + [("two", "zwei")] * 4
+
+
+def test_it_says_when_no_translation_will_use_the_shortlist(
+    made: Checkpoint, model: Path, corpus: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A token before each target is a prefix, with which CTranslate2 cannot use a shortlist."""
+    tagged = tokenizer().with_tags(["<en>", "<de>"])
+    for tags, is_warned in (("target_always", False), ("sides", True)):
+        data, model_settings = replace(made.config.data, language_tags=tags), replace(made.config.model, tie="none")
+        vocabulary = Vocabulary(tagged.with_tags(["<2de>"]), tagged)
+        given = random_model(0, replace(made.config, data=data, model=model_settings), vocabulary)
+        model_file.save(model, given)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "nmt"):
+            shortlist.write(model, corpus / "train.en", corpus / "train.de")
+        assert ("nmt never uses a shortlist with this model: data.language_tags: sides" in caplog.text) == is_warned
+        assert shortlist_of(model) is not None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +177,7 @@ def test_an_export_has_the_shortlist_of_the_model_or_learns_one(
     with caplog.at_level(logging.INFO, "nmt"):
         export(model, "ctranslate2", tmp_path / "without", lines=LINES)
     assert not (tmp_path / "without" / "vmap.txt").exists()
-    assert "no shortlist, with which translation would be faster: data.train: " in caplog.text
+    assert "no shortlist is exported, so translation is slower: data.train: " in caplog.text
     text = f"source: {corpus}/validation.en, target: {corpus}/validation.de"
     pairs = ", ".join(f"{{{text}, languages: [en, {language}]}}" for language in ("de", "fr"))
     both = tokenizer().with_tags(["<2de>", "<2fr>"])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import hashlib
 import logging
 import os
 import random
@@ -53,6 +54,26 @@ def run(tmp_path: Path) -> Config:
 def changed(run: Config, **sections: dict[str, Any]) -> Config:
     new = {name: dataclasses.replace(getattr(run, name), **values) for name, values in sections.items()}
     return dataclasses.replace(run, **new)
+
+
+def test_the_model_file_is_told_what_the_training_text_is(run: Config, tmp_path: Path) -> None:
+    """Names without folders, the kept pairs, and the checksums of the files, each of which is read once."""
+    one, other = run.data.train
+    back = dataclasses.replace(one, reversed=True, name="back")
+    hub = Corpus(hub=str(tmp_path / "hub"))
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub" / "train.jsonl").write_text('{"en": "alpha beta", "de": "beta alpha"}\n' * 30)
+    lines = Path(str(other.target)).read_text(encoding="utf-8").splitlines(keepends=True)
+    Path(str(other.target)).write_text("\n" * 50 + "".join(lines[50:]), encoding="utf-8")  # these 50 are dropped
+    found = prepare(changed(run, data={"train": (one, back, other, hub), "language_tags": "target"})).training_text
+    names = [(each["name"], each["languages"], each["pairs"]) for each in found]
+    assert names[:3] == [
+        ("train1.en + train1.de", "en-de", 150), ("back", "de-en", 150), ("train2.en + train2.de", "en-de", 100)
+    ]  # fmt: skip
+    assert names[3][1:] == ("en-de", 30) and "files" not in found[3] and len(str(found[3]["fingerprint"])) == 16
+    digests = [hashlib.sha256(Path(str(path)).read_bytes()).hexdigest() for path in (one.source, one.target)]
+    files = [{"name": f"train1.{side}", "sha256": digest} for side, digest in zip(("en", "de"), digests, strict=True)]
+    assert found[0]["files"] == found[1]["files"] == files
 
 
 def contents(prepared: PreparedData) -> list[object]:

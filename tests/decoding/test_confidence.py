@@ -186,7 +186,7 @@ def test_an_ensemble_has_none_and_says_so(models: tuple[Path, Path], caplog: pyt
         [[best]] = translator.hypotheses(["one two"])
         assert (best.confidence is None) == bool(ensemble)
     [message] = [record.getMessage() for record in caplog.records if "confidence" in record.msg]
-    assert message == f"an ensemble has no confidence: the calibration is of {file} alone"
+    assert message == f"an ensemble has no confidence: the calibration belongs to {file} alone"
 
 
 def test_a_damaged_entry_of_a_model_file_counts_as_none(models: tuple[Path, Path], tmp_path: Path) -> None:

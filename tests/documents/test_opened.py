@@ -101,7 +101,7 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
     new = document.with_lines([("eins", None), ("zwei", None)], tmp_path / "b.po")
     assert new.decode() == "#, fuzzy\n" + path.read_text().replace('""', '"eins"', 1)
     assert (
-        f"{path}: line 4: not translated, because its translation has other placeholders: 'two %s'" in caplog.text
+        f"{path}: line 4: not translated, because the placeholders of its translation differ: 'two %s'" in caplog.text
         and "1 text already has a translation" in caplog.text
     )
     path.write_text('msgid "%s, %d"\nmsgstr ""\n\nmsgid "{n, plural, a"\nmsgstr ""\n\nmsgid "%v of %q"\nmsgstr ""\n')
@@ -111,7 +111,7 @@ def test_what_is_said_of_texts_that_stay(tmp_path: Path, caplog: pytest.LogCaptu
         (logging.WARNING, f"{path}: line {line}: not translated, because {why}")
         for line, why in (
             (4, "the ICU message is not well formed: '{n, plural, a'"),
-            (7, "its arguments would have another order: '%v of %q'"),
+            (7, "the order of its arguments would change: '%v of %q'"),
         )
     ]
     path.write_text('msgid ""\nmsgstr "x"\n')

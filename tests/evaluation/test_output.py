@@ -114,7 +114,7 @@ def test_the_confidence_of_each_model_has_a_table(scored: list[MetricScore]) -> 
     assert rows[:2] == [["lines", "expected", "real"], ["120", "59.5", "29.8"]] and len(rows) == 11
     rows = [line.split() for line in correlations.split("\n")]
     assert rows[1:] == [["confidence", "1.000", "1.000"], ["log", "probability", "-", "-"]]
-    assert "is 299.8 on average" in summary and "has 100% of" in summary
+    assert "is 299.8 on average" in summary and "100% of the tenth" in summary
     assert max(map(len, [*title.split("\n"), *bins.split("\n"), *summary.split("\n")])) <= 80
     read = json.loads(to_json(Evaluation(scored, rated)))["confidence"]
     assert read.keys() == {"2.de"} and read["2.de"]["lines"] == [120] * 10

@@ -24,6 +24,7 @@ PROVENANCE = {
     "step": 1200,
     "bleu": 37.6976,
     "chrf": 61.1,
+    "training_text": [{"name": "train.en + train.de", "languages": "en-de", "pairs": 20000}],
     "translated": [
         {"source_language": "en", "target_language": "de", "sentences": 1014, "compared": "in NFC",
          "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a"}}
@@ -48,7 +49,13 @@ def test_the_hub_reads_what_the_model_file_tells(tmp_path: Path) -> None:
     assert card.data.language == ["en", "de"] and card.data.license == ["cc-by-4.0", "cc0-1.0"]
     assert card.data.base_model == "Helsinki-NLP/opus-mt-en-de" and card.data.pipeline_tag == "translation"
     assert [(one.metric_type, one.metric_value) for one in card.data.eval_results] == [("bleu", 37.7), ("chrf", 61.1)]
-    for words in ("BLEU 37.70 (`nrefs:1|case:mixed|tok:13a`)", "1,200 steps", "How it is used.", "license: cc-by-4.0"):
+    for words in (
+        "BLEU 37.70 (`nrefs:1|case:mixed|tok:13a`)",
+        "1,200 steps",
+        "Training text: train.en + train.de (20,000 pairs).",
+        "How it is used.",
+        "license: cc-by-4.0",
+    ):
         assert words in card.text
     assert "someone" not in card.content and str(Path.home()) not in card.content  # no folders of this machine
 
@@ -104,6 +111,39 @@ def test_scores_are_those_of_the_languages_with_the_number_of_sentences() -> Non
     assert scores_of(of_two_ways()) == [english_german, german_english]
     assert scores_of(of_two_ways(), LanguagePair("en", "fr")) == []
     assert "compared in NFC." in model_card.to_text(of_two_ways(), EngineUsage("argostranslate", ""))
+
+
+def test_the_hub_keeps_the_scores_of_both_directions_apart(tmp_path: Path) -> None:
+    """It joins results with the same dataset type, config and split, under the name of the first."""
+    model_card.write(tmp_path, of_two_ways(), EngineUsage("ctranslate2", ""))
+    card = ModelCard.load(tmp_path / "README.md")
+    card.save(tmp_path / "README.md")  # writes the results as the library has read them
+    results = ModelCard.load(tmp_path / "README.md").data.eval_results
+    bleu = {one.dataset_name: one.metric_value for one in results if one.metric_type == "bleu"}
+    assert bleu == {
+        "train.en + train.de, en-de, 1,500 sentences": 21.24,
+        "train.en + train.de, de-en, 200 sentences": 31.0,
+    }
+    assert [one.metric_name for one in results if one.metric_type == "bleu"] == ["BLEU en-de", "BLEU de-en"]
+
+
+def test_a_direction_without_scores_is_named() -> None:
+    """One validation set does not stand for the other direction of the model, nor for a pair that is exported alone."""
+    both = of_two_ways()
+    english_german, german_english = both.config.data.held_out
+    texts = both.provenance["translated"]
+    for corpus, text, missing in ((english_german, texts[0], "de-en"), (german_english, texts[1], "en-de")):
+        config = replace(both.config, data=replace(both.config.data, validation=corpus))
+        one = replace(both, config=config, provenance={"bleu": 26.0, "translated": [text]})
+        scored = f"{text['source_language']}-{text['target_language']}"
+        [line] = scores_of(one)
+        assert f", {scored}, " in line and "BLEU 26.00" in line
+        assert f"\n- {missing}: no scores\n" in model_card.to_text(one, EngineUsage("ctranslate2", ""))
+        assert scores_of(one, LanguagePair(*missing.split("-"))) == []
+        assert "no scores for" in model_card.to_text(
+            one, EngineUsage("argostranslate", "", [LanguagePair(*missing.split("-"))])
+        )
+    assert "no scores" not in model_card.to_text(both, EngineUsage("ctranslate2", ""))
 
 
 @pytest.mark.parametrize("exporter", [CTranslate2Exporter(), MarianExporter()])

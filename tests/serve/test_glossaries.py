@@ -79,7 +79,7 @@ def test_a_changed_file_is_read_again(file: Path, caplog: pytest.LogCaptureFixtu
             file.write_text(wrong)
         assert [text_of(queue, "a cat, a mouse") for _ in range(3)] == ["A Kater, A Maus"] * 3
         [told] = caplog.messages
-        assert str(file) in told and told.endswith(": the glossary stays as it was") and "\n" not in told
+        assert str(file) in told and told.endswith(": the last valid glossary stays in use") and "\n" not in told
         caplog.clear()
     written(file, cat="Mieze")
     assert text_of(queue, "a cat") == "A Mieze"

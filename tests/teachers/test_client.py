@@ -92,9 +92,9 @@ def test_a_date_to_wait_for() -> None:
         (Said(status=422, content='{"detail": "seed: no"}'), r"v1: line \d+: status 422: seed: no$"),
         (Said(status=400, content=f"{KEY} " + "long " * 200), r"status 400: … (long ){10,60}.{,4}…$"),
         (Said(status=302, content="moved"), r"status 302: moved: correct `endpoint`, which often ends in /v1$"),
-        (Said(content="<html>hello</html>"), r"v1: the reply is not that of a chat: <html>hello"),
-        (Said(content="[" * 100_000), r"is not that of a chat"),
-        (Said(status=429, content="quota", headers="Retry-After: 7200\r\n"), r"again in 7,200 s: status 429: quota"),
+        (Said(content="<html>hello</html>"), r"v1: the reply is not a chat completion: <html>hello"),
+        (Said(content="[" * 100_000), r"is not a chat completion"),
+        (Said(status=429, content="quota", headers="Retry-After: 7200\r\n"), r"retry in 7,200 s: status 429: quota"),
         (Said("never", seconds=60), r"does not answer: no answer in 0.1 seconds: try again later"),
     ],
 )  # fmt: skip

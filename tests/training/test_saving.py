@@ -4,6 +4,7 @@ import concurrent.futures
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -67,14 +68,22 @@ def states(run: Path) -> list[str]:
     return sorted(path.name for path in (run / "state").glob("step-*"))
 
 
+def written_date(path: Path) -> str:
+    """The date in a model file that was written just now."""
+    date = str(model_file.load_provenance(path)["date"])
+    assert datetime.now(UTC) - datetime.fromisoformat(date) < timedelta(minutes=10)
+    return date
+
+
 def test_files_are_those_of_a_synchronous_save(session: Session, tmp_path: Path) -> None:
     session.progress.best.step, session.progress.target_tokens, session.progress.position.epoch = 1, 77, 3
     scores = {"validation_loss": 1.5}
     with session.saver() as saver:
         saver.save(session.progress, session.train_step, scores)
     provenance = {
-        "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 1, "epoch": 3,
-        "target_tokens": 77, "best_metric": "validation_loss", "validation_key": "validation", **scores,
+        "nmt": nmt.__version__, "torch": torch.__version__, "date": written_date(session.run / model_file.BEST),
+        "run_dir": str(session.run), "step": 1, "epoch": 3, "target_tokens": 77, "best_metric": "validation_loss",
+        "validation_key": "validation", **scores,
     }  # fmt: skip
     model = Checkpoint(session.config, shared_vocabulary(), session.weights(), provenance)
     model_file.save(model_file.checkpoint_path(tmp_path / "plain", 1), model)
@@ -199,7 +208,8 @@ def test_the_moving_average_is_a_model_file_with_the_averaged_weights(session: S
     average = dict(session.train_step.average.named_parameters())
     saved = model_file.load(session.run / model_file.EMA)
     assert saved.provenance == {
-        "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 5, "ema_decay": 0.6
+        "nmt": nmt.__version__, "torch": torch.__version__, "run_dir": str(session.run), "step": 5, "ema_decay": 0.6,
+        "date": written_date(session.run / model_file.EMA), "target_tokens": session.progress.target_tokens,
     }  # fmt: skip
     model = saved.build()
     for name, weight in model.named_parameters():

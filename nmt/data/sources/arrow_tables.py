@@ -137,8 +137,8 @@ def _library_reason(corpus: schema.Corpus) -> Iterator[None]:
         if isinstance(error, NmtError):
             raise
         reason = in_one_line(error.__cause__ or error)
-        folder = "" if Path(corpus.hub or "").is_dir() else " (nor is there a folder of this name)"
-        raise NmtError(f"{corpus.label}: the dataset cannot be read: {reason}{folder}") from error
+        remedy = "" if Path(corpus.hub or "").is_dir() else ": check the name and the network, or name a local folder"
+        raise NmtError(f"{corpus.label}: the dataset cannot be read: {reason}{remedy}") from error
 
 
 def hub_content(corpus: schema.Corpus) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from nmt.config import schema
 from nmt.data.sources import arrow_tables, delimited_tables, invalid_lines, opus, sacrebleu_sets, tables, tmx
@@ -147,7 +148,7 @@ def check_files(data: schema.DataConfig) -> None:
 
 
 def fingerprint(
-    corpus: schema.Corpus, data: schema.DataConfig, default_split: str, digests: Mapping[Path, str] | None = None
+    corpus: schema.Corpus, data: schema.DataConfig, default_split: str, digests: Digests | None = None
 ) -> str:
     """A hash of the corpus's content, of its scores, and of the settings that decide how it is read and that are
     declared `by_content`.
@@ -155,11 +156,14 @@ def fingerprint(
     The content of files is hashed (about one second per gigabyte). So a copied or touched file is the same corpus, and
     an edited file is not. For a hub dataset the commit of its revision is hashed; the library gets it from the hub,
     unless `revision` is a commit. A corpus of OPUS and a test set are downloaded first. digests: by path, of files that
-    have been read already. Raises NmtError as `read_pairs` does.
+    have been read already; those of other files are added. Raises NmtError as `read_pairs` does.
     """
+    known: Digests = {} if digests is None else digests
 
     def digest(file: Path) -> str:
-        return (digests or {}).get(file) or file_digest(file)
+        if file not in known:
+            known[file] = file_digest(file)
+        return known[file]
 
     content: list[object] = [corpus.source_column, corpus.target_column, corpus.invalid]
     if corpus.hub:
@@ -175,3 +179,19 @@ def fingerprint(
         scores = digest(Path(place)) if isinstance(place, str) else [place.column]
         content.append(scores if isinstance(corpus.scores, str) else [name, scores])
     return content_key(*content)
+
+
+def about_training_text(
+    data: schema.DataConfig, fingerprints: Sequence[str], pairs: Sequence[int], digests: Mapping[Path, str]
+) -> list[dict[str, Any]]:
+    """What a model file says about each corpus of data.train: name, languages, number of pairs, and the SHA-256 of its
+    files, or the fingerprint of text that was downloaded. digests: by path, of all files of these corpora."""
+    about = []
+    for corpus, fingerprint_, count in zip(data.train, fingerprints, pairs, strict=True):
+        paths = [Path(file) for file in (corpus.source, corpus.target, corpus.file) if file]
+        content: dict[str, Any] = {"fingerprint": fingerprint_}
+        if paths:
+            content = {"files": [{"name": path.name, "sha256": digests[path]} for path in paths]}
+        languages = str(data.pair_of(corpus))
+        about.append({"name": corpus.name_without_folders, "languages": languages, "pairs": count, **content})
+    return about

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nmt.config import schema
-from nmt.config.language_codes import base, normal
+from nmt.config.language_codes import normal
 from nmt.data.sources import inline_codes
 from nmt.data.sources.tables import one_line
 from nmt.data.sources.xml_characters import AllowedCharacters
@@ -42,10 +42,28 @@ def tmx_pairs(
     Raises NmtError for a file that is missing, damaged or not TMX, or that declares entities, and after the last unit
     if no unit has both languages.
     """
+    return ((source, target) for source, target, _ in _units(path, corpus, data, digests, note, None))
+
+
+def unit_properties(path: Path, corpus: schema.Corpus, data: schema.DataConfig, name: str) -> Iterator[str]:
+    """The values of a `prop` of this type, or of an attribute of the unit, for each pair of `tmx_pairs`; empty for a
+    unit without one. Raises NmtError as `tmx_pairs` does, and after the last unit if no unit has one."""
+    has_value = False
+    for *_, value in _units(path, corpus, data, {}, lambda remark: None, name):
+        has_value = has_value or bool(value)
+        yield value
+    if not has_value:
+        raise NmtError(f"{path}: no unit has a <prop> of the type {name!r}, or an attribute {name!r}")
+
+
+def _units(
+    path: Path, corpus: schema.Corpus, data: schema.DataConfig, digests: Digests, note: Note, wanted: str | None
+) -> Iterator[tuple[str, str, str]]:
+    """Source, target, and the value of the `prop` or attribute `wanted`, of each unit that has both languages."""
     with opened(path, digests) as stream:
         content = as_utf8(stream, str(path))
         characters = AllowedCharacters(content)
-        units = _Units(path, corpus, data, None if content is stream else "utf-8")
+        units = _Units(path, corpus, data, None if content is stream else "utf-8", wanted)
         for block in characters.blocks(_BLOCK_BYTES):
             yield from units.parse(block, last=False)
         yield from units.parse(b"", last=True)
@@ -53,37 +71,13 @@ def tmx_pairs(
     units.report(note)
 
 
-def languages(path: Path) -> list[str]:
-    """The languages of a TMX file without their regions, the source language of its header first, or else the language
-    of its first text. The codes are as in the file if all texts are in one language, such as `en-US` and `en-GB`.
-
-    Raises NmtError if the file is missing, damaged, or declares entities."""
-    codes = dict[str, str]()  # by the code in small letters, as in the file
-    header = list[str]()
-
-    def start(name: str, attributes: Mapping[str, str]) -> None:
-        if name == "header":
-            header.append(normal(attributes.get("srclang", "")))
-        elif name == "tuv" and (code := attributes.get("xml:lang") or attributes.get("lang")):
-            codes.setdefault(normal(code), code)
-
-    with opened(path) as stream:
-        content = as_utf8(stream, str(path))
-        parser = guarded_parser(str(path), None if content is stream else "utf-8")
-        parser.StartElementHandler = start
-        for block in AllowedCharacters(content).blocks(_BLOCK_BYTES):
-            parse(parser, block, str(path), last=False)
-        parse(parser, b"", str(path))
-    in_order = sorted(codes, key=lambda code: base(code) != base(header[0]) if header else False)
-    alone = list(dict.fromkeys(map(base, in_order)))
-    return alone if len(alone) > 1 else [codes[code] for code in sorted(codes, key=lambda code: code not in header)]
-
-
 class _Units:
     """Turns the events of the XML parser into pairs, and counts omitted units and variants."""
 
-    def __init__(self, path: Path, corpus: schema.Corpus, data: schema.DataConfig, encoding: str | None) -> None:
-        """encoding: of the XML; None: as the XML declares."""
+    def __init__(
+        self, path: Path, corpus: schema.Corpus, data: schema.DataConfig, encoding: str | None, wanted: str | None
+    ) -> None:
+        """encoding: of the XML; None: as the XML declares. wanted: type of a `prop` or attribute of the unit."""
         self._path = path
         named = corpus.source_column, corpus.target_column
         self._codes = tuple(
@@ -92,7 +86,8 @@ class _Units:
         )
         self._exactly = tuple(column is not None for column in named)
         self._seen: dict[str, tuple[str, int | None]] = {}  # languages so far: the normal code and its side
-        self._pairs: list[tuple[str, str]] = []  # complete, not yet returned
+        self._wanted, self._value = wanted, list[str]()  # of this unit
+        self._pairs: list[tuple[str, str, str]] = []  # complete, not yet returned
         self._units, self._incomplete, self._unused, self._languages = 0, 0, 0, Counter[str]()
         self._unit: list[tuple[str, str]] | None = None  # language and text, inside <tu>
         self._language = ""
@@ -105,7 +100,7 @@ class _Units:
         self._parser.EndElementHandler = self._end
         self._parser.SkippedEntityHandler = self._skipped_entity
 
-    def parse(self, block: bytes, *, last: bool) -> list[tuple[str, str]]:
+    def parse(self, block: bytes, *, last: bool) -> list[tuple[str, str, str]]:
         """Parse a block. Returns the pairs that it completes."""
         try:
             parse(self._parser, block, str(self._path), last=last)
@@ -131,6 +126,10 @@ class _Units:
                 self._text.append(inline_codes.InlineCode(name, attributes).replacement())
         elif name == "tu":
             self._unit = []
+            self._value = [attributes.get(self._wanted or "", "")]
+        elif name == "prop" and self._unit is not None and attributes.get("type") == self._wanted is not None:
+            self._value = []
+            self._parser.CharacterDataHandler = self._value.append
         elif name == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang") or ""  # `lang` before TMX 1.4
         elif name == "seg" and self._unit is not None:
@@ -145,13 +144,15 @@ class _Units:
         elif name == "seg" and self._unit is not None and self._text is not None:
             self._unit.append((self._language, _one_line(inline_codes.joined(self._text))))
             self._text = self._parser.CharacterDataHandler = None
+        elif name == "prop" and self._text is None:
+            self._parser.CharacterDataHandler = None
         elif name == "tu" and self._unit is not None:
             self._add_pair(self._unit)
             self._unit = None
 
     def _skipped_entity(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:
-            raise self._error(f"&{name}; has no meaning here: write the character itself")
+            raise self._error(f"&{name}; is not defined: write the character itself")
 
     def _add_pair(self, unit: list[tuple[str, str]]) -> None:
         variants: list[dict[str, str]] = [{}, {}]  # of each side: language and text
@@ -174,7 +175,7 @@ class _Units:
             for texts, code in zip(variants, self._codes, strict=True)
         )
         self._unused += unused + len(variants[0]) + len(variants[1]) - 2
-        self._pairs.append((source, target))
+        self._pairs.append((source, target, _one_line("".join(self._value))))
 
     def _side(self, code: str) -> int | None:
         """The side of a language: 0 source, 1 target, None neither. Between `en` and `en-gb`, the longer name wins."""

@@ -45,7 +45,7 @@ def open_archive(data: bytes, path: Path, most_bytes: int = MOST_BYTES) -> dict[
     except zipfile.BadZipFile as error:
         raise NmtError(f"{path}: not a .docx, which is a ZIP archive: {error}") from None
     except (zlib.error, lzma.LZMAError, OSError, EOFError, RuntimeError, ValueError) as error:
-        raise NmtError(f"{path}: not a document of Word that can be read: {error}") from None
+        raise NmtError(f"{path}: cannot be read as a Word document: {error}") from None
     return {name: read_part(content, f"{path}: {name}") for name, content in contents.items()}
 
 
@@ -64,7 +64,7 @@ def _names(archive: zipfile.ZipFile, path: Path) -> Iterator[str]:
     names = set(archive.namelist())
     main = [name for type, name in _relationships(archive, "", path) if type == "officeDocument" and name in names]
     if not main:
-        raise NmtError(f"{path}: not a document of Word: _rels/.rels in it names no main document")
+        raise NmtError(f"{path}: not a Word document: its _rels/.rels names no main document")
     yield main[0]
     yield from (name for type, name in _relationships(archive, main[0], path) if type in _WITH_TEXT and name in names)
 
@@ -89,7 +89,7 @@ def _relationships(archive: zipfile.ZipFile, part: str, path: Path) -> list[tupl
 
 
 def read_part(content: str, where: str) -> Document:
-    """Reads a part. where: for messages. Raises NmtError for a part that is not text of Word or could become too
+    """Reads a part. where: for messages. Raises NmtError for a part that is not WordprocessingML or could become too
     large."""
     data = content.encode()
     segments = list[Segment]()

@@ -132,7 +132,7 @@ class _Reader:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         namespace, _, local = name.rpartition(" ")
         if not self._elements and namespace not in _NAMESPACES:
-            raise NmtError(f"{self._where}: begins with <{local}>, which is not text of Word: not translated")
+            raise NmtError(f"{self._where}: begins with <{local}>, which is not WordprocessingML: not translated")
         if len(self._elements) == _DEEPEST:
             raise NmtError(f"{self._where}: more than {_DEEPEST:,} nested elements: not translated")
         name = local if namespace in _NAMESPACES or local == "oMath" else name

@@ -81,7 +81,7 @@ def _without_numbers(translation: str, source: str, pattern: re.Pattern[str], la
         return pattern.sub(without, translation)
     if can_number and sorted(arguments) == sorted(source_arguments):
         return translation
-    raise NotTranslatable(f"its arguments would have another order: {pattern.sub(without, source)!r:.80}")
+    raise NotTranslatable(f"the order of its arguments would change: {pattern.sub(without, source)!r:.80}")
 
 
 def _last_in_braces(string: str) -> int:

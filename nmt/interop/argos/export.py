@@ -52,7 +52,6 @@ class ArgosExporter:
     suffix: str | None = ".argosmodel"
     has_splitter = True
     has_shortlist = False
-
     model_values: Mapping[str, Collection[object]] = ctranslate2_files.VALUES
 
     def check_settings(self, config: Config) -> None:
@@ -77,6 +76,9 @@ class ArgosExporter:
 
     def check(self, loaded: Checkpoint) -> None:
         load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
         self.check_settings(loaded.config)
         _check_decoding(loaded.vocabulary)
 
@@ -280,5 +282,5 @@ argostranslate.package.install_from_path("{package}")
 print(argostranslate.translate.translate("A sentence.", "{source}", "{target}"))
 ```
 
-LibreTranslate uses what its user has installed in this way: `libretranslate --load-only {source},{target}`.
+LibreTranslate uses packages that its user has installed like this: `libretranslate --load-only {source},{target}`.
 """

@@ -68,6 +68,9 @@ class BergamotExporter:
         check(config)
 
     def check(self, loaded: Checkpoint) -> None:
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
         check(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:

@@ -32,7 +32,7 @@ from nmt.models.transformer.model import Transformer
 _BATCH = 32  # sentences, as in Marian's scripts
 _DEVIATIONS = 1.1
 _LINES = 200  # of the validation text
-_REASON = "used to scale Bergamot's 8-bit numbers"
+_REASON = "needed to compute the scales of Bergamot's 8-bit inputs"
 
 
 def validation_sample(loaded: Checkpoint) -> list[str]:
@@ -40,7 +40,9 @@ def validation_sample(loaded: Checkpoint) -> list[str]:
     try:
         sources = parity.validation_lines(loaded)
     except NmtError as error:
-        raise NmtError(f"{error}: give --sample FILE with text like that to translate; it is {_REASON}") from None
+        raise NmtError(
+            f"{error}: give --sample FILE with the kind of text that you translate; it is {_REASON}"
+        ) from None
     return sources[:: -(-len(sources) // _LINES)]
 
 

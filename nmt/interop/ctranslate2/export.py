@@ -24,7 +24,6 @@ class CTranslate2Exporter:
     suffix: str | None = None
     has_splitter = False
     has_shortlist = True
-
     model_values: Mapping[str, Collection[object]] = ctranslate2_files.VALUES
 
     def check_settings(self, config: Config) -> None:
@@ -33,6 +32,9 @@ class CTranslate2Exporter:
 
     def check(self, loaded: Checkpoint) -> None:
         load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
         self.check_settings(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:

@@ -88,13 +88,17 @@ def write(
         (folder / SHORTLIST).write_text("".join(lines), encoding="utf-8")
 
 
+def _specs() -> Any:
+    from ctranslate2 import specs  # an optional package
+
+    return specs
+
+
 def _specification(
     config: TransformerConfig, vocabulary: Vocabulary, weights: Mapping[str, Tensor], length: int
 ) -> Any:
     """The model without its vocabularies, as a ctranslate2.specs.TransformerSpec."""
-    from ctranslate2 import specs  # an optional package
-
-    width = config.d_model
+    specs, width = _specs(), config.d_model
     key, value = config.head_widths
     shape = {
         "num_heads": config.heads,
@@ -195,7 +199,7 @@ def _quantize(spec: Any, quantization: str) -> None:
     kind, _, rest = quantization.partition("_")
     if quantization == "float32":
         return
-    from ctranslate2.specs import model_spec
+    model_spec = _specs().model_spec
 
     def change(layer: Any, name: str, variable: Any) -> None:
         name = name.rpartition("/")[2]

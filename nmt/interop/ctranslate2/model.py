@@ -176,7 +176,7 @@ def _device(package: Any, name: str) -> tuple[str, int]:
     if name == "auto":
         return "cuda" if count else "cpu", 0
     if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", name):
-        raise NmtError(f"--device {name}: CTranslate2 knows cpu, cuda, cuda:N and auto")
+        raise NmtError(f"--device {name}: CTranslate2 supports cpu, cuda, cuda:N and auto")
     kind, _, index = name.partition(":")
     if kind == "cuda" and int(index or 0) >= count:
         raise NmtError(f"--device {name}: CTranslate2 finds {count} CUDA devices here: choose another, or auto")

@@ -75,8 +75,11 @@ class MarianExporter:
         check(config)
 
     def check(self, loaded: Checkpoint) -> None:
-        """As Exporter.check; raises NmtError also if MarianTokenizer cannot tell the model its languages."""
         hugging_face.load_package()
+        self.check_model(loaded)
+
+    def check_model(self, loaded: Checkpoint) -> None:
+        """As Exporter.check_model; raises NmtError also if MarianTokenizer cannot tell the model its languages."""
         check(loaded.config)
 
     def write(self, destination: Path, loaded: Checkpoint, options: ExportOptions) -> None:

@@ -76,7 +76,7 @@ def find(path: Path) -> Path | None:
         return path if path.suffix == ".npz" else None
     files = [file for file in sorted(path.glob("*.npz")) if ".optimizer." not in file.name]
     if len(files) > 1:
-        raise NmtError(f"{path}: has several models, {files[0].name} and {files[1].name} among them: name one")
+        raise NmtError(f"{path}: has several models, such as {files[0].name} and {files[1].name}: name one")
     return files[0] if files else None
 
 
@@ -112,8 +112,8 @@ def _model(settings: SourceSettings) -> TransformerConfig:
         settings.check(reason, expected)
     if (after := settings.values.get("transformer-postprocess", "dan")) not in ("dan", "an"):
         raise NmtError(
-            f"{settings.path}: transformer-postprocess: {source.shown(after)}: cannot be imported: in nmt a sub-layer "
-            "ends in a residual sum, then a norm: dan"
+            f"{settings.path}: transformer-postprocess: {source.shown(after)}: cannot be imported: a sub-layer of nmt "
+            "ends with dropout, residual sum and norm: dan"
         )
     inner = settings.number("transformer-dim-ffn")
     same, depth = {0, inner}, {0, 2}

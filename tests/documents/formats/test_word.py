@@ -267,7 +267,7 @@ REFUSED = {
     "declares the entity": f"<!DOCTYPE x [<!ENTITY e 'x'>]>{part('')}",
     "500 nested elements": part("<a>" * 100_000 + "</a>" * 100_000),
     "not well-formed XML": "<w:document",
-    "begins with <workbook>, which is not text of Word": "<workbook xmlns='x'/>",
+    "begins with <workbook>, which is not WordprocessingML": "<workbook xmlns='x'/>",
     "is in latin-1, not in UTF-8": part("").replace("?>", " encoding='latin-1'?>", 1),
 }
 
@@ -292,7 +292,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     assert path.stat().st_size < 1 << 20
     refused(path, "more than 256 MiB")
     write(path, {"word/styles.xml": "<x/>"})
-    refused(path, "_rels/.rels in it names no main document")
+    refused(path, "its _rels/.rels names no main document")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("image", "x" * 100)
     path.write_bytes(path.read_bytes().replace(b"xxx", b"xyx", 1))

@@ -177,7 +177,7 @@ def test_a_model_that_it_does_not_have_is_left_to_pytorch_before_its_weights_are
     assert loaded(model, caplog)[1] == f"search: PyTorch ({why})"
     recurrent = replace(make_model().config, model=RecurrentConfig(embedding_size=8, hidden_size=8))
     path = save(make_checkpoint(recurrent), tmp_path)
-    why = "model.architecture: recurrent: CTranslate2 has no such model"
+    why = "model.architecture: recurrent: CTranslate2 does not support it"
     assert loaded(path, caplog)[1] == f"search: PyTorch ({why})"
 
 

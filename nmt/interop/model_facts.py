@@ -1,0 +1,183 @@
+"""The facts that a model file states about its model: for `nmt info`, and for the model card of an export."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from nmt.checkpoints.model_file import DATE, TRAINING_TEXT, Checkpoint
+from nmt.config.language_pairs import LanguagePair
+from nmt.config.metrics import TRANSLATION_METRICS
+from nmt.config.schema import TransformerConfig
+from nmt.data.subwords.vocabulary import Vocabulary
+from nmt.decoding.confidence import Calibration
+from nmt.interop.imported import UNKNOWN_TEXT
+
+_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
+
+
+# Entries of the provenance that are copied as they are.
+_TRAINING = ("step", "target_tokens", "nmt", "torch", DATE)
+_WEIGHTS = ("averaged", "selected", "ema_decay", "imported_from", "start_from")
+
+
+@dataclass(frozen=True)
+class ScoredSet:
+    """A validation set that was translated in one direction and scored.
+
+    scores: by their names in TRANSLATION_METRICS; signatures: sacreBLEU's, by the same names; compared: the form of the
+    text in which translations and references were compared.
+    """
+
+    name: str
+    languages: LanguagePair
+    sentences: int
+    scores: Mapping[str, float]
+    signatures: Mapping[str, str]
+    compared: str
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.languages}, {self.sentences:,} sentences"
+
+
+def facts(loaded: Checkpoint) -> dict[str, Any]:
+    """All facts below, as JSON values. The keys do not depend on the model; None for facts that it does not state."""
+    pairs, vocabulary = loaded.config.data.language_pairs, loaded.vocabulary
+    imported, text = licenses(loaded)
+    calibration = Calibration.of(loaded.provenance)
+    return {
+        "language_pairs": [
+            {**pair._asdict(), "source_tokens": pairs.tags(pair), "target_tokens": pairs.tags(pair, side=1)}
+            for pair in pairs.pairs
+        ],
+        "model": {**sizes(loaded), "parameters": parameter_count(loaded) or None},
+        "training": {key: loaded.provenance.get(key) for key in _TRAINING},
+        "weights": {key: loaded.provenance.get(key) for key in _WEIGHTS},
+        "scores": list(map(_score_facts, scored_sets(loaded))),
+        "vocabulary": {
+            "source": len(vocabulary.source),
+            "target": len(vocabulary.target),
+            "shared": vocabulary.shared,
+            "origin": vocabulary_origin(loaded),
+        },
+        "training_text": training_text(loaded),
+        "licenses": {"training_text": text, "imported_model": imported},
+        "calibration": calibration and calibration.to_json(),
+    }
+
+
+def _score_facts(scored: ScoredSet) -> dict[str, Any]:
+    scores = {name: {"score": value, "signature": scored.signatures.get(name)} for name, value in scored.scores.items()}
+    about = {"set": scored.name, "sentences": scored.sentences, "compared": scored.compared}
+    return {**about, **scored.languages._asdict(), "scores": scores}
+
+
+def scored_sets(loaded: Checkpoint) -> list[ScoredSet]:
+    """The validation sets with scores of translations."""
+    provenance = loaded.provenance
+    if "translated" not in provenance:
+        return []
+    sets = provenance.get("validation") or [provenance]  # a list only for several sets
+    names = [corpus.name_without_folders for corpus in loaded.config.data.held_out]
+    if len(names) != len(sets):
+        names = ["validation"] * len(sets)
+    scored = []
+    for name, set_scores, text in zip(names, sets, provenance["translated"], strict=True):
+        languages = LanguagePair(text["source_language"], text["target_language"])
+        scores = {
+            key: round(set_scores[key], 2)
+            for key in TRANSLATION_METRICS
+            if isinstance(set_scores.get(key), int | float)
+        }
+        if scores:
+            scored.append(ScoredSet(name, languages, text["sentences"], scores, text["signatures"], text["compared"]))
+    return scored
+
+
+def imported_source(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`imported_from` and `license` of a model that was imported, or trained further from an imported one; empty for
+    other models."""
+    if "imported_from" in provenance:
+        return provenance
+    start = provenance.get("start_from")
+    return imported_source(start) if isinstance(start, dict) else {}
+
+
+def licenses(loaded: Checkpoint) -> tuple[str | None, str | None]:
+    """The license of the imported model, and of the training text; None if they are not stated."""
+    imported = imported_source(loaded.provenance).get("license")
+    return imported and str(imported), loaded.config.data.license
+
+
+def origin_name(origin: str) -> str:
+    """A name on the hub as it is, or the last part of a path."""
+    return origin if is_on_the_hub(origin) else PurePath(origin).name
+
+
+def is_on_the_hub(origin: str) -> bool:
+    """Whether this is the name of a model on the hub, and not a folder on this machine."""
+    return _ON_THE_HUB.fullmatch(origin) is not None and not Path(origin).exists()
+
+
+def parameter_count(loaded: Checkpoint) -> int:
+    """The number of parameters; each shared matrix counts once."""
+    return sum(weight.numel() for weight in loaded.weights.values())
+
+
+def sizes(loaded: Checkpoint) -> dict[str, str | int | None]:
+    """The architecture and its sizes by name; None for sizes that other architectures have."""
+    model = loaded.config.model
+    layers = getattr(model, "layers", None)
+    return {
+        "architecture": model.architecture,
+        "encoder_layers": model.encoder_layers or layers,
+        "decoder_layers": model.decoder_layers or layers,
+        "width": model.width,
+        "feed_forward": getattr(model, "feed_forward", None),
+        "heads": getattr(model, "heads", None),
+        "cell": getattr(model, "cell", None),
+    }
+
+
+def sizes_line(loaded: Checkpoint) -> str:
+    """The architecture and its sizes in one line."""
+    values = sizes(loaded)
+    line = f"{values['encoder_layers']} encoder and {values['decoder_layers']} decoder layers, width {values['width']}"
+    if isinstance(loaded.config.model, TransformerConfig):
+        return f"Transformer: {line}, feed-forward {values['feed_forward']}, {values['heads']} heads"
+    return f"recurrent ({values['cell']}): {line}"
+
+
+def vocabulary_line(vocabulary: Vocabulary) -> str:
+    """The sizes of the vocabulary in one line."""
+    if vocabulary.shared:
+        return f"{len(vocabulary.source):,} SentencePiece subwords, shared by both languages"
+    return f"{len(vocabulary.source):,} and {len(vocabulary.target):,} SentencePiece subwords"
+
+
+def vocabulary_origin(loaded: Checkpoint) -> str | None:
+    """Where the subwords were learned; None for an exported folder, which has no weights and does not state it."""
+    if not loaded.weights:
+        return None
+    settings, provenance = loaded.config.vocabulary, loaded.provenance
+    files = [PurePath(file).name for file in (settings.source_model, settings.target_model) if file]
+    if files:
+        return f"from {' and '.join(files)}"
+    if "imported_from" in provenance:
+        return "from the imported model"
+    if "start_from" in provenance and not settings.relearn:
+        return "from the model that training started from"
+    return "learned from the training text"
+
+
+def training_text(loaded: Checkpoint) -> Sequence[Mapping[str, Any]]:
+    """Of each training corpus: name, languages, number of pairs, and files with checksums or a fingerprint. Model files
+    of earlier versions of nmt state only names and languages; imported models state nothing."""
+    data, recorded = loaded.config.data, loaded.provenance.get(TRAINING_TEXT)
+    if not recorded:
+        corpora = [corpus for corpus in data.train if corpus.file != UNKNOWN_TEXT]
+        recorded = [{"name": corpus.name_without_folders, "languages": str(data.pair_of(corpus))} for corpus in corpora]
+    return [
+        {"name": None, "languages": None, "pairs": None, "files": [], "fingerprint": None} | each for each in recorded
+    ]
